@@ -1,6 +1,6 @@
 //! The documents: links and citations lead to headings that exist, and the tests that a document names exist.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -49,7 +49,7 @@ impl Document {
                 Event::End(TagEnd::Heading(_)) => {
                     let heading = heading.take().unwrap_or_default();
                     let lower = heading.to_lowercase();
-                    let kept = lower.chars().filter(|mail| mail.is_alphanumeric() || " -_".contains(*mail));
+                    let kept = lower.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
                     document.anchors.insert(kept.collect::<String>().replace(' ', "-"));
                 }
                 Event::Text(part) | Event::Code(part) => {
@@ -116,12 +116,12 @@ fn every_citation_of_a_document_in_the_code_resolves() {
     for path in files(&["rs", "sql", "toml"]).iter().filter(|path| path.file_name() != Some(own)) {
         let text = std::fs::read_to_string(path).unwrap();
         for (place, _) in text.match_indices("docs/") {
-            let is_path = |mail: char| mail.is_alphanumeric() || "/-_.#".contains(mail);
-            // `https://www.postgresql.org/docs/current/` is somebody else's.
+            let is_path = |letter: char| letter.is_alphanumeric() || "/-_.#".contains(letter);
+            // `https://www.postgresql.org/docs/current/` is no document of this project.
             if text[..place].ends_with(is_path) {
                 continue;
             }
-            let cited = text[place..].split(|mail| !is_path(mail)).next().unwrap_or_default().trim_end_matches('.');
+            let cited = text[place..].split(|letter| !is_path(letter)).next().unwrap_or_default().trim_end_matches('.');
             if cited.contains(".md") {
                 let from = root().join("README.md");
                 faults.extend(
@@ -158,4 +158,79 @@ fn every_test_that_a_document_names_exists() {
         }
     }
     assert!(named > 100 && faults.is_empty(), "{named} named\n{}", faults.join("\n"));
+}
+
+/// Tables of the protocol whose rows need a test, with the columns that identify a row. The rows of other tables are members and parameters,
+/// which `/openapi.json` describes and every black-box test checks.
+const ROWS_WITH_TESTS: [(&str, &str, &[usize]); 19] = [
+    ("README.md", "Account and agent API", &[0]),
+    ("README.md", "Knowledge API", &[0]),
+    ("authentication.md", "Schemes", &[0]),
+    ("agents.md", "Registration states", &[0, 1]),
+    ("computers.md", "Device flow", &[0, 1]),
+    ("computers.md", "Approve", &[1, 2]),
+    ("events.md", "Held reasons", &[1]),
+    ("events.md", "Quotas of held events", &[0]),
+    ("chain.md", "Malformed texts", &[0]),
+    ("audit.md", "Watching the log", &[0]),
+    ("batches.md", "Item errors", &[0]),
+    ("errors.md", "Codes", &[0]),
+    ("errors.md", "Reasons of 424 and 503", &[0]),
+    ("errors.md", "Knowledge API errors", &[0, 1]),
+    ("limits.md", "Protocol limits", &[0]),
+    ("limits.md", "Requests and connections", &[0]),
+    ("limits.md", "Agents, computers and accounts", &[0]),
+    ("limits.md", "Batches", &[0]),
+    ("limits.md", "Search", &[0]),
+];
+
+/// The cells of each row of the tables below each heading, without the rows of titles.
+fn rows(text: &str) -> Vec<(&str, Vec<Vec<&str>>)> {
+    let mut sections: Vec<(&str, Vec<Vec<&str>>)> = Vec::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some((_, heading)) = line.split_once("# ").filter(|(level, _)| level.chars().all(|sign| sign == '#')) {
+            sections.push((heading, Vec::new()));
+        } else if let (Some(row), Some((_, rows))) = (line.strip_prefix("| "), sections.last_mut())
+            && !lines.peek().is_some_and(|next| next.starts_with("|---"))
+        {
+            rows.push(row.trim_end_matches(" |").split(" | ").collect());
+        }
+    }
+    sections
+}
+
+#[test]
+fn every_row_of_the_protocol_names_its_tests() {
+    let table = std::fs::read_to_string(root().join("tests/README.md")).unwrap();
+    let named: BTreeMap<&str, Vec<Vec<&str>>> = rows(&table).into_iter().collect();
+    let (mut wanted, mut faults) = (0, Vec::new());
+    for path in files(&["md"]).iter().filter(|path| path.parent().unwrap().ends_with("docs/protocol")) {
+        let file = path.file_name().unwrap().to_str().unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        let tests: BTreeMap<&str, &str> =
+            named.get(file).into_iter().flatten().filter_map(|row| Some((*row.first()?, *row.get(1)?))).collect();
+        let mut check = |row: &str| {
+            wanted += 1;
+            // `none: …` says why there is no test.
+            if !tests.get(row).is_some_and(|tests| tests.contains(".rs::") || tests.starts_with("none: ")) {
+                faults.push(format!("{file}: {row}"));
+            }
+        };
+        // The first heading is the title of the file.
+        for (heading, rows) in rows(&text).iter().skip(1) {
+            if file != "README.md" {
+                let kept = heading.to_lowercase().replace(' ', "-");
+                let anchor: String =
+                    kept.chars().filter(|letter| letter.is_alphanumeric() || "-_".contains(*letter)).collect();
+                check(&format!("[{heading}](../docs/protocol/{file}#{anchor})"));
+            }
+            for (_, _, columns) in ROWS_WITH_TESTS.iter().filter(|(of, table, _)| (*of, *table) == (file, *heading)) {
+                for row in rows {
+                    check(&columns.iter().map(|column| row[*column]).collect::<Vec<_>>().join(" / "));
+                }
+            }
+        }
+    }
+    assert!(wanted > 300 && faults.is_empty(), "{wanted} rows; without a test:\n{}", faults.join("\n"));
 }

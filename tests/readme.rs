@@ -44,7 +44,7 @@ fn every_command_of_the_walk_works_as_printed() {
     );
     let mut run = Command::new("bash");
     run.arg("-c").arg(&script).current_dir(folder.path()).envs(environment);
-    // Whoever runs the tests may have profiles of their own.
+    // The user who runs the tests may have profiles.
     run.env("HOME", folder.path()).env_remove("XDG_CONFIG_HOME");
     let run = run.output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));

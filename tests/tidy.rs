@@ -1,7 +1,7 @@
-//! The walls of the house, kept by tests: floors look down only, every route has its rule and its test, the configuration file tells the
-//! truth, both migration folders agree.
+//! Structure of the source tree: a crate names only crates below it, every route has its rule and its test, the configuration file is
+//! complete, both migration folders agree.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -89,12 +89,12 @@ fn the_configuration_file_shows_every_knob_with_its_environment_name() {
             let key = assignment.trim_start_matches("# ").split(" = ").next().unwrap();
             let path = format!("{section}.{key}");
             assert_eq!(format!("ATTACHE_{variable}"), environment_name(&path), "{line}");
-            assert!(shown.insert(path), "{line} stands twice");
+            assert!(shown.insert(path), "{line} occurs twice");
         } else {
             assert!(line.is_empty() || line.starts_with('#'), "no environment name: {line}");
         }
     }
-    // A kind of actor shows what it has otherwise; the rest it has from [actors].
+    // A kind of actor has its own values; the others are those of [actors].
     let kinds: Vec<&String> = actors
         .as_object()
         .unwrap()
@@ -128,8 +128,9 @@ fn both_migration_folders_have_the_same_files() {
 
 #[test]
 fn every_route_is_named_in_a_black_box_test() {
-    let tests: String =
-        sources(&root().join("tests/api")).iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let mut files = sources(&root().join("tests/api"));
+    files.extend(sources(&root().join("tests/harness/blackbox")));
+    let tests: String = files.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     for route in attache::http::routes().into_iter().chain(attache::http::knowledge_routes()) {
         let fixed = route.path.split("/{").next().unwrap();
         assert!(tests.contains(fixed), "no test mentions {} {}", route.method, route.path);

@@ -5,8 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use store::Pool;
 
-use crate::event::{Chain, Machine};
-use crate::world::{Credential, World, both};
+use blackbox::client::Credential;
+use blackbox::eventually;
+use blackbox::world::World;
+use harness::event::{Chain, Machine};
+use harness::on_each_database;
 
 const SUMMARY: &str = "/api/v1/account/summary";
 const COMPUTERS: &str = "/api/v1/account/computers";
@@ -27,7 +30,7 @@ async fn last_seen(world: &World, person: &Credential, machine: &Machine) -> Str
     computer.unwrap()["last_seen_at"].as_str().unwrap().to_owned()
 }
 
-both! {
+on_each_database! {
     async fn computers_are_listed_newest_first_with_the_specified_members(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
@@ -73,7 +76,7 @@ both! {
         assert_eq!(agents[0]["ipAddress"], "127.0.0.1");
         assert!(agents[0]["lastTokenAt"].is_string() && agents[0]["createdAt"].is_string());
 
-        // A revoked agent stays in the list, and tells when.
+        // A revoked agent stays in the list with the time of its revocation.
         world.delete(&format!("/api/v1/agents/{}", agent.id), &person.cookie).await.expect(200);
         let summary = world.get(SUMMARY, &person.cookie).await.expect(200);
         let revoked = &summary["sections"]["agents"]["agents"][0];
@@ -81,7 +84,7 @@ both! {
         world.get(SUMMARY, &agent.token).await.refused(401, "unauthorized");
     }
 
-    async fn two_people_never_see_each_others_things(world: World) {
+    async fn a_summary_never_has_data_of_another_account(world: World) {
         let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
         world.agent_of(&ada).await;
         let machine = world.attached_machine(&ada).await;
@@ -95,7 +98,7 @@ both! {
         assert_eq!(sections["plan_and_usage"]["memory"]["percent_left"], 100.0);
     }
 
-    async fn a_person_without_an_account_is_told_so(world: World) {
+    async fn a_summary_without_an_account_is_user_not_found(world: World) {
         let visitor = world.visitor("ada@example.com").await;
         world.get(SUMMARY, &visitor).await.refused(404, "user_not_found");
         world.get(COMPUTERS, &visitor).await.refused(401, "unauthorized");
@@ -106,7 +109,7 @@ both! {
         }
     }
 
-    async fn a_section_that_fails_is_left_out_and_named(world: World) {
+    async fn a_summary_section_that_fails_is_reported_in_errors(world: World) {
         let person = world.person("ada@example.com").await;
         world.attached_machine(&person).await;
         tamper(&world, "DROP TABLE usage_days").await;
@@ -114,7 +117,7 @@ both! {
         assert_eq!(summary["errors"], json!({ "plan_and_usage": "temporarily_unavailable" }));
         assert_eq!(members(&summary["sections"]), ["account", "agents", "computers"]);
         assert_eq!(summary["sections"]["computers"]["computers"].as_array().unwrap().len(), 1);
-        // Asked for alone, the same failure is an answer of its own.
+        // Requested alone, the same failure is the error of that endpoint.
         world.get("/api/v1/usage/bar", &person.cookie).await.refused(424, "temporarily_unavailable");
     }
 
@@ -131,7 +134,7 @@ both! {
 
         world.advance(Duration::from_secs(31));
         world.get("/api/v1/usage/bar", &Credential::from(&machine)).await.expect(200);
-        let moved = world.eventually("it was seen", async || {
+        let moved = eventually("it was seen", async || {
             let seen = last_seen(&world, &person.cookie, &machine).await;
             (seen != first).then_some(seen)
         })
@@ -142,7 +145,7 @@ both! {
         assert_eq!(last_seen(&world, &person.cookie, &machine).await, moved);
         assert_eq!(last_seen(&world, &person.cookie, &silent).await, still);
 
-        // What was noted is written before a server ends.
+        // Pending times are written before a server stops.
         world.advance(Duration::from_mins(2));
         world.event(&machine, &Chain::new(&machine).next()).await.receipt();
         let world = world.restart().await;
@@ -150,9 +153,9 @@ both! {
     }
 }
 
-/// SQLite's readers wait for nobody, so only PostgreSQL can be made to keep one waiting.
+/// Readers of SQLite never wait, so only PostgreSQL can delay one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_section_that_takes_too_long_is_left_out_and_named() {
+async fn a_summary_section_that_times_out_is_reported_in_errors() {
     let Some(world) = World::on_postgres().await else { return };
     let world = world.restart_with(|settings| settings.account.section_deadline = Duration::from_millis(500)).await;
     let person = world.person("ada@example.com").await;

@@ -1,16 +1,17 @@
-//! Specification, *Activity and audit*: reading activity, with what is held.
+//! Reading activity, with held events (`docs/protocol/audit.md`).
 
 use serde_json::{Value, json};
 
-use crate::event::Chain;
-use crate::world::{World, both};
+use blackbox::world::World;
+use harness::event::Chain;
+use harness::on_each_database;
 
 fn ids(page: &Value) -> Vec<String> {
     page["events"].as_array().unwrap().iter().map(|event| event["event_id"].as_str().unwrap().to_owned()).collect()
 }
 
-both! {
-    async fn a_page_shows_the_newest_first_and_the_cursor_leads_on(world: World) {
+on_each_database! {
+    async fn activity_is_paginated_newest_first(world: World) {
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
         let mut sent = Vec::new();
@@ -25,7 +26,7 @@ both! {
         let mut pages = 0;
         loop {
             let page = world.activity(&machine, &query).await.expect(200);
-            // Held events are told on the first page only.
+            // Held events are on the first page only.
             assert_eq!(page.get("unclassified").is_some(), pages == 0, "{page}");
             seen.extend(ids(&page));
             pages += 1;
@@ -43,7 +44,7 @@ both! {
         assert_eq!(shown, members);
     }
 
-    async fn lane_and_since_choose(world: World) {
+    async fn activity_is_filtered_by_lane_and_since(world: World) {
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
         world.event(&machine, &chain.next()).await.receipt();
@@ -66,7 +67,7 @@ both! {
         world.activity(&machine, "?cursor=nonsense").await.refused(400, "invalid_cursor");
     }
 
-    async fn a_machine_sees_itself_and_an_account_all_its_computers(world: World) {
+    async fn activity_of_a_computer_is_its_own_and_of_an_account_all_its_computers(world: World) {
         let person = world.person("ada@example.com").await;
         let stranger = world.person("bob@example.com").await;
         let agent = world.agent_of(&person).await;
@@ -82,7 +83,7 @@ both! {
         assert_eq!(ids(&world.activity(stranger.cookie, "").await.expect(200)).len(), 0);
     }
 
-    async fn what_is_held_is_listed_newest_first_and_cut_at_a_hundred(world: World) {
+    async fn held_events_in_activity_are_newest_first_and_at_most_a_hundred(world: World) {
         let machine = world.machine().await;
         for n in 0..101 {
             world.event(&machine, &json!({ "n": n })).await.held("malformed_envelope");
@@ -103,8 +104,8 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_rule_of_the_query_has_its_code() {
-    let world = World::new().await;
+async fn every_fault_of_the_activity_query_has_its_error_code() {
+    let world = World::on_sqlite().await;
     let machine = world.machine().await;
     for limit in ["0", "501", "-1", "1.5", "", "many"] {
         world.activity(&machine, &format!("?limit={limit}")).await.refused(400, "invalid_limit");
@@ -113,8 +114,8 @@ async fn every_rule_of_the_query_has_its_code() {
     world.activity(&machine, &format!("?cursor={}", "x".repeat(1025))).await.refused(400, "cursor_too_long");
     world.activity(&machine, &format!("?cursor={}", "%C3%A9".repeat(513))).await.refused(400, "cursor_too_long");
     world.activity(&machine, "?lane=dream").await.refused(400, "lane_not_in_enum");
-    let answer = world.activity(&machine, "").await;
-    assert_eq!(answer.header("cache-control"), Some("no-store"));
-    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-    assert_eq!(answer.header("content-security-policy"), Some("sandbox; default-src 'none'"));
+    let response = world.activity(&machine, "").await;
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    assert_eq!(response.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(response.header("content-security-policy"), Some("sandbox; default-src 'none'"));
 }

@@ -6,9 +6,12 @@ use domain::Timestamp;
 use serde_json::{Value, json};
 use store::janitor::PurgeSettings;
 
-use crate::browser::Browser;
-use crate::event::Chain;
-use crate::world::{Agent, CLAIM_GRANT, Credential, JWT_GRANT, World, attempt_of, both};
+use blackbox::browser::Browser;
+use blackbox::client::{CLAIM_GRANT, Credential, JWT_GRANT, attempt_of};
+use blackbox::eventually;
+use blackbox::world::{Agent, World};
+use harness::event::Chain;
+use harness::on_each_database;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -53,11 +56,11 @@ fn unquoted(path: &str) -> String {
     quotes.into_iter().fold(path.to_owned(), |path, (quoted, plain)| path.replace(quoted, plain))
 }
 
-both! {
+on_each_database! {
     async fn an_anonymous_agent_gets_an_assertion_and_a_claim_token(world: World) {
-        let answer = world.identity(json!({ "type": "anonymous" })).await;
-        assert_eq!(answer.header("cache-control"), Some("no-store"));
-        let result = answer.expect(200);
+        let response = world.identity(json!({ "type": "anonymous" })).await;
+        assert_eq!(response.header("cache-control"), Some("no-store"));
+        let result = response.expect(200);
         assert_eq!(result["registration_type"], "anonymous");
         assert_eq!(result["post_claim_scopes"], json!(["svc.account"]));
         assert_eq!(result["pre_claim_scopes"], json!(["svc.events"]));
@@ -69,7 +72,7 @@ both! {
         assert_eq!(result.as_object().unwrap().len(), 7, "{result}");
     }
 
-    async fn an_agent_of_a_person_gets_a_claim_at_once(world: World) {
+    async fn a_service_auth_registration_starts_a_claim(world: World) {
         let result = world.identity(json!({ "type": "service_auth", "login_hint": "Ada@Example.com" })).await.expect(200);
         assert_eq!(result["registration_type"], "service_auth");
         assert_eq!(result["post_claim_scopes"], json!(["svc.account"]));
@@ -93,16 +96,16 @@ both! {
         let done = world.complete(&person.cookie, &attempt_of(&result["claim"]), text(&result["claim"], "user_code")).await;
         assert_eq!(done.expect(200), json!({ "ok": true }));
 
-        let answer = world.token_by_claim(claim_token).await;
-        assert_eq!(answer.header("cache-control"), Some("no-store"));
-        let tokens = answer.expect(200);
+        let response = world.token_by_claim(claim_token).await;
+        assert_eq!(response.header("cache-control"), Some("no-store"));
+        let tokens = response.expect(200);
         assert_eq!((&tokens["token_type"], &tokens["scope"]), (&json!("Bearer"), &json!("svc.account")));
         assert_eq!(tokens["expires_in"], 3600);
         assert!(text(&tokens, "access_token").starts_with("at_"));
         assert!((moment(&tokens, "assertion_expires") - world.clock().now()).num_days() >= 29);
         assert_eq!(tokens.as_object().unwrap().len(), 6, "{tokens}");
 
-        // The assertion of the claimed agent works in turn, and each exchange gives a fresh one.
+        // The assertion of the claimed agent works too, and each exchange returns a new one.
         let again = world.token_by_assertion(text(&tokens, "identity_assertion")).await.expect(200);
         assert_eq!(again["scope"], "svc.account");
         assert_ne!(again["identity_assertion"], tokens["identity_assertion"]);
@@ -111,7 +114,7 @@ both! {
         assert_eq!(world.activity(token, "").await.status, 200);
     }
 
-    async fn before_the_claim_an_assertion_opens_events_alone(world: World) {
+    async fn a_pre_claim_token_has_permission_for_events_only(world: World) {
         let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
         let tokens = world.token_by_assertion(text(&registered, "identity_assertion")).await.expect(200);
         assert_eq!((&tokens["scope"], &tokens["token_type"]), (&json!("svc.events"), &json!("Bearer")));
@@ -122,7 +125,7 @@ both! {
         world.event(token, &json!({})).await.held("unattributed");
     }
 
-    async fn a_claim_ends_what_the_agent_could_do_without_it(world: World) {
+    async fn a_claim_ends_pre_claim_tokens(world: World) {
         let person = world.person("ada@example.com").await;
         let (registered, before) = world.unclaimed().await;
         let claim = world.claim(json!({ "claim_token": registered["claim_token"] })).await.expect(200)["claim"].clone();
@@ -146,7 +149,7 @@ both! {
         world.claim(json!({ "claim_token": registered["claim_token"] })).await.refused(400, "invalid_request");
     }
 
-    async fn wrong_codes_are_counted_and_the_fifth_burns_the_attempt(world: World) {
+    async fn the_fifth_wrong_code_burns_the_claim_attempt(world: World) {
         let person = world.person("ada@example.com").await;
         let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
         let claim_token = text(&registered, "claim_token");
@@ -163,7 +166,7 @@ both! {
         world.complete(&person.cookie, &attempt_of(&claim), text(&claim, "user_code")).await.expect(200);
     }
 
-    async fn wrong_codes_stay_counted_through_a_restart(world: World) {
+    async fn wrong_claim_codes_are_counted_through_a_restart(world: World) {
         let person = world.person("ada@example.com").await;
         let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
         let claim = world.claim(json!({ "claim_token": registered["claim_token"] })).await.expect(200)["claim"].clone();
@@ -176,7 +179,7 @@ both! {
         world.complete(&person.cookie, &attempt, code).await.refused(400, "expired_token");
     }
 
-    async fn a_link_and_its_code_live_for_half_an_hour(world: World) {
+    async fn a_claim_attempt_expires_after_half_an_hour(world: World) {
         let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
         let claim = world.claim(json!({ "claim_token": registered["claim_token"] })).await.expect(200)["claim"].clone();
         let claim_token = text(&registered, "claim_token");
@@ -188,7 +191,7 @@ both! {
         world.complete(&person.cookie, &attempt_of(&claim), text(&claim, "user_code")).await.refused(400, "expired_token");
     }
 
-    async fn a_claim_token_lives_for_a_day(world: World) {
+    async fn a_claim_token_expires_after_a_day(world: World) {
         let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
         world.advance(24 * HOUR);
         world.claim(json!({ "claim_token": registered["claim_token"] })).await.refused(400, "expired_token");
@@ -196,7 +199,7 @@ both! {
         world.token_by_assertion(text(&registered, "identity_assertion")).await.refused(400, "invalid_grant");
     }
 
-    async fn who_confirms_after_the_claim_token_ended_gives_the_agent_its_token(world: World) {
+    async fn a_completion_after_the_claim_token_expired_still_yields_a_token(world: World) {
         let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
         let claim_token = text(&registered, "claim_token");
         world.advance((24 * HOUR).checked_sub(Duration::from_secs(10)).unwrap());
@@ -235,7 +238,7 @@ both! {
         world.complete(&bob.cookie, &attempt, code).await.expect(200);
     }
 
-    async fn an_agent_may_confirm_for_its_person(world: World) {
+    async fn a_claimed_agent_completes_a_claim_for_its_person(world: World) {
         let person = world.person("ada@example.com").await;
         let first = world.agent_of(&person).await;
         let registered = world.identity(json!({ "type": "service_auth", "login_hint": "ada@example.com" })).await.expect(200);
@@ -247,7 +250,7 @@ both! {
         assert_eq!(via, ["account", "session"]);
     }
 
-    async fn a_revoked_token_is_dead_and_its_assertion_is_not(world: World) {
+    async fn revoking_a_token_ends_the_token_and_not_the_assertion(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
         let Credential::Bearer(token) = &agent.token else { unreachable!() };
@@ -262,7 +265,7 @@ both! {
         assert_eq!(world.token_by_assertion(&agent.assertion).await.expect(200)["scope"], "svc.account");
     }
 
-    async fn an_access_token_lives_for_an_hour(world: World) {
+    async fn an_access_token_expires_after_an_hour(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
         world.advance(HOUR.checked_sub(Duration::from_secs(5)).unwrap());
@@ -274,7 +277,7 @@ both! {
         world.token_by_assertion(&agent.assertion).await.refused(400, "invalid_grant");
     }
 
-    async fn a_revoked_agent_can_do_nothing_any_more(world: World) {
+    async fn a_revoked_agent_has_no_permissions(world: World) {
         let person = world.person("ada@example.com").await;
         let stranger = world.person("bob@example.com").await;
         let agent = world.agent_of(&person).await;
@@ -291,14 +294,14 @@ both! {
         assert!(listed[0].revoked_at.is_some());
     }
 
-    async fn confirming_asks_for_a_recent_sign_in(world: World) {
+    async fn completing_a_claim_requires_a_recent_sign_in(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
         world.advance(Duration::from_mins(16));
         let (claim_token, attempt, code) = asking(&world).await;
-        let answer = world.complete(&person.cookie, &attempt, &code).await;
-        assert_eq!(answer.refused(401, "unauthorized")["reason"], "sign_in_again");
-        let challenge = answer.header("www-authenticate").unwrap();
+        let response = world.complete(&person.cookie, &attempt, &code).await;
+        assert_eq!(response.refused(401, "unauthorized")["reason"], "sign_in_again");
+        let challenge = response.header("www-authenticate").unwrap();
         assert!(challenge.contains("error=\"insufficient_user_authentication\", max_age=\"900\""), "{challenge}");
         // The page shows no field for the code, and takes none either.
         let browser = Browser::of(&world, &person);
@@ -316,7 +319,7 @@ both! {
         world.complete(&fresh.cookie, &attempt, &code).await.expect(200);
     }
 
-    async fn what_an_agent_confirmed_ends_with_it(world: World) {
+    async fn revoking_an_agent_ends_its_pending_confirmations(world: World) {
         let person = world.person("ada@example.com").await;
         let (first, own) = (world.agent_of(&person).await, world.agent_of(&person).await);
         let second = confirmed_by(&world, &first).await;
@@ -369,7 +372,7 @@ both! {
         assert_eq!(computers.as_array().unwrap().len(), 3);
     }
 
-    async fn an_agent_ends_itself_and_no_other(world: World) {
+    async fn an_agent_revokes_itself_and_no_other(world: World) {
         let person = world.person("ada@example.com").await;
         let (first, second) = (world.agent_of(&person).await, world.agent_of(&person).await);
         let path = |agent: &Agent| format!("/api/v1/agents/{}", agent.id);
@@ -380,16 +383,16 @@ both! {
         world.delete(&path(&second), &person.cookie).await.expect(200);
     }
 
-    async fn too_many_starts_for_one_agent_are_put_off(world: World) {
+    async fn claim_starts_per_registration_are_rate_limited(world: World) {
         let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
         let body = json!({ "claim_token": registered["claim_token"] });
         for _ in 0..10 {
             world.claim(body.clone()).await.expect(200);
         }
-        let answer = world.claim(body.clone()).await;
-        let refusal = answer.refused(424, "temporarily_unavailable");
+        let response = world.claim(body.clone()).await;
+        let refusal = response.refused(424, "temporarily_unavailable");
         assert_eq!((&refusal["retryable"], &refusal["reason"]), (&json!(true), &json!("too_many_claims")));
-        assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() <= 3600);
+        assert!(response.header("retry-after").unwrap().parse::<u64>().unwrap() <= 3600);
         world.advance(HOUR);
         world.claim(body).await.expect(200);
     }
@@ -405,25 +408,25 @@ both! {
         let before = kids().await;
         assert_eq!(before.len(), 2, "one signs, the next is known");
         app.store.assertion_keys_rotate(world.clock().now(), world.rng()).await.unwrap();
-        world.eventually("the server sees the rotation", async || (kids().await.len() == 3).then_some(())).await;
+        eventually("the server sees the rotation", async || (kids().await.len() == 3).then_some(())).await;
         assert!(kids().await.iter().any(|kid| *kid == before[0]), "the old key still verifies");
         let tokens = world.token_by_assertion(&agent.assertion).await.expect(200);
         world.token_by_assertion(text(&tokens, "identity_assertion")).await.expect(200);
     }
 
-    async fn a_claim_made_elsewhere_is_seen_by_a_living_ceremony(world: World) {
+    async fn a_claim_completed_on_another_node_is_seen_by_a_running_ceremony(world: World) {
         let registered = world.identity(json!({ "type": "service_auth", "login_hint": "ada@example.com" })).await.expect(200);
         let claim_token = text(&registered, "claim_token");
         world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
         // As an operator's command, or another node, would.
         let id = text(&registered, "registration_id").parse().unwrap();
         assert!(world.server.app.store.registration_revoke(id, None, world.clock().now()).await.unwrap());
-        world.eventually("the revocation is seen", async || {
+        eventually("the revocation is seen", async || {
             (world.token_by_claim(claim_token).await.json()["error"] == "invalid_grant").then_some(())
         }).await;
     }
 
-    async fn completing_twice_at_once_claims_once(world: World) {
+    async fn concurrent_completions_claim_once(world: World) {
         let people = [world.person("ada@example.com").await, world.person("bob@example.com").await];
         for _ in 0..10 {
             let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
@@ -456,8 +459,8 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_bad_request_has_its_code() {
-    let world = World::new().await;
+async fn every_bad_agent_request_has_its_error_code() {
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
 
     for body in [
@@ -518,7 +521,7 @@ async fn every_bad_request_has_its_code() {
         world.post("/api/v1/agent-auth/token", &Credential::None, &json!({ "grant_type": CLAIM_GRANT })).await;
     json_body.refused(400, "invalid_request");
 
-    // The vendor of the grant is not compared, and the other variant's parameter may stand beside.
+    // The vendor of the grant is not compared, and the parameter of the other variant may be present.
     let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
     let pairs = [
         ("grant_type", "urn:other:agent-auth:grant-type:claim"),
@@ -529,21 +532,21 @@ async fn every_bad_request_has_its_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_registers_too_much_is_put_off() {
+async fn registrations_per_address_are_rate_limited() {
     let world = World::with(|settings| settings.limits.registrations_per_minute = 3).await;
     for _ in 0..3 {
         world.identity(json!({ "type": "anonymous" })).await.expect(200);
     }
-    let answer = world.identity(json!({ "type": "anonymous" })).await;
-    let refusal = answer.refused(424, "temporarily_unavailable");
+    let response = world.identity(json!({ "type": "anonymous" })).await;
+    let refusal = response.refused(424, "temporarily_unavailable");
     assert_eq!((&refusal["retryable"], &refusal["reason"]), (&json!(true), &json!("too_many_registrations")));
-    assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    assert!(response.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
     // A request that is wrong anyway costs nothing.
     world.identity(json!({ "type": "passport" })).await.refused(400, "unsupported_identity_type");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_sessions_are_required_no_agent_confirms() {
+async fn agents_complete_no_claim_if_sessions_are_required() {
     let world = World::with(|settings| settings.claims.require_session = true).await;
     let person = world.person("ada@example.com").await;
     let agent = world.agent_of(&person).await;

@@ -2,21 +2,23 @@
 
 use serde_json::{Value, json};
 
-use crate::browser::Browser;
-use crate::world::{Answer, Credential, World, both};
+use blackbox::browser::Browser;
+use blackbox::client::{Credential, Response};
+use blackbox::world::World;
+use harness::on_each_database;
 
 const KEYS: &str = "/api/v1/keys";
 
-async fn make(world: &World, credential: &Credential, body: Value) -> Answer {
+async fn make(world: &World, credential: &Credential, body: Value) -> Response {
     world.post(KEYS, credential, &body).await
 }
 
-both! {
-    async fn a_key_is_shown_once_listed_and_ended(world: World) {
+on_each_database! {
+    async fn an_api_key_is_shown_once_listed_and_revoked(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
         let stranger = world.person("bob@example.com").await;
-        // Of somebody else, open to everybody.
+        // A public space of another account.
         let librarian = world.key(&stranger, json!({ "name": "x" })).await;
         let space = world.space(&librarian, "Public", true).await;
         let made = make(&world, &person.cookie, json!({ "name": " search box ", "scopes": ["search"], "spaces": [space] })).await.expect(201);
@@ -24,7 +26,7 @@ both! {
         assert_eq!((&made["name"], &made["scopes"], &made["spaces"]), (&json!("search box"), &json!(["search"]), &json!([space])));
         let all = make(&world, &person.cookie, json!({ "name": "all", "expires_at": "2099-01-01T00:00:00Z" })).await.expect(201);
         assert_eq!((&all["scopes"], &all["spaces"]), (&json!(["search", "write", "settings"]), &Value::Null));
-        // What is null is as if it were not there.
+        // A null member counts as absent.
         let nulls = json!({ "name": "nulls", "scopes": null, "spaces": null, "expires_at": null });
         let nulls = make(&world, &person.cookie, nulls).await.expect(201);
         assert_eq!((&nulls["scopes"], &nulls["spaces"], &nulls["expires_at"]), (&all["scopes"], &Value::Null, &Value::Null));
@@ -34,7 +36,7 @@ both! {
         assert_eq!(body["keys"].as_array().unwrap().len(), 3);
         assert!(!String::from_utf8_lossy(&listed.body).contains("ak_"), "a key is shown once");
         let path = format!("{KEYS}/{}", made["id"].as_str().unwrap());
-        // An agent sees the keys, and neither makes nor ends any: they would outlive it.
+        // An agent lists keys and neither creates nor revokes any: they would outlive it.
         assert_eq!(&world.get(KEYS, &agent.token).await.expect(200), &body);
         make(&world, &agent.token, json!({ "name": "x" })).await.refused(401, "unauthorized");
         world.delete(&path, &agent.token).await.refused(401, "unauthorized");
@@ -48,13 +50,13 @@ both! {
         assert_eq!((theirs.as_array().unwrap().len(), &theirs[0]["name"]), (1, &json!("x")));
     }
 
-    async fn making_a_key_asks_for_a_recent_sign_in(world: World) {
+    async fn creating_an_api_key_requires_a_recent_sign_in(world: World) {
         let person = world.person("ada@example.com").await;
         let key = make(&world, &person.cookie, json!({ "name": "before" })).await.expect(201);
         world.advance(std::time::Duration::from_mins(16));
-        let answer = make(&world, &person.cookie, json!({ "name": "x" })).await;
-        assert_eq!(answer.refused(401, "unauthorized")["reason"], "sign_in_again");
-        assert!(answer.header("www-authenticate").unwrap().contains("insufficient_user_authentication"));
+        let response = make(&world, &person.cookie, json!({ "name": "x" })).await;
+        assert_eq!(response.refused(401, "unauthorized")["reason"], "sign_in_again");
+        assert!(response.header("www-authenticate").unwrap().contains("insufficient_user_authentication"));
         let browser = Browser::of(&world, &person);
         let page = browser.get("/account/access").await;
         assert!(page.page(200).contains("Sign in again to create a key") && !page.page(200).contains("Create the key"));
@@ -83,7 +85,7 @@ both! {
         assert_eq!((&made["name"], &made["expires_at"]), (&json!("x"), &Value::Null));
     }
 
-    async fn a_key_names_only_spaces_that_its_account_may_read(world: World) {
+    async fn an_api_key_names_only_spaces_with_read_permission(world: World) {
         let (person, key) = world.librarian("ada@example.com").await;
         let (_, strange) = world.librarian("bob@example.com").await;
         let (own, public) = (world.space(&key, "Own", false).await, world.space(&strange, "Public", true).await);
@@ -103,7 +105,7 @@ both! {
         assert!(keys.as_array().unwrap().iter().all(|key| key["name"] != "y"));
     }
 
-    async fn every_fault_is_told_with_its_place(world: World) {
+    async fn every_fault_of_an_api_key_is_an_issue_with_its_path(world: World) {
         let person = world.person("ada@example.com").await;
         for (body, path) in [
             (json!({}), "name"),
@@ -122,7 +124,7 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_has_so_many_keys_and_no_more() {
+async fn api_keys_per_account_are_limited() {
     let world = World::with(|settings| settings.api_keys.per_account_max = 2).await;
     let person = world.person("ada@example.com").await;
     for _ in 0..2 {

@@ -4,16 +4,18 @@ use serde_json::Value;
 use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::proof::{AuditProof, verify};
 
-use crate::event::Chain;
-use crate::world::{Credential, World, both};
+use blackbox::client::Credential;
+use blackbox::world::World;
+use harness::event::Chain;
+use harness::on_each_database;
 
 async fn vkey(world: &World) -> VerifierKey {
     let keys = world.get("/api/v1/audit/keys", &Credential::None).await.expect(200);
     keys["keys"][0]["vkey"].as_str().unwrap().parse().unwrap()
 }
 
-both! {
-    async fn every_event_that_was_taken_has_a_proof_that_holds(world: World) {
+on_each_database! {
+    async fn every_accepted_event_has_a_valid_proof(world: World) {
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
         let mut sent = Vec::new();
@@ -36,7 +38,7 @@ both! {
         }
     }
 
-    async fn a_proof_is_for_whom_the_event_belongs_to(world: World) {
+    async fn a_proof_needs_permission_to_read_the_event(world: World) {
         let person = world.person("ada@example.com").await;
         let stranger = world.person("bob@example.com").await;
         let machine = world.attached_machine(&person).await;
@@ -51,7 +53,7 @@ both! {
         world.proof(&machine, "019b76da-a800-7a67-8a14-94a3f41b0634").await.refused(404, "event_not_found");
     }
 
-    async fn checkpoints_grow_and_each_begins_with_the_one_before(world: World) {
+    async fn each_checkpoint_is_consistent_with_the_one_before(world: World) {
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
         let vkey = vkey(&world).await;
@@ -60,9 +62,9 @@ both! {
             let event = chain.next();
             world.event(&machine, &event).await.receipt();
             world.included(&machine, event["event_id"].as_str().unwrap()).await;
-            let answer = world.get("/api/v1/audit/checkpoint", &Credential::None).await;
-            assert!(answer.header("content-type").unwrap().starts_with("text/plain"));
-            seen.push(vkey.open(std::str::from_utf8(&answer.body).unwrap()).unwrap());
+            let response = world.get("/api/v1/audit/checkpoint", &Credential::None).await;
+            assert!(response.header("content-type").unwrap().starts_with("text/plain"));
+            seen.push(vkey.open(std::str::from_utf8(&response.body).unwrap()).unwrap());
         }
         assert!(seen.is_sorted_by(|a, b| a.size < b.size));
         for (older, newer) in seen.iter().zip(&seen[1..]) {
@@ -72,8 +74,8 @@ both! {
             assert!(statistics::merkle::verify_consistency(older.size, newer.size, &older.root, &newer.root, &path).is_ok());
         }
         for wrong in ["", "?from=2&to=1", "?from=x&to=1", "?from=1&to=1000000"] {
-            let answer = world.get(&format!("/api/v1/audit/consistency{wrong}"), &Credential::None).await;
-            assert_eq!(answer.status, 400, "{wrong}");
+            let response = world.get(&format!("/api/v1/audit/consistency{wrong}"), &Credential::None).await;
+            assert_eq!(response.status, 400, "{wrong}");
         }
     }
 
@@ -125,7 +127,7 @@ both! {
         }
     }
 
-    async fn a_log_goes_on_where_it_stood_before_a_restart(world: World) {
+    async fn the_log_continues_after_a_restart(world: World) {
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
         let first = chain.next();
@@ -143,8 +145,8 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_question_must_name_an_event() {
-    let world = World::new().await;
+async fn a_proof_request_without_a_valid_event_id_is_refused() {
+    let world = World::on_sqlite().await;
     let machine = Credential::from(&world.machine().await);
     world.get("/api/v1/audit/verify", &machine).await.refused(400, "missing_event_id");
     world.get("/api/v1/audit/verify?event_id=", &machine).await.refused(400, "missing_event_id");
@@ -154,8 +156,8 @@ async fn the_question_must_name_an_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proof_that_was_touched_names_what_is_wrong() {
-    let world = World::new().await;
+async fn a_tampered_proof_is_refused_with_the_failed_check() {
+    let world = World::on_sqlite().await;
     let machine = world.machine().await;
     let event = Chain::new(&machine).next();
     world.event(&machine, &event).await.receipt();

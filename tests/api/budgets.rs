@@ -7,8 +7,11 @@ use domain::ids::MachineUuid;
 use serde_json::{Value, json};
 use statistics::contract::RecordScope;
 
-use crate::event::{Chain, Machine};
-use crate::world::{Answer, Credential, World, both};
+use blackbox::client::{Credential, Response};
+use blackbox::eventually;
+use blackbox::world::World;
+use harness::event::{Chain, Machine};
+use harness::on_each_database;
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -22,12 +25,12 @@ async fn with_budget(world: World, events_per_day: u64, bytes_per_day: u64) -> W
         .await
 }
 
-/// A refusal because the budget is spent; gives the seconds until it may be tried again.
+/// Asserts a refusal because the quota is used up; returns `Retry-After` in seconds.
 #[track_caller]
-fn spent(answer: &Answer) -> u64 {
-    let refused = answer.refused(424, "temporarily_unavailable");
+fn spent(response: &Response) -> u64 {
+    let refused = response.refused(424, "temporarily_unavailable");
     assert_eq!((&refused["reason"], &refused["retryable"]), (&json!("quota_exceeded"), &json!(true)));
-    answer.header("retry-after").unwrap().parse().unwrap()
+    response.header("retry-after").unwrap().parse().unwrap()
 }
 
 fn malformed(n: u32) -> Value {
@@ -40,8 +43,8 @@ async fn attach(world: &World, machine: &Machine) {
     world.device_approve(&person.cookie, code["user_code"].as_str().unwrap()).await.expect(200);
 }
 
-both! {
-    async fn a_computer_without_an_account_has_a_budget_of_events(world: World) {
+on_each_database! {
+    async fn an_unattached_computer_has_a_quota_of_events(world: World) {
         let world = with_budget(world, 4, 0).await;
         let (machine, other) = (world.machine().await, world.machine().await);
         let mut chain = Chain::new(&machine);
@@ -61,7 +64,7 @@ both! {
         spent(&world.event(&machine, &malformed(2)).await);
         let change = json!({ "level": "off" });
         spent(&world.post("/api/v1/consent", &Credential::from(&machine), &change).await);
-        // Reading costs nothing, and every computer has a budget of its own.
+        // Reads do not count, and each computer has its own quota.
         world.activity(&machine, "").await.expect(200);
         world.event(&other, &Chain::new(&other).next()).await.receipt();
 
@@ -71,7 +74,7 @@ both! {
         world.event(&machine, &next).await.receipt();
     }
 
-    async fn a_computer_without_an_account_has_a_budget_of_bytes(world: World) {
+    async fn an_unattached_computer_has_a_quota_of_bytes(world: World) {
         let world = with_budget(world, 0, 40_000).await;
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
@@ -88,7 +91,7 @@ both! {
         }
     }
 
-    async fn an_agent_that_nobody_claimed_has_a_budget(world: World) {
+    async fn an_unclaimed_agent_has_a_quota(world: World) {
         let world = with_budget(world, 2, 0).await;
         let (_, agent) = world.unclaimed().await;
         let (_, other) = world.unclaimed().await;
@@ -105,7 +108,7 @@ both! {
         }
     }
 
-    async fn the_full_share_of_a_sender_costs_no_other_sender_a_held_event(world: World) {
+    async fn the_held_event_quota_of_one_sender_does_not_affect_others(world: World) {
         let world = world.restart_with(|settings| {
             settings.events.held.total_bytes = 1024 * 1024;
             settings.events.unattached.bytes_per_day = 0;
@@ -114,9 +117,9 @@ both! {
         let large = |n: u32| json!({ "n": n, "padding": "x".repeat(50_000) });
         let mut held = 0;
         let refused = loop {
-            let answer = world.event(&flood, &large(held)).await;
-            if answer.status != 202 {
-                break answer;
+            let response = world.event(&flood, &large(held)).await;
+            if response.status != 202 {
+                break response;
             }
             held += 1;
             assert!(held < 20, "nothing stops it");
@@ -136,7 +139,7 @@ both! {
         world.event(&flood, &large(101)).await.refused(424, "temporarily_unavailable");
     }
 
-    async fn a_computer_that_was_never_attached_and_is_idle_is_forgotten_and_frees_its_identity(world: World) {
+    async fn retention_removes_idle_unattached_computers_and_frees_their_identity(world: World) {
         let person = world.person("ada@example.com").await;
         let idle = world.machine().await;
         let active = world.machine_of(&idle.user_cuid).await;
@@ -160,7 +163,7 @@ both! {
         world.advance(DAY * 2);
         assert_eq!(purge().await, 1);
         world.activity(&idle, "").await.refused(401, "machine_unknown");
-        assert_eq!(app.store.held_bytes().await.unwrap(), bytes / 2, "what it held is gone, and nothing else");
+        assert_eq!(app.store.held_bytes().await.unwrap(), bytes / 2, "only its own held events are deleted");
         assert!(app.store.machine_facts(uuid_of(&attached)).await.unwrap().is_some(), "whose computer it is decides");
         assert_eq!(app.store.consent_rules(&idle.user_cuid.parse().unwrap()).await.unwrap(), []);
 
@@ -185,7 +188,7 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_learn_what_a_sender_sent_to_the_others() {
+async fn the_quota_of_a_sender_is_shared_between_nodes() {
     let Some(world) = World::on_postgres().await else { return };
     let world = with_budget(world, 3, 0).await;
     let beside = world.beside().await;
@@ -195,13 +198,12 @@ async fn nodes_learn_what_a_sender_sent_to_the_others() {
     for _ in 0..2 {
         world.event(&machine, &chain.next()).await.receipt();
     }
-    // A node that has not heard of the other yet takes one more, and learns of all when it writes that one.
-    world
-        .eventually("both nodes refuse", async || {
-            let answers = [world.event(&machine, &malformed(1)).await, beside.event(&machine, &malformed(1)).await];
-            answers.iter().all(|answer| answer.status == 424).then_some(())
-        })
-        .await;
+    // A node without the counts of the other accepts one more, and reads them when it writes that one.
+    eventually("both nodes refuse", async || {
+        let responses = [world.event(&machine, &malformed(1)).await, beside.event(&machine, &malformed(1)).await];
+        responses.iter().all(|response| response.status == 424).then_some(())
+    })
+    .await;
 }
 
 fn uuid_of(machine: &Machine) -> MachineUuid {

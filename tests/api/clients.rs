@@ -6,11 +6,12 @@ use harness::npm;
 use harness::python::{self, Packages};
 use serde_json::{Value, json};
 
-use crate::world::{Credential, World};
+use blackbox::client::Credential;
+use blackbox::world::World;
 
-/// Runs a client to its end, and gives what it printed.
+/// Runs a client until it exits; returns its standard output.
 async fn run(mut client: Command) -> Value {
-    // The clients obey proxies of the environment, and there are none on the way to a test's server.
+    // The clients use proxies of the environment, which could not reach the test's server.
     client.env("NO_PROXY", "*");
     let output = tokio::task::spawn_blocking(move || client.output().unwrap()).await.unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -34,13 +35,13 @@ fn assert_guided(seen: &Value, guide: &str) {
 }
 
 async fn guide(world: &World) -> String {
-    let answer = world.get("/llms.txt", &Credential::None).await;
-    String::from_utf8(answer.body.to_vec()).unwrap()
+    let response = world.get("/llms.txt", &Credential::None).await;
+    String::from_utf8(response.body.to_vec()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_official_python_client_of_mcp_connects_lists_and_calls() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let url = format!("{}/api/v1/mcp", world.url);
     let Some(seen) = python(Packages::Mcp, include_str!("clients/mcp.py"), url).await else { return };
     for mode in ["auto", "legacy"] {
@@ -49,8 +50,8 @@ async fn the_official_python_client_of_mcp_connects_lists_and_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_first_version_connects_lists_and_calls() {
-    let world = World::new().await;
+async fn the_official_python_client_of_mcp_version_1_connects_lists_and_calls() {
+    let world = World::on_sqlite().await;
     let url = format!("{}/api/v1/mcp", world.url);
     let Some(seen) = python(Packages::Mcp1, include_str!("clients/mcp-1.py"), url).await else { return };
     assert_guided(&seen, &guide(&world).await);
@@ -59,7 +60,7 @@ async fn its_first_version_connects_lists_and_calls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_official_typescript_client_of_mcp_connects_lists_and_calls() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let Some(packages) = npm::packages() else { return };
     let setup = json!({ "packages": packages, "url": format!("{}/api/v1/mcp", world.url) });
     let mut client = Command::new("node");
@@ -69,7 +70,7 @@ async fn the_official_typescript_client_of_mcp_connects_lists_and_calls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_official_client_of_a2a_finds_the_card_and_sends_a_message() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let Some(seen) = python(Packages::A2a, include_str!("clients/a2a.py"), world.url.clone()).await else { return };
     assert_eq!((&seen["card"], &seen["streaming"]), (&json!("attache"), &json!(false)));
     assert_eq!(seen["interfaces"], json!([[format!("{}/api/v1/a2a", world.url), "JSONRPC", "1.0"]]));

@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use harness::upstream::{Answer as UpstreamAnswer, Reply, TOKEN, Upstream};
+use harness::upstream::{Reply, Script, TOKEN, Upstream};
 use serde_json::{Value, json};
 
-use crate::browser::Browser;
-use crate::event::Chain;
-use crate::world::{Credential, World, both};
+use blackbox::browser::Browser;
+use blackbox::client::Credential;
+use blackbox::eventually;
+use blackbox::world::World;
+use harness::event::Chain;
+use harness::on_each_database;
 
 const CONSENT: &str = "/api/v1/consent";
 
@@ -19,13 +22,13 @@ async fn level(world: &World, credential: impl Into<Credential>, query: &str) ->
 }
 
 async fn set(world: &World, credential: impl Into<Credential>, body: Value) -> u64 {
-    let answer = world.post(CONSENT, &credential.into(), &body).await.expect(200);
-    assert_eq!(answer["level"], body["level"]);
-    answer["written"].as_u64().unwrap()
+    let response = world.post(CONSENT, &credential.into(), &body).await.expect(200);
+    assert_eq!(response["level"], body["level"]);
+    response["written"].as_u64().unwrap()
 }
 
-both! {
-    async fn the_most_specific_level_holds_and_the_default_is_only_reported(world: World) {
+on_each_database! {
+    async fn the_most_specific_consent_level_applies_and_the_default_is_only_reported(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;
         let uuid = &machine.uuid;
@@ -62,7 +65,7 @@ both! {
         ]);
     }
 
-    async fn a_computer_sets_its_own_level_and_no_other(world: World) {
+    async fn a_computer_sets_its_own_consent_level_and_no_other(world: World) {
         let machine = world.machine().await;
         let sibling = world.machine_of(&machine.user_cuid).await;
         assert_eq!(set(&world, &machine, json!({ "level": "off" })).await, 1);
@@ -75,7 +78,7 @@ both! {
         world.get(&format!("{CONSENT}?machine_uuid={}", sibling.uuid), &Credential::from(&machine)).await.refused(400, "machine_uuid_mismatch");
     }
 
-    async fn a_computer_records_less_than_its_person_allows_and_never_more(world: World) {
+    async fn a_computer_may_lower_its_consent_level_and_never_raise_it(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;
         let uuid = &machine.uuid;
@@ -105,15 +108,15 @@ both! {
         world.event(&machine, &chain.next()).await.receipt();
         assert_eq!(by_computer("metadata-only", "memory").await, json!({ "level": "metadata-only", "written": 1 }));
         let raised = json!({ "level": "full", "machine_uuid": uuid, "lane": "memory" });
-        let answer = world.post(CONSENT, &person.cookie, &raised).await.expect(200);
-        assert_eq!(answer, json!({ "level": "metadata-only", "written": 1 }));
+        let response = world.post(CONSENT, &person.cookie, &raised).await.expect(200);
+        assert_eq!(response, json!({ "level": "metadata-only", "written": 1 }));
 
         let levels = world.get(CONSENT, &person.cookie).await.expect(200)["levels"].clone();
         let authors: Vec<_> = levels.as_array().unwrap().iter().map(|record| (record["level"].as_str().unwrap(), record["set_by"].as_str().unwrap())).collect();
         assert_eq!(authors, [("off", "person"), ("full", "agent"), ("full", "person"), ("metadata-only", "computer")]);
         let browser = Browser::of(&world, &person);
-        let answer = browser.get("/account/consent").await;
-        let page = answer.page(200);
+        let response = browser.get("/account/consent").await;
+        let page = response.page(200);
         assert_eq!(page.matches("Computer: No content").count(), 1, "{page}");
         // Saving the displayed form changes neither the person's level nor the computer's.
         let shown = [("scope", uuid.as_str()), ("all", "off"), ("memory", "full"), ("llm", "off")];
@@ -123,7 +126,7 @@ both! {
         assert_eq!(events.as_array().unwrap().len(), 5);
     }
 
-    async fn nobody_else_speaks_as_the_service(world: World) {
+    async fn no_sender_impersonates_the_consent_chain(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;
         let report = |agent: &'static str| {
@@ -143,7 +146,7 @@ both! {
         assert_eq!(agents, ["svc-cli"]);
     }
 
-    async fn every_fault_has_its_code(world: World) {
+    async fn every_fault_of_consent_has_its_error_code(world: World) {
         let ada = world.person("ada@example.com").await;
         let bob = world.person("bob@example.com").await;
         let machine = world.attached_machine(&ada).await;
@@ -165,7 +168,7 @@ both! {
         assert_eq!(level(&world, &machine, "").await, "metadata-only");
     }
 
-    async fn the_baseline_is_written_for_every_linked_identity(world: World) {
+    async fn a_consent_baseline_is_written_for_every_linked_identity(world: World) {
         let person = world.person("ada@example.com").await;
         let machines = [world.attached_machine(&person).await, world.attached_machine(&person).await];
         assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "off" })).await, 2);
@@ -175,7 +178,7 @@ both! {
         assert_eq!(world.get(CONSENT, &person.cookie).await.expect(200)["levels"].as_array().unwrap().len(), 2);
     }
 
-    async fn what_the_page_shows_is_what_holds_after_saving_it(world: World) {
+    async fn the_saved_consent_form_matches_the_effective_levels(world: World) {
         let person = world.person("ada@example.com").await;
         let Credential::Cookie(pair) = &person.cookie else { unreachable!() };
         let browser = Browser::new(&world);
@@ -191,19 +194,19 @@ both! {
         assert_eq!(level(&world, &machine, "?lane=llm").await, "off");
         assert_eq!(level(&world, &machine, "?lane=memory").await, "metadata-only");
 
-        // Two identities that hold different levels: the strictest is shown, and saving it makes both hold it.
+        // Two identities with different levels: the strictest is shown, and saving it sets it for both.
         let second = world.attached_machine(&person).await;
         assert_eq!(level(&world, &second, "").await, "metadata-only");
         let everywhere = [("scope", "all"), ("all", "full"), ("memory", "full"), ("llm", "off")];
         browser.submit("/account/consent", &everywhere).await.goes_to("/account/consent?saved=2");
         assert_eq!((level(&world, &second, "").await, level(&world, &second, "?lane=llm").await), ("full".into(), "off".into()));
         browser.submit("/account/consent", &everywhere).await.goes_to("/account/consent?saved=0");
-        // What is not chosen is sent empty.
+        // A field without a choice is sent empty.
         let empty = [("scope", second.uuid.as_str()), ("all", ""), ("rsi", "")];
         browser.submit("/account/consent", &empty).await.goes_to("/account/consent?saved=0");
     }
 
-    async fn every_change_is_in_the_record_with_a_proof(world: World) {
+    async fn every_consent_change_is_an_event_with_a_proof(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;
         set(&world, person.cookie.clone(), json!({ "level": "off", "lane": "llm" })).await;
@@ -219,7 +222,7 @@ both! {
         assert!(world.server.app.store.outbox_identities(10).await.unwrap().is_empty());
     }
 
-    async fn what_a_person_did_not_allow_is_held_without_its_content(world: World) {
+    async fn events_over_the_consent_level_are_held_without_their_content(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;
         set(&world, person.cookie.clone(), json!({ "level": "metadata-only", "lane": "memory" })).await;
@@ -268,26 +271,25 @@ async fn world_with_outbox(upstream: &Upstream, every: Duration) -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_cannot_be_reported_stays_and_is_reported_later() {
+async fn a_consent_change_whose_audit_event_fails_stays_and_is_forwarded_later() {
     let upstream = Upstream::start().await;
     let world = world_over(&upstream).await;
     let person = world.person("ada@example.com").await;
     let machines = [world.attached_machine(&person).await, world.attached_machine(&person).await];
     upstream.go_down().await;
-    let answer = world.post(CONSENT, &person.cookie, &json!({ "level": "off" })).await;
-    let body = answer.refused(502, "consent_audit_forward_failed");
+    let response = world.post(CONSENT, &person.cookie, &json!({ "level": "off" })).await;
+    let body = response.refused(502, "consent_audit_forward_failed");
     assert_eq!(body, json!({ "error": "consent_audit_forward_failed", "written": 2 }));
     // The rows stay.
     assert_eq!(level(&world, &machines[0], "").await, "off");
     // Nothing changes, so there is nothing that could fail.
     assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "off" })).await, 0);
     upstream.come_back().await;
-    world.eventually("both events arrived", async || (upstream.taken().len() == 2).then_some(())).await;
-    world
-        .eventually("the outbox is empty", async || {
-            world.server.app.store.outbox_identities(10).await.unwrap().is_empty().then_some(())
-        })
-        .await;
+    eventually("both events arrived", async || (upstream.taken().len() == 2).then_some(())).await;
+    eventually("the outbox is empty", async || {
+        world.server.app.store.outbox_identities(10).await.unwrap().is_empty().then_some(())
+    })
+    .await;
     assert_eq!(
         set(&world, person.cookie.clone(), json!({ "level": "full", "machine_uuid": machines[0].uuid })).await,
         1
@@ -297,13 +299,13 @@ async fn a_change_that_cannot_be_reported_stays_and_is_reported_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_that_the_service_took_before_is_not_sent_for_ever() {
+async fn a_consent_event_that_the_upstream_already_has_is_not_resent_forever() {
     let upstream = Upstream::start().await;
-    // No pass sends the report at the same moment as the request that made it.
+    // No pass of the outbox runs at the same moment as the request that wrote the event.
     let world = world_with_outbox(&upstream, Duration::from_hours(1)).await;
     let machine = world.machine().await;
     let taken = json!({ "error": "event_id_conflict" });
-    upstream.next(UpstreamAnswer::reply(Reply::json(409, &taken)));
+    upstream.next(Script::reply(Reply::json(409, &taken)));
     assert_eq!(set(&world, &machine, json!({ "level": "off" })).await, 1);
     let store = &world.server.app.store;
     assert_eq!(store.outbox_identities(10).await.unwrap(), []);
@@ -311,13 +313,13 @@ async fn a_report_that_the_service_took_before_is_not_sent_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_lost_the_chain_gets_a_new_epoch() {
+async fn an_upstream_that_lost_the_consent_chain_gets_a_new_epoch() {
     let upstream = Upstream::start().await;
     // No pass sends the report at the same moment as the request: it would take the answer that is meant for the request.
     let world = world_with_outbox(&upstream, Duration::from_hours(1)).await;
     let machine = world.machine().await;
     let lost = json!({ "error": "chain_conflict", "expected": { "chain_epoch": 4, "seq": 0, "prev": "GENESIS" } });
-    upstream.next(UpstreamAnswer::reply(Reply::json(409, &lost)));
+    upstream.next(Script::reply(Reply::json(409, &lost)));
     assert_eq!(set(&world, &machine, json!({ "level": "off" })).await, 1);
     let requests = upstream.requests();
     let sent: Vec<Value> = requests.iter().map(|request| serde_json::from_slice(&request.body).unwrap()).collect();

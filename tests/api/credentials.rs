@@ -4,9 +4,11 @@ use attache::http::{Accepts, routes};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::world::{Credential, World, both};
+use blackbox::client::Credential;
+use blackbox::world::World;
+use harness::on_each_database;
 
-/// What a route of the specification accepts, written out by hand: the table in the code must say the same.
+/// The credentials of each route of the specification, written by hand; the table in the code must be equal.
 const SPECIFIED: &[(&str, &str, &[&str])] = &[
     ("POST", "/api/v1/agent-auth/identity", &[]),
     ("POST", "/api/v1/agent-auth/claim", &[]),
@@ -46,7 +48,7 @@ fn kinds() -> [(&'static str, Accepts); 4] {
 }
 
 #[test]
-fn the_table_of_routes_says_what_the_specification_says() {
+fn the_route_table_has_the_credentials_of_the_specification() {
     for (method, path, accepted) in SPECIFIED {
         let route = routes().into_iter().find(|route| route.method.as_str() == *method && route.path == *path);
         let route = route.unwrap_or_else(|| panic!("{method} {path} is missing"));
@@ -56,7 +58,7 @@ fn the_table_of_routes_says_what_the_specification_says() {
     }
 }
 
-both! {
+on_each_database! {
     async fn a_request_has_one_credential(world: World) {
         let person = world.person("ada@example.com").await;
         let (agent, machine) = (world.agent_of(&person).await, world.attached_machine(&person).await);
@@ -71,7 +73,7 @@ both! {
         }
     }
 
-    async fn every_route_takes_the_credentials_of_its_rule_and_no_other(world: World) {
+    async fn every_route_accepts_only_its_credentials(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
         let machine = world.attached_machine(&person).await;
@@ -91,7 +93,7 @@ both! {
         ];
         let mut checked = 0;
         for route in routes() {
-            // Ids that nobody has: what is accepted then fails for another reason than its credential.
+            // Unknown ids: an accepted request then fails for another reason than its credential.
             let path = route.path.replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634")
                 .replace("{machine_uuid}", "019b76da-a800-7a67-8a14-94a3f41b0634");
             let ask = async |credential: &Credential| {
@@ -100,25 +102,25 @@ both! {
             };
             let open = route.accepts == Accepts::NONE;
             for (kind, credential) in &credentials {
-                let answer = ask(credential).await;
+                let response = ask(credential).await;
                 let accepted = open || route.accepts.includes(*kind);
-                assert_eq!(answer.status != 401, accepted, "{} {path} with {kind:?}: {}", route.method, answer.status);
+                assert_eq!(response.status != 401, accepted, "{} {path} with {kind:?}: {}", route.method, response.status);
                 if !accepted {
-                    answer.refused(401, "unauthorized");
+                    response.refused(401, "unauthorized");
                 }
                 checked += 1;
             }
             for (credential, code) in &bad {
-                let answer = ask(credential).await;
+                let response = ask(credential).await;
                 if open {
-                    assert_ne!(answer.status, 401, "{} {path}", route.method);
+                    assert_ne!(response.status, 401, "{} {path}", route.method);
                     continue;
                 }
-                answer.refused(401, code);
-                let challenge = answer.header("www-authenticate").unwrap();
+                response.refused(401, code);
+                let challenge = response.header("www-authenticate").unwrap();
                 let metadata = format!("resource_metadata=\"{}/.well-known/oauth-protected-resource\"", world.url);
                 assert!(challenge.starts_with("Bearer ") && challenge.contains(&metadata), "{challenge}");
-                // A cookie counts only where a session would do.
+                // A cookie counts only on routes that accept sessions.
                 let sent = match credential {
                     Credential::None => false,
                     Credential::Bearer(_) => true,
@@ -142,19 +144,19 @@ both! {
         world.send(request).await.refused(401, "unauthorized");
     }
 
-    async fn only_whoever_sent_a_token_is_told_that_it_is_invalid(world: World) {
+    async fn www_authenticate_names_an_error_only_if_a_token_was_sent(world: World) {
         for (path, header) in ["/api/v1/activity", "/v1/spaces"].into_iter().flat_map(|path| {
             ["Bearer", "Bearer ", "Basic eDp5", "Token at_x"].map(|header| (path, header))
         }) {
             let request = world.request(Method::GET, path, &Credential::None).header("authorization", header);
-            let answer = world.send(request).await;
-            answer.refused(401, "unauthorized");
-            let challenge = answer.header("www-authenticate").unwrap();
+            let response = world.send(request).await;
+            response.refused(401, "unauthorized");
+            let challenge = response.header("www-authenticate").unwrap();
             assert!(challenge.contains("resource_metadata=") && !challenge.contains("error="), "{header:?}: {challenge}");
         }
     }
 
-    async fn a_session_ends_when_it_is_not_used_and_slides_when_it_is(world: World) {
+    async fn a_session_expires_when_idle_and_is_extended_by_use(world: World) {
         let day = std::time::Duration::from_hours(24);
         let person = world.person("ada@example.com").await;
         let other = world.person("bob@example.com").await;
@@ -169,8 +171,8 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_another_site_cannot_act_with_a_persons_cookie() {
-    let world = World::new().await;
+async fn csrf_cookie_requests_of_another_site_are_refused() {
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     let agent = world.agent_of(&person).await;
     let body = json!({ "claim_attempt_token": "cat_x", "user_code": "123456" });

@@ -8,9 +8,12 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use store::account::Provision;
 
-use crate::browser::Browser;
-use crate::event::Machine;
-use crate::world::{Answer, Credential, DEVICE_GRANT, World, both};
+use blackbox::browser::Browser;
+use blackbox::client::{Credential, DEVICE_GRANT, Response};
+use blackbox::eventually;
+use blackbox::world::World;
+use harness::event::Machine;
+use harness::on_each_database;
 
 const CODE: &str = "/api/v1/device/code";
 const APPROVE: &str = "/api/v1/device/approve";
@@ -24,14 +27,14 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_else(|| panic!("{name} is no text in {value}"))
 }
 
-/// A computer that asks to be attached: its device code and its user code.
+/// Requests a device code; returns it with its user code.
 async fn asking(world: &World, machine: &Machine) -> (String, String) {
     let code = world.device_code(machine).await.expect(200);
     (text(&code, "device_code").to_owned(), text(&code, "user_code").to_owned())
 }
 
-/// A new computer that asks to be attached.
-async fn asking_anew(world: &World) -> (String, String) {
+/// Requests a device code for a new computer.
+async fn another_device_code(world: &World) -> (String, String) {
     asking(world, &world.machine().await).await
 }
 
@@ -42,7 +45,7 @@ async fn attached_to(world: &World, machine: &Machine) -> Option<String> {
     known.facts.account.map(|account| account.as_str().to_owned())
 }
 
-/// An account of an identity that nobody owns yet.
+/// An account of an identity without an owner.
 async fn provisioned(world: &World, machine: &Machine) -> String {
     let (app, cuid) = (&world.server.app, machine.user_cuid.parse().unwrap());
     match app.store.account_provision(Some(&cuid), None, None, world.clock().now(), &app.rng).await.unwrap() {
@@ -51,38 +54,38 @@ async fn provisioned(world: &World, machine: &Machine) -> String {
     }
 }
 
-async fn raw(world: &World, path: &str, credential: &Credential, body: &'static str) -> Answer {
+async fn raw(world: &World, path: &str, credential: &Credential, body: &'static str) -> Response {
     let request = world.request(Method::POST, path, credential).header(CONTENT_TYPE, "application/json");
     world.send(request.body(body)).await
 }
 
 #[track_caller]
-fn assert_no_store(answer: &Answer) {
-    assert_eq!(answer.header("cache-control"), Some("no-store"));
-    assert!(answer.header("content-type").unwrap().starts_with("application/json"));
+fn assert_no_store(response: &Response) {
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    assert!(response.header("content-type").unwrap().starts_with("application/json"));
 }
 
 /// The path of the first fault that a refusal names.
 #[track_caller]
-fn fault(answer: &Answer) -> String {
-    let refused = answer.refused(400, "invalid_request");
+fn fault(response: &Response) -> String {
+    let refused = response.refused(400, "invalid_request");
     assert!(!text(&refused["issues"][0], "message").is_empty(), "{refused}");
     text(&refused["issues"][0], "path").to_owned()
 }
 
-both! {
-    async fn a_computer_is_attached_by_whoever_approves(world: World) {
+on_each_database! {
+    async fn a_computer_is_attached_to_the_account_of_its_approver(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.machine().await;
-        let answer = world.device_code(&machine).await;
-        assert_no_store(&answer);
-        let code = answer.expect(200);
+        let response = world.device_code(&machine).await;
+        assert_no_store(&response);
+        let code = response.expect(200);
         assert_eq!(code.as_object().unwrap().len(), 6, "{code}");
         assert!(text(&code, "device_code").starts_with("dvc_"));
         let user_code = text(&code, "user_code");
-        let letters = |part: &str| part.len() == 4 && part.bytes().all(|byte| b"BCDFGHJKLMNPQRSTVWXZ".contains(&byte));
+        let mails = |part: &str| part.len() == 4 && part.bytes().all(|byte| b"BCDFGHJKLMNPQRSTVWXZ".contains(&byte));
         let (left, right) = user_code.split_once('-').unwrap();
-        assert!(letters(left) && letters(right), "{user_code}");
+        assert!(mails(left) && mails(right), "{user_code}");
         assert_eq!(text(&code, "verification_uri"), format!("{}/device", world.url));
         let complete = format!("{}/device?user_code={user_code}", world.url);
         assert_eq!(text(&code, "verification_uri_complete"), complete);
@@ -97,7 +100,7 @@ both! {
         assert_eq!(approved.expect(200), json!({ "ok": true }));
         assert_eq!(attached_to(&world, &machine).await.as_deref(), Some(person.account.as_str()));
 
-        // What is final is answered at once, however fast the computer asks.
+        // A final state is answered at any polling rate.
         let claimed = json!({ "user_account_id": person.account.as_str(), "status": "claimed" });
         for _ in 0..3 {
             let polled = world.device_token(text(&code, "device_code")).await;
@@ -106,7 +109,7 @@ both! {
         }
     }
 
-    async fn a_body_that_does_not_fit_is_refused_with_what_is_wrong(world: World) {
+    async fn an_invalid_device_code_request_is_refused_with_its_issues(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.machine().await;
         let computer = Credential::from(&machine);
@@ -154,7 +157,7 @@ both! {
         assert_eq!(fault(&raw(&world, TOKEN, &Credential::None, "{").await), "");
     }
 
-    async fn a_computer_asks_for_itself_alone(world: World) {
+    async fn a_computer_requests_a_device_code_only_for_itself(world: World) {
         let person = world.person("ada@example.com").await;
         let (machine, other) = (world.machine().await, world.machine().await);
         let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
@@ -171,7 +174,7 @@ both! {
             assert_no_store(&refused);
             refused.refused(403, "machine_mismatch");
         }
-        // Whoever approves is a person or acts for one.
+        // The approver is a person or an agent of a person.
         for path in [APPROVE, DENY] {
             let body = json!({ "user_code": "BCDF-GHJK" });
             world.post(path, &Credential::None, &body).await.refused(401, "unauthorized");
@@ -180,7 +183,7 @@ both! {
         }
     }
 
-    async fn a_computer_that_was_detached_asks_in_vain(world: World) {
+    async fn a_detached_computer_gets_no_device_code(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;
         let (device_code, user_code) = asking(&world, &machine).await;
@@ -190,7 +193,7 @@ both! {
         world.device_token(&device_code).await.refused(400, "authorization_pending");
     }
 
-    async fn every_conflict_of_an_approval_is_told_apart(world: World) {
+    async fn every_conflict_of_an_approval_has_its_error_code(world: World) {
         let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
         let (_, nobody) = world.signed_in("nobody@example.com", false).await;
 
@@ -211,7 +214,7 @@ both! {
         world.device_approve(&ada.cookie, &user_code).await.refused(409, "cuid_already_claimed");
         world.device_approve(&nobody, &user_code).await.refused(409, "cuid_already_claimed");
 
-        let (_, user_code) = asking_anew(&world).await;
+        let (_, user_code) = another_device_code(&world).await;
         world.device_approve(&nobody, &user_code).await.refused(403, "account_required");
 
         let machine = world.machine().await;
@@ -219,13 +222,13 @@ both! {
         let (device_code, user_code) = asking(&world, &machine).await;
         world.device_approve(&ada.cookie, &user_code).await.refused(409, "person_bound_to_other_account");
         assert_eq!(attached_to(&world, &machine).await, None);
-        // Whoever has none takes over the account that waits for this identity.
+        // A person without an account takes over the account that is provisioned for this identity.
         world.device_approve(&nobody, &user_code).await.expect(200);
         assert_eq!(world.device_token(&device_code).await.expect(200)["user_account_id"], account);
         assert_eq!(attached_to(&world, &machine).await, Some(account));
     }
 
-    async fn the_name_of_a_computer_turns_no_words_around_and_hides_none(world: World) {
+    async fn the_name_of_a_computer_is_shown_without_control_and_bidi_characters(world: World) {
         let person = world.person("ada@example.com").await;
         let Credential::Cookie(pair) = &person.cookie else { unreachable!() };
         let browser = Browser::new(&world);
@@ -233,8 +236,8 @@ both! {
         let uuid = world.rng().uuid_v7(world.clock().now()).to_string();
         let name = "laptop\u{202e}gnp.exe\u{200b}!";
         let body = json!({ "user_cuid": world.rng().cuid2(), "machine_uuid": uuid, "name": name });
-        let answer = world.post("/api/v1/machines", &Credential::None, &body).await.expect(201);
-        let machine = Machine { user_cuid: text(&body, "user_cuid").into(), uuid, secret: text(&answer, "machine_secret").into() };
+        let response = world.post("/api/v1/machines", &Credential::None, &body).await.expect(201);
+        let machine = Machine { user_cuid: text(&body, "user_cuid").into(), uuid, secret: text(&response, "machine_secret").into() };
         let (device_code, user_code) = asking(&world, &machine).await;
         let shown = |page: &str| {
             assert!(page.contains("laptopgnp.exe!"), "{page}");
@@ -248,13 +251,13 @@ both! {
         }
     }
 
-    async fn pressing_the_button_twice_tells_what_became_of_it(world: World) {
+    async fn approving_twice_on_the_page_shows_the_outcome(world: World) {
         let person = world.person("ada@example.com").await;
         let Credential::Cookie(pair) = &person.cookie else { unreachable!() };
         let browser = Browser::new(&world);
         browser.put("attache.session_token", pair.split_once('=').unwrap().1);
         for (decision, told) in [("approve", "is attached"), ("deny", "was denied")] {
-            let (_, user_code) = asking_anew(&world).await;
+            let (_, user_code) = another_device_code(&world).await;
             let page = format!("/device?user_code={}", user_code.replace('-', "%2D"));
             for _ in 0..2 {
                 browser.submit("/device", &[("user_code", &user_code), ("decision", decision)]).await.goes_to(&page);
@@ -263,7 +266,7 @@ both! {
         }
     }
 
-    async fn a_code_that_does_not_wait_is_consumed(world: World) {
+    async fn a_device_code_that_is_not_pending_is_code_consumed(world: World) {
         let person = world.person("ada@example.com").await;
         let gone = async |user_code: &str| {
             for refused in [
@@ -278,7 +281,7 @@ both! {
         gone("nonsense").await;
         gone("-").await;
 
-        let (approved, denied) = (asking_anew(&world).await, asking_anew(&world).await);
+        let (approved, denied) = (another_device_code(&world).await, another_device_code(&world).await);
         world.device_approve(&person.cookie, &approved.1).await.expect(200);
         assert_eq!(world.device_deny(&person.cookie, &denied.1).await.expect(200), json!({ "ok": true }));
         let machine = world.machine().await;
@@ -288,7 +291,7 @@ both! {
             gone(user_code).await;
         }
         world.advance(VALID);
-        // It is long ago that the person signed in; approving asks them to do it again, whatever the code.
+        // The sign-in is not recent, so approving requires another one, also for an invalid code.
         let person = world.person("ada@example.com").await;
         world.device_approve(&person.cookie, &expired.1).await.refused(410, "code_consumed");
         world.device_deny(&person.cookie, &expired.1).await.refused(410, "code_consumed");
@@ -305,26 +308,26 @@ both! {
         }
     }
 
-    async fn a_computer_that_polls_too_fast_is_told_a_longer_interval(world: World) {
+    async fn polling_a_device_code_too_fast_is_slow_down_with_a_longer_interval(world: World) {
         let person = world.person("ada@example.com").await;
-        let (device_code, user_code) = asking_anew(&world).await;
+        let (device_code, user_code) = another_device_code(&world).await;
         world.device_token(&device_code).await.refused(400, "authorization_pending");
         for interval in [10, 15, 20] {
             let slowed = world.device_token(&device_code).await;
             assert_no_store(&slowed);
             assert_eq!(slowed.refused(400, "slow_down"), json!({ "error": "slow_down", "interval": interval }));
         }
-        // Others are not slowed, and the end is told at once.
-        let (other, _) = asking_anew(&world).await;
+        // Other computers are not slowed down, and a final state is answered at once.
+        let (other, _) = another_device_code(&world).await;
         world.device_token(&other).await.refused(400, "authorization_pending");
         world.device_deny(&person.cookie, &user_code).await.expect(200);
         world.device_token(&device_code).await.refused(400, "access_denied");
         world.device_token(&device_code).await.refused(400, "access_denied");
     }
 
-    async fn an_approval_outlives_the_code_by_a_day(world: World) {
-        let (device_code, user_code) = asking_anew(&world).await;
-        let (waiting, _) = asking_anew(&world).await;
+    async fn an_approved_device_code_answers_for_a_day(world: World) {
+        let (device_code, user_code) = another_device_code(&world).await;
+        let (waiting, _) = another_device_code(&world).await;
         world.advance(VALID.checked_sub(Duration::from_secs(30)).unwrap());
         world.device_token(&waiting).await.refused(400, "authorization_pending");
         let person = world.person("ada@example.com").await;
@@ -339,14 +342,14 @@ both! {
         world.device_token(&device_code).await.refused(400, "expired_token");
     }
 
-    async fn a_second_code_takes_the_place_of_the_first(world: World) {
+    async fn a_second_device_code_supersedes_the_first(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.machine().await;
         let first = asking(&world, &machine).await;
         world.device_token(&first.0).await.refused(400, "authorization_pending");
         let second = asking(&world, &machine).await;
-        // Its computer is told within a moment, whoever answered the poll before.
-        world.eventually("the first code is over", async || {
+        // Its computer gets the answer within a moment, whichever node answered the poll before.
+        eventually("the first code is over", async || {
             let polled = world.device_token(&first.0).await;
             (polled.json()["error"] == "expired_token").then_some(())
         })
@@ -365,16 +368,16 @@ both! {
             |code| code.chars().flat_map(|mail| [mail, '.']).collect::<String>().to_lowercase(),
         ];
         for written in ways {
-            let (device_code, user_code) = asking_anew(&world).await;
+            let (device_code, user_code) = another_device_code(&world).await;
             world.device_approve(&person.cookie, &written(&user_code)).await.expect(200);
             world.device_token(&device_code).await.expect(200);
         }
     }
 
-    async fn wrong_codes_are_counted_for_each_account_through_restarts(world: World) {
+    async fn wrong_device_codes_are_counted_per_account_through_restarts(world: World) {
         let ada = world.person("ada@example.com").await;
         let agent = world.agent_of(&ada).await;
-        let (device_code, user_code) = asking_anew(&world).await;
+        let (device_code, user_code) = another_device_code(&world).await;
         // Approvals and denials count together, those of a person and those of their agents apart.
         for credential in [&ada.cookie, &agent.token] {
             world.device_approve(credential, "BBBB-BBBB").await.refused(410, "code_consumed");
@@ -395,34 +398,34 @@ both! {
         world.advance(VALID.checked_sub(Duration::from_mins(1)).unwrap());
         let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
         world.device_approve(&ada.cookie, &user_code).await.refused(410, "code_consumed");
-        // Others are not in their way.
+        // Other persons are not affected.
         world.device_approve(&bob.cookie, &user_code).await.expect(200);
         world.advance(Duration::from_mins(2));
-        let (device_code, user_code) = asking_anew(&world).await;
+        let (device_code, user_code) = another_device_code(&world).await;
         world.device_approve(&ada.cookie, &user_code).await.expect(200);
         world.device_token(&device_code).await.expect(200);
     }
 
-    async fn approving_asks_for_a_recent_sign_in(world: World) {
+    async fn approving_a_computer_requires_a_recent_sign_in(world: World) {
         let person = world.person("ada@example.com").await;
         world.advance(Duration::from_mins(16));
-        let (device_code, user_code) = asking_anew(&world).await;
-        let answer = world.device_approve(&person.cookie, &user_code).await;
-        assert_eq!(answer.refused(401, "unauthorized")["reason"], "sign_in_again");
-        let challenge = answer.header("www-authenticate").unwrap();
+        let (device_code, user_code) = another_device_code(&world).await;
+        let response = world.device_approve(&person.cookie, &user_code).await;
+        assert_eq!(response.refused(401, "unauthorized")["reason"], "sign_in_again");
+        let challenge = response.header("www-authenticate").unwrap();
         assert!(challenge.contains("error=\"insufficient_user_authentication\", max_age=\"900\""), "{challenge}");
-        // Saying no asks for nothing more.
+        // Denying requires no recent sign-in.
         world.device_deny(&person.cookie, &user_code).await.expect(200);
         world.device_token(&device_code).await.refused(400, "access_denied");
-        let (_, user_code) = asking_anew(&world).await;
+        let (_, user_code) = another_device_code(&world).await;
         let fresh = world.person("ada@example.com").await;
         world.device_approve(&fresh.cookie, &user_code).await.expect(200);
     }
 
-    async fn an_agent_approves_and_denies_for_its_account(world: World) {
+    async fn a_claimed_agent_approves_and_denies_device_codes_for_its_account(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
-        let (approved, denied) = (asking_anew(&world).await, asking_anew(&world).await);
+        let (approved, denied) = (another_device_code(&world).await, another_device_code(&world).await);
         world.device_approve(&agent.token, &approved.1).await.expect(200);
         assert_eq!(world.device_token(&approved.0).await.expect(200)["user_account_id"], person.account.as_str());
         world.device_deny(&agent.token, &denied.1).await.expect(200);
@@ -431,27 +434,27 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_may_leave_approvals_to_browsers() {
+async fn approvals_by_agents_can_be_disabled() {
     let world = World::with(|settings| settings.devices.require_session = true).await;
     let person = world.person("ada@example.com").await;
     let agent = world.agent_of(&person).await;
-    let (_, user_code) = asking_anew(&world).await;
+    let (_, user_code) = another_device_code(&world).await;
     world.device_approve(&agent.token, &user_code).await.refused(401, "unauthorized");
     world.device_deny(&agent.token, &user_code).await.refused(401, "unauthorized");
     world.device_approve(&person.cookie, &user_code).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_computer_that_asks_for_too_many_codes_waits() {
+async fn device_codes_per_computer_are_rate_limited() {
     let world = World::with(|settings| settings.devices.codes_per_hour = 2).await;
     let machine = world.machine().await;
     let first = asking(&world, &machine).await;
     let second = asking(&world, &machine).await;
     let world = world.restart().await;
-    let answer = world.device_code(&machine).await;
-    let refused = answer.refused(424, "temporarily_unavailable");
+    let response = world.device_code(&machine).await;
+    let refused = response.refused(424, "temporarily_unavailable");
     assert_eq!((&refused["reason"], &refused["retryable"]), (&json!("too_many_codes"), &json!(true)));
-    let wait: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+    let wait: u64 = response.header("retry-after").unwrap().parse().unwrap();
     assert!((3000..=3600).contains(&wait), "{wait}");
     // The refusal took nothing away.
     world.device_token(&first.0).await.refused(400, "expired_token");
@@ -461,7 +464,7 @@ async fn a_computer_that_asks_for_too_many_codes_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_guesses_from_one_address_are_slowed_whoever_makes_them() {
+async fn code_guesses_per_address_are_rate_limited() {
     let world = World::with(|settings| settings.limits.code_guesses_per_minute = 2).await;
     let person = world.person("ada@example.com").await;
     for _ in 0..2 {
@@ -471,13 +474,13 @@ async fn many_guesses_from_one_address_are_slowed_whoever_makes_them() {
     assert_eq!(refused["reason"], "too_many_guesses");
 }
 
-/// The watch of each node looks once a second.
+/// The watch of each node polls once a second.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_node_decides_another_tells() {
+async fn a_device_code_approved_on_one_node_is_answered_by_another() {
     let Some(world) = World::on_postgres().await else { return };
     let other = world.beside().await;
     let person = world.person("ada@example.com").await;
-    let (approved, denied, superseded) = (asking_anew(&world).await, asking_anew(&world).await, world.machine().await);
+    let (approved, denied, superseded) = (another_device_code(&world).await, another_device_code(&world).await, world.machine().await);
     let older = asking(&world, &superseded).await;
     for (device_code, _) in [&approved, &denied, &older] {
         other.device_token(device_code).await.refused(400, "authorization_pending");
@@ -487,14 +490,13 @@ async fn what_one_node_decides_another_tells() {
     asking(&world, &superseded).await;
     let ends = [(&approved.0, "claimed"), (&denied.0, "access_denied"), (&older.0, "expired_token")];
     for (device_code, end) in ends {
-        other
-            .eventually("the other node knows", async || {
-                let polled = other.device_token(device_code).await.json();
-                let said = polled.get("status").or(polled.get("error")).unwrap().clone();
-                assert!(said == end || said == "slow_down" || said == "authorization_pending", "{said}");
-                (said == end).then_some(())
-            })
-            .await;
+        eventually("the other node knows", async || {
+            let polled = other.device_token(device_code).await.json();
+            let said = polled.get("status").or(polled.get("error")).unwrap().clone();
+            assert!(said == end || said == "slow_down" || said == "authorization_pending", "{said}");
+            (said == end).then_some(())
+        })
+        .await;
     }
     // Guesses are counted for all nodes together.
     for code in ["BBBB-BBBB", "CCCC-CCCC", "DDDD-DDDD"] {
@@ -503,7 +505,7 @@ async fn what_one_node_decides_another_tells() {
     for code in ["FFFF-FFFF", "GGGG-GGGG"] {
         other.device_approve(&person.cookie, code).await.refused(410, "code_consumed");
     }
-    let (_, user_code) = asking_anew(&world).await;
+    let (_, user_code) = another_device_code(&world).await;
     for node in [&world, &other] {
         node.device_approve(&person.cookie, &user_code).await.refused(410, "code_consumed");
     }
@@ -523,14 +525,14 @@ async fn links_of_foreign_pages_look_nothing_up_and_use_up_no_guesses() {
     let world = World::with(|settings| settings.limits.code_guesses_per_minute = 10).await;
     let person = world.person("ada@example.com").await;
     let browser = browser_of(&world, &person.cookie);
-    let (_, user_code) = asking_anew(&world).await;
+    let (_, user_code) = another_device_code(&world).await;
     // As many as would shut a person out, and more than one address may type in a minute.
     for site in ["cross-site", "same-site", ""] {
         let headers = [("sec-fetch-site", site.to_owned())];
         let headers = if site.is_empty() { &[] } else { &headers[..] };
         for code in ["BCDF-GHJK", "BCDF-GHJL", "BCDF-GHJM", "BCDF-GHJN", "BCDF-GHJP", "BCDF-GHJQ", &user_code] {
-            let answer = browser.send(Method::GET, &format!("/device?user_code={code}"), headers, None).await;
-            let page = answer.page(200);
+            let response = browser.send(Method::GET, &format!("/device?user_code={code}"), headers, None).await;
+            let page = response.page(200);
             assert!(page.contains("This code came with a link") && page.contains(code), "{site} {code}: {page}");
             assert!(!page.contains("Attach this computer?"), "{site} {code}");
         }
@@ -557,11 +559,11 @@ async fn links_of_foreign_pages_look_nothing_up_and_use_up_no_guesses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_agents_guess_does_not_stop_their_person() {
-    let world = World::new().await;
+async fn wrong_codes_of_agents_do_not_lock_out_their_person() {
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     let (agent, other) = (world.agent_of(&person).await, world.agent_of(&person).await);
-    let (_, user_code) = asking_anew(&world).await;
+    let (_, user_code) = another_device_code(&world).await;
     for _ in 0..5 {
         world.device_approve(&agent.token, "BCDF-GHJK").await.refused(410, "code_consumed");
     }

@@ -5,29 +5,30 @@ use attache::http::{Accepts, knowledge_routes, routes};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::world::{Answer, Credential, World};
+use blackbox::client::{Credential, Response};
+use blackbox::world::World;
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 const NOBODY: &str = "019b76da-a800-7a67-8a14-94a3f41b0634";
 
 /// The metadata that the challenge of a 401 names.
-fn named_metadata(answer: &Answer) -> String {
-    let challenge = answer.header("www-authenticate").unwrap();
+fn named_metadata(response: &Response) -> String {
+    let challenge = response.header("www-authenticate").unwrap();
     challenge.split("resource_metadata=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_401_names_metadata_that_is_there_and_is_of_its_surface() {
-    let world = World::new().await;
+async fn every_401_names_existing_metadata_of_its_surface() {
+    let world = World::on_sqlite().await;
     let mut asked = 0;
     for route in routes().into_iter().chain(knowledge_routes()).filter(|route| route.accepts != Accepts::NONE) {
         let path = route.path.replace("{id}", NOBODY).replace("{machine_uuid}", NOBODY);
         for credential in
             [Credential::None, Credential::Bearer("at_unknown".into()), Credential::Bearer("msk_x".into())]
         {
-            let answer = world.send(world.request(route.method.clone(), &path, &credential)).await;
-            assert_eq!(answer.status, 401, "{} {path}", route.method);
-            let metadata = named_metadata(&answer);
+            let response = world.send(world.request(route.method.clone(), &path, &credential)).await;
+            assert_eq!(response.status, 401, "{} {path}", route.method);
+            let metadata = named_metadata(&response);
             let metadata = world.get(metadata.strip_prefix(&world.url).unwrap(), &Credential::None).await.expect(200);
             let resource = metadata["resource"].as_str().unwrap();
             assert!(format!("{}{path}", world.url).starts_with(resource), "{path} is not below {resource}");
@@ -39,8 +40,8 @@ async fn every_401_names_metadata_that_is_there_and_is_of_its_surface() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_metadata_of_a_resource_stands_at_its_path() {
-    let world = World::new().await;
+async fn the_metadata_of_a_resource_is_at_its_path() {
+    let world = World::on_sqlite().await;
     let url = &world.url;
     let metadata = async |path: &str| world.get(&format!("{RESOURCE}{path}"), &Credential::None).await;
     let root = metadata("").await.expect(200);
@@ -80,7 +81,7 @@ async fn a_knowledge_api_with_a_listener_of_its_own_has_its_own_metadata() {
         assert_eq!(metadata["resource"], format!("{rag}{resource}"));
         assert_eq!(metadata["scopes_supported"], json!(["search", "write", "settings"]));
     }
-    // Each listener describes what is on it.
+    // Each listener describes its own routes.
     assert_eq!(get(format!("{rag}{RESOURCE}/api/v1/events")).await.status(), 404);
     world.get(&format!("{RESOURCE}/v1/search"), &Credential::None).await.refused(404, "not_found");
     assert_eq!(world.get(RESOURCE, &Credential::None).await.expect(200)["resource"], world.url);
@@ -88,7 +89,7 @@ async fn a_knowledge_api_with_a_listener_of_its_own_has_its_own_metadata() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_authorization_server_names_endpoints_that_are_there() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let url = &world.url;
     let metadata = world.get("/.well-known/oauth-authorization-server", &Credential::None).await.expect(200);
     assert_eq!(metadata["issuer"], *url);
@@ -121,8 +122,8 @@ async fn the_authorization_server_names_endpoints_that_are_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_grants_and_identity_types_that_are_named_are_taken() {
-    let world = World::new().await;
+async fn the_announced_grants_and_identity_types_are_accepted() {
+    let world = World::on_sqlite().await;
     let metadata = world.get("/.well-known/oauth-authorization-server", &Credential::None).await.expect(200);
     for kind in metadata["agent_auth"]["identity_types_supported"].as_array().unwrap() {
         world.identity(json!({ "type": kind, "login_hint": "ada@example.com" })).await.expect(200);
@@ -136,7 +137,7 @@ async fn the_grants_and_identity_types_that_are_named_are_taken() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agent_card_is_of_version_one_and_promises_no_stream() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let card = world.get("/.well-known/agent-card.json", &Credential::None).await.expect(200);
     let interface =
         json!({ "url": format!("{}/api/v1/a2a", world.url), "protocolBinding": "JSONRPC", "protocolVersion": "1.0" });

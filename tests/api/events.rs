@@ -6,8 +6,10 @@ use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
 use serde_json::{Value, json};
 
-use crate::event::{Chain, Machine, seal};
-use crate::world::{Credential, World, both};
+use blackbox::client::Credential;
+use blackbox::world::World;
+use harness::event::{Chain, Machine, seal};
+use harness::on_each_database;
 
 /// Types and lanes of the vectors, with payloads left free: the vectors are about hashes, not about the registry.
 const VECTOR_REGISTRY: &str = "mode = \"replace\"\n";
@@ -52,16 +54,16 @@ async fn every_variant_of_the_vectors_has_its_outcome() {
             let receipt = world.event(&machine, event).await.receipt();
             receipts.insert(event["event_id"].to_string(), receipt);
         }
-        let answer = world.event(&machine, &variant["event"]).await;
-        assert_eq!(json!(answer.status), variant["status"], "{name}");
+        let response = world.event(&machine, &variant["event"]).await;
+        assert_eq!(json!(response.status), variant["status"], "{name}");
         match variant["outcome"].as_str().unwrap() {
-            "forward" => drop(answer.receipt()),
-            "held" => drop(answer.held(variant["reason"].as_str().unwrap())),
+            "forward" => drop(response.receipt()),
+            "held" => drop(response.held(variant["reason"].as_str().unwrap())),
             "same_receipt" => {
-                assert_eq!(Some(&answer.receipt()), receipts.get(&variant["event"]["event_id"].to_string()));
+                assert_eq!(Some(&response.receipt()), receipts.get(&variant["event"]["event_id"].to_string()));
             }
             "refused" => {
-                let body = answer.json();
+                let body = response.json();
                 assert_eq!(body["error"], variant["error"], "{name}");
                 for member in ["expected", "received"] {
                     if let Some(wanted) = variant.get(member) {
@@ -75,8 +77,8 @@ async fn every_variant_of_the_vectors_has_its_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_malformed_text_of_the_vectors_is_held_and_said_why() {
-    let world = World::new().await;
+async fn every_malformed_text_of_the_vectors_is_held_with_its_reason() {
+    let world = World::on_sqlite().await;
     let machine = world.machine().await;
     let vectors: Value = serde_json::from_slice(include_bytes!("../vectors/canonical.json")).unwrap();
     let mut malformed = 0;
@@ -90,7 +92,7 @@ async fn every_malformed_text_of_the_vectors_is_held_and_said_why() {
     assert!(malformed > 25, "{malformed}");
 }
 
-both! {
+on_each_database! {
     async fn an_event_in_order_is_forwarded_and_a_resend_has_the_same_receipt(world: World) {
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
@@ -109,12 +111,12 @@ both! {
         assert_eq!(receipts.len(), 5);
     }
 
-    async fn fifty_resends_at_once_count_once(world: World) {
+    async fn fifty_concurrent_resends_count_once(world: World) {
         let machine = world.machine().await;
         let event = Chain::new(&machine).next();
         let sends = (0..50).map(|_| world.event(&machine, &event));
-        let answers = futures_util::future::join_all(sends).await;
-        let mut receipts: Vec<String> = answers.iter().map(|answer| answer.receipt()).collect();
+        let responses = futures_util::future::join_all(sends).await;
+        let mut receipts: Vec<String> = responses.iter().map(|response| response.receipt()).collect();
         receipts.dedup();
         assert_eq!(receipts.len(), 1);
         let activity = world.activity(&machine, "").await.expect(200);
@@ -134,7 +136,7 @@ both! {
         world.event(&machine, &later.next()).await.receipt();
     }
 
-    async fn every_reason_to_hold_is_told_with_its_place(world: World) {
+    async fn every_held_reason_is_reported_with_its_location(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;
         let other = world.machine().await;
@@ -186,7 +188,7 @@ both! {
         world.event(person.cookie, &event).await.held("identity_mismatch");
     }
 
-    async fn a_resend_that_is_right_heals_what_was_held(world: World) {
+    async fn a_corrected_resend_settles_the_held_event(world: World) {
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
         let good = chain.next();
@@ -200,7 +202,7 @@ both! {
         assert_eq!(listed().await, 0);
     }
 
-    async fn held_events_are_judged_anew_when_the_cause_is_gone(world: World) {
+    async fn held_events_are_judged_again_when_the_cause_is_gone(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
@@ -213,7 +215,7 @@ both! {
         assert_eq!(world.activity(&machine, "").await.expect(200)["unclassified"], json!([]));
     }
 
-    async fn what_a_person_did_not_consent_to_is_in_no_file(world: World) {
+    async fn content_without_consent_is_in_no_file(world: World) {
         let machine = world.machine().await;
         let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::Off, set_by: Author::Person };
         let cuid = machine.user_cuid.parse().unwrap();
@@ -234,7 +236,7 @@ both! {
         }
     }
 
-    async fn no_fault_of_an_event_makes_a_consent(world: World) {
+    async fn a_faulty_event_is_not_stored_without_consent(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
         let machine = world.attached_machine(&person).await;
@@ -285,7 +287,7 @@ both! {
             assert!(!bytes.windows(canary.len()).any(|window| window == canary.as_bytes()), "{}", file.display());
         }
 
-        // Where the person allows it, and where nobody said anything, what is held is there to be released.
+        // With consent, and without an explicit level, the held body is stored and can be released.
         world.post("/api/v1/consent", &person.cookie, &json!({ "level": "full" })).await.expect(200);
         for event in spoilt(&machine) {
             world.event(&machine, &event).await.expect(202);
@@ -293,25 +295,25 @@ both! {
         }
         let held = bodies().await;
         assert_eq!((held.len(), held.iter().filter(|(_, _, (_, body))| body.is_some()).count()), (40, 10));
-        // Content that its own event declares to be forbidden is kept for nobody.
+        // Content that the declared level of its own event forbids is never stored.
         let contradiction = Chain::new(&foreign).peek_with(|event| event["consent_level"] = json!("metadata-only"));
         world.event(&foreign, &contradiction).await.held("payload_invalid");
         assert_eq!(bodies().await[0].2.1, None);
     }
 
-    async fn an_unclaimed_agent_may_leave_so_much_and_no_more(world: World) {
+    async fn held_events_of_an_unclaimed_agent_have_a_quota(world: World) {
         let (_, token) = world.unclaimed().await;
         let large = |n: u32| json!({ "n": n, "text": "x".repeat(200 * 1024) });
         for n in 0..5 {
             world.event(token.clone(), &large(n)).await.held("unattributed");
         }
         world.advance(Duration::from_mins(30));
-        let answer = world.event(token.clone(), &large(5)).await;
-        let refused = answer.refused(424, "temporarily_unavailable");
+        let response = world.event(token.clone(), &large(5)).await;
+        let refused = response.refused(424, "temporarily_unavailable");
         assert_eq!((&refused["retryable"], &refused["reason"]), (&json!(true), &json!("held_quota_exceeded")));
-        let pause: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+        let pause: u64 = response.header("retry-after").unwrap().parse().unwrap();
         assert!((23 * 3600..=23 * 3600 + 1800).contains(&pause), "until the first leaves the window: {pause}");
-        // What is held already is not refused when it comes again, and others are not concerned.
+        // A resend of a held event is not refused, and other senders are not affected.
         world.event(token.clone(), &large(0)).await.held("unattributed");
         let (_, other) = world.unclaimed().await;
         world.event(other, &large(6)).await.held("unattributed");
@@ -334,19 +336,19 @@ both! {
         assert_eq!(activity["events"].as_array().unwrap().len(), 40);
     }
 
-    async fn events_sent_side_by_side_on_one_chain_are_taken_or_told_their_place(world: World) {
+    async fn concurrent_events_of_one_chain_are_accepted_or_get_the_expected_position(world: World) {
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
         let mut left: Vec<Value> = (0..12).map(|_| chain.next()).collect();
-        // Whoever came too early is told 409 and comes again, unchanged.
+        // A request that is too early gets 409 and is resent unchanged.
         while !left.is_empty() {
-            let answers = futures_util::future::join_all(left.iter().map(|event| world.event(&machine, event))).await;
+            let responses = futures_util::future::join_all(left.iter().map(|event| world.event(&machine, event))).await;
             let mut waiting = Vec::new();
-            for (event, answer) in left.iter().zip(answers) {
-                match answer.status {
-                    202 => drop(answer.receipt()),
+            for (event, response) in left.iter().zip(responses) {
+                match response.status {
+                    202 => drop(response.receipt()),
                     409 => {
-                        answer.refused(409, "chain_conflict");
+                        response.refused(409, "chain_conflict");
                         waiting.push(event.clone());
                     }
                     other => panic!("{other}"),
@@ -368,8 +370,8 @@ fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_over_the_limit_is_held_up_to_the_hard_cap_and_then_refused() {
-    let world = World::new().await;
+async fn an_event_body_over_the_limit_is_held_up_to_the_hard_cap_and_then_refused() {
+    let world = World::on_sqlite().await;
     let machine = world.machine().await;
     let of_size = |bytes: usize| format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - 8));
     assert!(world.event_bytes(&machine, of_size(262_144)).await.held("malformed_envelope").contains('/'));

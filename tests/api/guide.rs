@@ -7,34 +7,17 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::world::{Answer, Credential, World, both};
+use blackbox::client::{Credential, Response};
+use blackbox::world::World;
+use harness::on_each_database;
 
 const A2A: &str = "/api/v1/a2a";
 const MCP: &str = "/api/v1/mcp";
 
-impl World {
-    async fn rpc(&self, path: &str, body: Value) -> Answer {
-        self.post(path, &Credential::None, &body).await
-    }
-
-    async fn raw(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
-        self.send(self.request(Method::POST, path, &Credential::None).body(body)).await
-    }
-
-    async fn mcp_as(&self, header: (&str, &str), body: Value) -> Answer {
-        let request = self.request(Method::POST, MCP, &Credential::None);
-        self.send(request.header(header.0, header.1).json(&body)).await
-    }
-
-    async fn guide(&self, path: &str) -> String {
-        String::from_utf8(self.get(path, &Credential::None).await.body.to_vec()).unwrap()
-    }
-}
-
 /// An error of JSON-RPC with this status, code and id.
 #[track_caller]
-fn assert_error(answer: &Answer, status: u16, code: i32, id: &Value) -> Value {
-    let body = answer.expect(status);
+fn assert_error(response: &Response, status: u16, code: i32, id: &Value) -> Value {
+    let body = response.expect(status);
     assert_eq!((&body["jsonrpc"], &body["id"]), (&json!("2.0"), id), "{body}");
     assert_eq!(body["error"]["code"], code, "{body}");
     assert!(body.get("result").is_none() && body.as_object().unwrap().contains_key("id"), "{body}");
@@ -43,23 +26,23 @@ fn assert_error(answer: &Answer, status: u16, code: i32, id: &Value) -> Value {
 
 /// The result of a request with this id.
 #[track_caller]
-fn result(answer: &Answer, id: &Value) -> Value {
-    let body = answer.expect(200);
+fn result(response: &Response, id: &Value) -> Value {
+    let body = response.expect(200);
     assert_eq!((&body["jsonrpc"], &body["id"]), (&json!("2.0"), id), "{body}");
     assert!(body.get("error").is_none(), "{body}");
     body["result"].clone()
 }
 
-both! {
-    async fn a_message_is_answered_with_the_guide_whatever_its_parameters(world: World) {
+on_each_database! {
+    async fn an_a2a_message_with_any_parameters_is_answered_with_the_guide(world: World) {
         let guide = world.guide("/llms.txt").await;
         for link in ["llms-full.txt", "auth.md"] {
             assert!(guide.contains(&format!("{}/{link}", world.url)), "{guide}");
         }
         let mut ids = Vec::new();
         for params in [json!(null), json!({}), json!([1]), json!("x"), json!({ "message": { "parts": [] } })] {
-            let answer = world.rpc(A2A, json!({ "jsonrpc": "2.0", "id": "a", "method": "SendMessage", "params": params, "more": 1 })).await;
-            let message = result(&answer, &json!("a"))["message"].clone();
+            let response = world.rpc(A2A, json!({ "jsonrpc": "2.0", "id": "a", "method": "SendMessage", "params": params, "more": 1 })).await;
+            let message = result(&response, &json!("a"))["message"].clone();
             assert_eq!((&message["role"], &message["parts"]), (&json!("ROLE_AGENT"), &json!([{ "text": guide }])));
             ids.push(message["messageId"].as_str().unwrap().parse::<uuid::Uuid>().unwrap());
         }
@@ -70,8 +53,8 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a2a_gives_back_the_id_as_it_came() {
-    let world = World::new().await;
+async fn a2a_returns_the_request_id_unchanged() {
+    let world = World::on_sqlite().await;
     for id in [json!("x"), json!(""), json!(7), json!(-1.5), json!(u64::MAX), json!(null)] {
         result(&world.rpc(A2A, json!({ "id": id, "method": "SendMessage" })).await, &id);
         assert_error(&world.rpc(A2A, json!({ "id": id, "method": "GetTask" })).await, 200, -32601, &id);
@@ -80,18 +63,18 @@ async fn a2a_gives_back_the_id_as_it_came() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a2a_knows_no_other_method_and_takes_every_invalid_body_for_one() {
-    let world = World::new().await;
+async fn a2a_answers_every_other_method_and_invalid_body_with_method_not_found() {
+    let world = World::on_sqlite().await;
     for method in ["message/send", "sendmessage", "SendStreamingMessage", "GetTask", ""] {
-        let answer = world.rpc(A2A, json!({ "jsonrpc": "2.0", "id": 1, "method": method })).await;
-        assert_eq!(assert_error(&answer, 200, -32601, &json!(1))["error"]["message"], "Method not found");
+        let response = world.rpc(A2A, json!({ "jsonrpc": "2.0", "id": 1, "method": method })).await;
+        assert_eq!(assert_error(&response, 200, -32601, &json!(1))["error"]["message"], "Method not found");
     }
     assert_error(&world.rpc(A2A, json!({ "method": "message/send" })).await, 200, -32601, &Value::Null);
     assert_error(&world.rpc(A2A, json!({ "id": "a" })).await, 200, -32601, &json!("a"));
     assert_error(&world.rpc(A2A, json!({ "id": "a", "method": ["SendMessage"] })).await, 200, -32601, &json!("a"));
     for id in [json!(true), json!([]), json!({})] {
-        let answer = world.rpc(A2A, json!({ "id": id, "method": "SendMessage" })).await;
-        assert_error(&answer, 200, -32601, &Value::Null);
+        let response = world.rpc(A2A, json!({ "id": id, "method": "SendMessage" })).await;
+        assert_error(&response, 200, -32601, &Value::Null);
     }
     for body in ["", "{", "nonsense", "[]", "[{\"id\": 1, \"method\": \"SendMessage\"}]", "null", "1", "\"x\"", "{} {}"]
     {
@@ -101,8 +84,8 @@ async fn a2a_knows_no_other_method_and_takes_every_invalid_body_for_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parameters_and_unknown_members_do_not_matter_whatever_they_are() {
-    let world = World::new().await;
+async fn parameters_and_unknown_members_of_a2a_are_ignored() {
+    let world = World::on_sqlite().await;
     let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
     for odd in ["1e400", r#""\ud800""#, r#"{"\udfff": 1, "a": 1, "a": 2}"#, &deep] {
         for body in [
@@ -120,17 +103,17 @@ async fn parameters_and_unknown_members_do_not_matter_whatever_they_are() {
         );
         assert_eq!(result(&world.raw(MCP, call).await, &json!(1))["isError"], false);
     }
-    // What is no text is no method.
+    // A method that is not a string does not exist.
     assert_error(&world.raw(MCP, r#"{"id": 1, "method": "\ud800"}"#).await, 200, -32601, &json!(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_is_given_back_as_it_was_written() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     for id in ["123456789012345678901234567890", "1.50", "-0", "1E2", r#""\u0061""#] {
         for (path, method) in [(A2A, "SendMessage"), (MCP, "ping"), (A2A, "none"), (MCP, "none")] {
-            let answer = world.raw(path, format!(r#"{{"id": {id}, "method": "{method}"}}"#)).await;
-            let text = String::from_utf8(answer.body.to_vec()).unwrap();
+            let response = world.raw(path, format!(r#"{{"id": {id}, "method": "{method}"}}"#)).await;
+            let text = String::from_utf8(response.body.to_vec()).unwrap();
             assert!(text.contains(&format!(r#""id":{id},"#)), "{text}");
         }
     }
@@ -138,7 +121,7 @@ async fn an_id_is_given_back_as_it_was_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a2a_reads_no_version_header() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     for version in ["0.3", "1.0", "9"] {
         let request = world.request(Method::POST, A2A, &Credential::None).header("a2a-version", version);
         result(&world.send(request.json(&json!({ "id": 1, "method": "SendMessage" }))).await, &json!(1));
@@ -146,16 +129,16 @@ async fn a2a_reads_no_version_header() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mcp_is_begun_with_the_one_version_whatever_was_asked() {
-    let world = World::new().await;
+async fn mcp_initialize_returns_the_supported_version() {
+    let world = World::on_sqlite().await;
     for version in [json!("2024-11-05"), json!("2025-06-18"), json!("2099-01-01"), json!(5), json!(null)] {
         let params =
             json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
-        let answer =
+        let response =
             world.rpc(MCP, json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })).await;
-        assert!(answer.header("content-type").unwrap().starts_with("application/json"));
-        assert_eq!(answer.header("mcp-session-id"), None);
-        let begun = result(&answer, &json!(0));
+        assert!(response.header("content-type").unwrap().starts_with("application/json"));
+        assert_eq!(response.header("mcp-session-id"), None);
+        let begun = result(&response, &json!(0));
         assert_eq!(begun["protocolVersion"], "2025-06-18");
         assert_eq!(begun["capabilities"], json!({ "tools": {} }));
         assert!(begun["serverInfo"]["name"].is_string() && begun["serverInfo"]["version"].is_string(), "{begun}");
@@ -164,8 +147,8 @@ async fn mcp_is_begun_with_the_one_version_whatever_was_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mcp_has_one_tool_which_gives_the_guide() {
-    let world = World::new().await;
+async fn mcp_has_one_tool_that_returns_the_guide() {
+    let world = World::on_sqlite().await;
     assert_eq!(result(&world.rpc(MCP, json!({ "id": 1, "method": "ping" })).await, &json!(1)), json!({}));
     let listed = result(&world.rpc(MCP, json!({ "id": "b", "method": "tools/list", "params": {} })).await, &json!("b"));
     let tools = listed["tools"].as_array().unwrap();
@@ -173,29 +156,29 @@ async fn mcp_has_one_tool_which_gives_the_guide() {
     assert_eq!(tools[0]["inputSchema"]["type"], "object");
     let guide = world.guide("/llms.txt").await;
     for params in [json!({ "name": "about_service" }), json!({ "name": "about_service", "arguments": { "any": 1 } })] {
-        let answer = world.rpc(MCP, json!({ "id": 2, "method": "tools/call", "params": params })).await;
-        let called = result(&answer, &json!(2));
+        let response = world.rpc(MCP, json!({ "id": 2, "method": "tools/call", "params": params })).await;
+        let called = result(&response, &json!(2));
         assert_eq!(called, json!({ "content": [{ "type": "text", "text": guide }], "isError": false }));
     }
     for params in [json!({ "name": "other" }), json!({ "name": 1 }), json!({}), json!([]), json!(null)] {
-        let answer = world.rpc(MCP, json!({ "id": 3, "method": "tools/call", "params": params })).await;
-        assert_error(&answer, 200, -32602, &json!(3));
+        let response = world.rpc(MCP, json!({ "id": 3, "method": "tools/call", "params": params })).await;
+        assert_error(&response, 200, -32602, &json!(3));
     }
     assert_error(&world.rpc(MCP, json!({ "id": 3, "method": "tools/call" })).await, 200, -32602, &json!(3));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mcp_has_no_other_method() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     for method in ["resources/list", "prompts/list", "server/discover", "logging/setLevel", "tools/Call", ""] {
-        let answer = world.rpc(MCP, json!({ "jsonrpc": "2.0", "id": 1, "method": method })).await;
-        assert_eq!(assert_error(&answer, 200, -32601, &json!(1))["error"]["message"], "Method not found");
+        let response = world.rpc(MCP, json!({ "jsonrpc": "2.0", "id": 1, "method": method })).await;
+        assert_eq!(assert_error(&response, 200, -32601, &json!(1))["error"]["message"], "Method not found");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mcp_has_nothing_to_say_to_notifications_and_responses() {
-    let world = World::new().await;
+async fn mcp_answers_notifications_and_responses_without_a_body() {
+    let world = World::on_sqlite().await;
     for body in [
         json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
         json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }),
@@ -204,18 +187,18 @@ async fn mcp_has_nothing_to_say_to_notifications_and_responses() {
         json!({ "jsonrpc": "2.0", "id": 1, "result": {} }),
         json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -1, "message": "no" } }),
     ] {
-        let answer = world.rpc(MCP, body.clone()).await;
-        assert_eq!((answer.status, answer.body.len()), (202, 0), "{body}");
-        assert_eq!(world.mcp_as(("mcp-protocol-version", "1999-01-01"), body).await.status, 202);
+        let response = world.rpc(MCP, body.clone()).await;
+        assert_eq!((response.status, response.body.len()), (202, 0), "{body}");
+        assert_eq!(world.mcp_with(("mcp-protocol-version", "1999-01-01"), body).await.status, 202);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mcp_says_what_is_no_json_and_what_is_no_message() {
-    let world = World::new().await;
+async fn mcp_distinguishes_parse_errors_from_invalid_requests() {
+    let world = World::on_sqlite().await;
     for body in ["", "{", "nonsense", "{} {}", "\u{feff}{}"] {
-        let answer = world.raw(MCP, body).await;
-        let body = assert_error(&answer, 400, -32700, &Value::Null);
+        let response = world.raw(MCP, body).await;
+        let body = assert_error(&response, 400, -32700, &Value::Null);
         assert_eq!((&body["jsonrpc"], &body["id"]), (&json!("2.0"), &Value::Null));
     }
     assert_error(&world.raw(MCP, vec![0xff]).await, 400, -32700, &Value::Null);
@@ -229,34 +212,34 @@ async fn mcp_says_what_is_no_json_and_what_is_no_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mcp_is_posted_to_and_nothing_else() {
-    let world = World::new().await;
+async fn mcp_accepts_post_only() {
+    let world = World::on_sqlite().await;
     for method in [Method::GET, Method::DELETE, Method::PUT] {
-        let answer = world.send(world.request(method, MCP, &Credential::None)).await;
-        answer.refused(405, "method_not_allowed");
-        assert_eq!(answer.header("allow"), Some("POST"));
+        let response = world.send(world.request(method, MCP, &Credential::None)).await;
+        response.refused(405, "method_not_allowed");
+        assert_eq!(response.header("allow"), Some("POST"));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_another_site_cannot_ask_mcp() {
-    let world = World::new().await;
+async fn csrf_mcp_requests_of_another_origin_are_refused() {
+    let world = World::on_sqlite().await;
     let ping = json!({ "id": 1, "method": "ping" });
     for origin in ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost"] {
-        world.mcp_as(("origin", origin), ping.clone()).await.refused(403, "cross_site_request");
+        world.mcp_with(("origin", origin), ping.clone()).await.refused(403, "cross_site_request");
     }
-    result(&world.mcp_as(("origin", &world.url.clone()), ping.clone()).await, &json!(1));
-    // Before anything is made of the body.
+    result(&world.mcp_with(("origin", &world.url.clone()), ping.clone()).await, &json!(1));
+    // Before the body is parsed.
     let request = world.request(Method::POST, MCP, &Credential::None).header("origin", "https://evil.example");
     world.send(request.body("{")).await.refused(403, "cross_site_request");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_that_is_not_ours_is_refused_by_the_methods_that_we_have() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let versioned = async |version: &str, method: &str| {
         let body = json!({ "id": 1, "method": method, "params": { "name": "about_service" } });
-        world.mcp_as(("mcp-protocol-version", version), body).await
+        world.mcp_with(("mcp-protocol-version", version), body).await
     };
     for method in ["initialize", "ping", "tools/list", "tools/call"] {
         result(&versioned("2025-06-18", method).await, &json!(1));
@@ -270,8 +253,8 @@ async fn a_version_that_is_not_ours_is_refused_by_the_methods_that_we_have() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_guide_endpoints_hold_to_the_limits_of_every_body() {
-    let world = World::new().await;
+async fn the_guide_endpoints_have_the_body_limits_of_every_route() {
+    let world = World::on_sqlite().await;
     for path in [A2A, MCP] {
         world.raw(path, vec![b' '; 1_048_577]).await.refused(413, "payload_too_large");
         let compressed = world.request(Method::POST, path, &Credential::None).header("content-encoding", "gzip");
@@ -280,8 +263,8 @@ async fn the_guide_endpoints_hold_to_the_limits_of_every_body() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_guides_are_kept_by_whoever_has_them() {
-    let world = World::new().await;
+async fn the_guides_are_cached_by_their_etag() {
+    let world = World::on_sqlite().await;
     for (path, media_type) in [
         ("/llms.txt", "text/plain; charset=utf-8"),
         ("/llms-full.txt", "text/plain; charset=utf-8"),
@@ -291,10 +274,10 @@ async fn the_guides_are_kept_by_whoever_has_them() {
         ("/.well-known/oauth-protected-resource", "application/json"),
         ("/.well-known/oauth-protected-resource/api/v1", "application/json"),
     ] {
-        let answer = world.get(path, &Credential::None).await;
-        assert_eq!((answer.status, answer.header("content-type")), (200, Some(media_type)), "{path}");
-        assert_eq!(answer.header("cache-control"), Some("public, max-age=300"), "{path}");
-        let etag = answer.header("etag").unwrap().to_owned();
+        let response = world.get(path, &Credential::None).await;
+        assert_eq!((response.status, response.header("content-type")), (200, Some(media_type)), "{path}");
+        assert_eq!(response.header("cache-control"), Some("public, max-age=300"), "{path}");
+        let etag = response.header("etag").unwrap().to_owned();
         let ask = async |tag: &str| {
             let request = world.request(Method::GET, path, &Credential::None).header("if-none-match", tag);
             world.send(request).await
@@ -302,12 +285,12 @@ async fn the_guides_are_kept_by_whoever_has_them() {
         let held = ask(&etag).await;
         assert_eq!((held.status, held.body.len(), held.header("etag")), (304, 0, Some(etag.as_str())), "{path}");
         assert_eq!(held.header("cache-control"), Some("public, max-age=300"), "{path}");
-        assert_eq!(ask("\"other\"").await.body, answer.body, "{path}");
+        assert_eq!(ask("\"other\"").await.body, response.body, "{path}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_guides_begin_every_address_with_the_configured_ones() {
+async fn every_url_of_the_guides_begins_with_a_configured_base_url() {
     let world = World::with(|settings| {
         settings.http.base_url = Some("https://attache.example.com/sub".into());
         settings.knowledge.base_url = Some("https://memory.example.com".into());
@@ -332,13 +315,13 @@ async fn the_guides_begin_every_address_with_the_configured_ones() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_link_of_the_guides_leads_somewhere() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let mut followed = 0;
     for path in ["/llms.txt", "/llms-full.txt", "/auth.md"] {
         let text = world.guide(path).await;
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let answer = world.get(link.strip_prefix(&world.url).unwrap(), &Credential::None).await;
-            assert_eq!(answer.status, 200, "{path}: {link}");
+            let response = world.get(link.strip_prefix(&world.url).unwrap(), &Credential::None).await;
+            assert_eq!(response.status, 200, "{path}: {link}");
             followed += 1;
         }
     }
@@ -347,7 +330,7 @@ async fn every_link_of_the_guides_leads_somewhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_short_guide_is_an_index_in_the_form_that_is_agreed_on() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let text = world.guide("/llms.txt").await;
     let mut lines = text.lines().filter(|line| !line.is_empty());
     assert!(lines.next().unwrap().starts_with("# "));
@@ -361,7 +344,7 @@ async fn the_short_guide_is_an_index_in_the_form_that_is_agreed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_guides_tell_the_lifetimes_that_are_set() {
+async fn the_guides_contain_the_configured_lifetimes() {
     let world = World::with(|settings| {
         settings.claims.claim_token_valid_for = Duration::from_hours(48);
         settings.claims.access_token_valid_for = Duration::from_mins(90);

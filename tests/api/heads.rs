@@ -3,34 +3,35 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::browser::Browser;
-use crate::raw::ask;
-use crate::world::{Credential, World};
+use blackbox::browser::Browser;
+use blackbox::client::Credential;
+use blackbox::raw::send;
+use blackbox::world::World;
 
 const HERE: [u8; 4] = [127, 0, 0, 1];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_names_its_host_once() {
-    let world = World::new().await;
+async fn a_request_has_exactly_one_host_header() {
+    let world = World::on_sqlite().await;
     let own = world.server.address;
     for listener in [own, world.server.admin_address] {
         for hosts in ["", "Host: localhost\r\nHost: localhost\r\n", "Host: a b\r\n", "Host: user@localhost\r\n"] {
-            let (status, text) = ask(HERE, listener, &format!("GET /healthz HTTP/1.1\r\n{hosts}\r\n")).await;
+            let (status, text) = send(HERE, listener, &format!("GET /healthz HTTP/1.1\r\n{hosts}\r\n")).await;
             assert!(status == 400 && text.contains("Host"), "{hosts:?}: {text}");
         }
     }
     for good in ["GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /nothing HTTP/1.0\r\n\r\n"] {
-        assert_eq!(ask(HERE, own, good).await.0, 404, "{good}");
+        assert_eq!(send(HERE, own, good).await.0, 404, "{good}");
     }
     // Both ways to a handler, and pages.
     for path in ["/llms.txt", "/v1/memories/x", "/signin"] {
-        assert_eq!(ask(HERE, own, &format!("GET {path} HTTP/1.1\r\n\r\n")).await.0, 400, "{path}");
+        assert_eq!(send(HERE, own, &format!("GET {path} HTTP/1.1\r\n\r\n")).await.0, 400, "{path}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_encoding_of_a_body_is_looked_at() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let post = || world.request(Method::POST, "/api/v1/mcp", &Credential::None).json(&json!({}));
     for encodings in [&["identity", "gzip"][..], &["identity, gzip"], &["gzip"]] {
         let request = encodings.iter().fold(post(), |request, encoding| request.header("content-encoding", *encoding));
@@ -41,10 +42,10 @@ async fn every_encoding_of_a_body_is_looked_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_are_reached_under_known_names_alone() {
+async fn the_operators_listener_accepts_known_host_names_only() {
     let world = World::with(|settings| settings.admin.hosts = vec!["attache.internal".into()]).await;
     let (to, port) = (world.server.admin_address, world.server.admin_address.port());
-    let status = async |host: &str| ask(HERE, to, &format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+    let status = async |host: &str| send(HERE, to, &format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
     for known in ["localhost", &format!("127.0.0.1:{port}"), "[::1]", "192.0.2.1:1", "Attache.Internal:8081"] {
         assert_eq!(status(known).await.0, 200, "{known}");
     }
@@ -55,7 +56,7 @@ async fn operators_are_reached_under_known_names_alone() {
     }
     for path in ["/metrics", "/actors", "/readyz", "/nothing"] {
         let request = format!("GET {path} HTTP/1.1\r\nHost: evil.example\r\n\r\n");
-        assert_eq!(ask(HERE, to, &request).await.0, 421, "{path}");
+        assert_eq!(send(HERE, to, &request).await.0, 421, "{path}");
     }
 }
 
@@ -67,12 +68,12 @@ async fn signs_in(world: &World, host: &str, origin: &str) -> u16 {
         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
         form.len()
     );
-    ask(HERE, world.server.address, &request).await.0
+    send(HERE, world.server.address, &request).await.0
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_name_that_leads_here_sends_no_forms() {
-    let world = World::new().await;
+async fn forms_under_a_foreign_host_name_are_refused() {
+    let world = World::on_sqlite().await;
     let port = world.server.address.port();
     for host in [format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}")] {
         assert_eq!(signs_in(&world, &host, &format!("http://{host}")).await, 303, "{host}");
@@ -87,8 +88,8 @@ async fn a_foreign_name_that_leads_here_sends_no_forms() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_that_say_where_a_request_comes_from_stand_once() {
-    let world = World::new().await;
+async fn headers_that_name_the_origin_of_a_request_occur_once() {
+    let world = World::on_sqlite().await;
     let browser = Browser::new(&world);
     browser.sign_in("ada@example.com").await;
     let own = world.url.clone();
@@ -111,8 +112,8 @@ async fn headers_that_say_where_a_request_comes_from_stand_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parameters_that_stand_twice_are_refused_by_every_route() {
-    let world = World::new().await;
+async fn repeated_query_parameters_are_refused_by_every_route() {
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     let id = "019b76da-a800-7274-8acf-2e56e162ebd9";
     for path in [

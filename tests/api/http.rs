@@ -9,12 +9,15 @@ use store::{Pool, on_writer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::event::Chain;
-use crate::world::{Credential, World, both};
+use blackbox::client::Credential;
+use blackbox::eventually;
+use blackbox::world::World;
+use harness::event::Chain;
+use harness::on_each_database;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unknown_paths_and_methods_are_told_as_json() {
-    let world = World::new().await;
+async fn unknown_paths_and_methods_are_json_errors() {
+    let world = World::on_sqlite().await;
     world.get("/nothing/here", &Credential::None).await.refused(404, "not_found");
     let answer = world.get("/api/v1/events", &Credential::None).await;
     answer.refused(405, "method_not_allowed");
@@ -22,8 +25,8 @@ async fn unknown_paths_and_methods_are_told_as_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_is_answered_like_a_get_without_its_body() {
-    let world = World::new().await;
+async fn a_head_request_has_the_response_of_get_without_its_body() {
+    let world = World::on_sqlite().await;
     let ask = |method: Method, path: &str| world.send(world.request(method, path, &Credential::None));
     for path in ["/llms.txt", "/api/v1/audit/keys", "/api/v1/account/computers", "/nothing"] {
         let (get, head) = (ask(Method::GET, path).await, ask(Method::HEAD, path).await);
@@ -37,8 +40,8 @@ async fn a_head_is_answered_like_a_get_without_its_body() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_in_a_path_that_is_no_text_is_the_name_of_nothing() {
-    let world = World::new().await;
+async fn a_path_parameter_that_is_not_utf_8_is_not_found() {
+    let world = World::on_sqlite().await;
     let (person, key) = world.librarian("ada@example.com").await;
     let asked = async |method: Method, path: &str, credential: &Credential| {
         let body = if method == Method::PATCH { json!({ "isFavorite": true }) } else { json!({}) };
@@ -77,8 +80,8 @@ async fn a_name_in_a_path_that_is_no_text_is_the_name_of_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_opens_the_address_is_told_where_to_go() {
-    let world = World::new().await;
+async fn the_root_path_redirects_browsers_and_lists_addresses_for_others() {
+    let world = World::on_sqlite().await;
     let answer = world.get("/", &Credential::None).await;
     let text = std::str::from_utf8(&answer.body).unwrap();
     assert!(answer.status == 200 && text.contains(&format!("{}/api/v1/agent-auth/identity", world.url)), "{text}");
@@ -88,8 +91,8 @@ async fn whoever_opens_the_address_is_told_where_to_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_that_cannot_be_read_is_told_as_everything_else_is() {
-    let world = World::new().await;
+async fn a_malformed_query_is_invalid_request() {
+    let world = World::on_sqlite().await;
     let refused = world.get("/api/v1/audit/consistency?from=1&from=2", &Credential::None).await;
     let refused = refused.refused(400, "invalid_request");
     assert!(refused["issues"][0]["message"].as_str().unwrap().contains("from"), "{refused}");
@@ -113,8 +116,8 @@ async fn a_query_that_cannot_be_read_is_told_as_everything_else_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_stands_twice_is_refused_by_every_route() {
-    let world = World::new().await;
+async fn repeated_json_members_are_refused_by_every_route() {
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     let machine = world.attached_machine(&person).await;
     let bearer: Credential = (&machine).into();
@@ -137,8 +140,8 @@ async fn a_member_that_stands_twice_is_refused_by_every_route() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_sent_is_not_sent_back_whole() {
-    let world = World::new().await;
+async fn error_messages_do_not_echo_the_request() {
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     let long = "x".repeat(500_000);
     let bodies = [
@@ -155,8 +158,8 @@ async fn what_was_sent_is_not_sent_back_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answer_has_a_request_id() {
-    let world = World::new().await;
+async fn every_response_has_a_request_id() {
+    let world = World::on_sqlite().await;
     let made = world.get("/nothing", &Credential::None).await;
     assert!(made.header("x-request-id").is_some_and(|id| id.len() == 36));
     let request = || world.request(Method::GET, "/nothing", &Credential::None);
@@ -167,8 +170,8 @@ async fn every_answer_has_a_request_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compressed_and_huge_bodies_are_refused_on_every_route() {
-    let world = World::new().await;
+async fn compressed_and_oversized_bodies_are_refused_on_every_route() {
+    let world = World::on_sqlite().await;
     let post = |path: &str| world.request(Method::POST, path, &Credential::None);
     for path in ["/api/v1/agent-auth/identity", "/api/v1/agent-auth/token", "/api/v1/machines"] {
         let compressed = post(path).header("content-encoding", "gzip").body("x");
@@ -179,7 +182,7 @@ async fn compressed_and_huge_bodies_are_refused_on_every_route() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_never_finishes_its_head_or_body_is_cut_off() {
+async fn deadlines_of_request_heads_and_bodies_are_enforced() {
     let world = World::with(|settings| {
         settings.http.head_deadline = Duration::from_millis(200);
         settings.http.body_deadline = Duration::from_millis(200);
@@ -211,14 +214,13 @@ async fn run(pool: &Pool, sql: &'static str) {
     on_writer!(pool, |db| async { sqlx::query(sql).execute(db).await.map(drop) }).unwrap();
 }
 
-both! {
-    async fn a_server_that_cannot_read_is_unready_and_names_the_part(world: World) {
+on_each_database! {
+    async fn readiness_names_the_component_that_fails(world: World) {
         let pool = world.server.app.store.pool();
         assert_eq!(readiness(&world).await.0, 200);
         // Writes still work: their probe needs another table.
         run(pool, "ALTER TABLE machines RENAME TO gone").await;
-        let body = world
-            .eventually("it is unready", async || {
+        let body = eventually("it is unready", async || {
                 let (status, body) = readiness(&world).await;
                 (status == 503).then_some(body)
             })
@@ -227,26 +229,23 @@ both! {
         assert_eq!((failing.len(), &failing[0]["part"], &body["store"]), (1, &json!("reads"), &json!("failing")), "{body}");
         assert!(failing[0]["reason"].as_str().unwrap().contains("machines"), "{body}");
         run(pool, "ALTER TABLE gone RENAME TO machines").await;
-        world
-            .eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
+        eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
             .await;
 
         let Upstream::Embedded { log, .. } = &world.server.app.upstream else { panic!("an external service") };
         run(log.pool(), "ALTER TABLE tree RENAME TO gone").await;
-        let body = world
-            .eventually("it is unready", async || {
+        let body = eventually("it is unready", async || {
                 let (_, body) = readiness(&world).await;
                 body["failing"].as_array().unwrap().iter().any(|failing| failing["part"] == "log").then_some(body)
             })
             .await;
         assert_eq!((&body["status"], &body["upstream"]), (&json!("unready"), &json!("degraded")), "{body}");
         run(log.pool(), "ALTER TABLE gone RENAME TO tree").await;
-        world
-            .eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
+        eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
             .await;
     }
 
-    async fn an_append_that_failed_degrades_the_server_only_for_a_while(world: World) {
+    async fn a_failed_append_degrades_readiness_only_for_a_while(world: World) {
         let Upstream::Embedded { log, .. } = &world.server.app.upstream else { panic!("an external service") };
         let machine = world.machine().await;
         run(log.pool(), "ALTER TABLE events RENAME TO gone").await;
@@ -256,14 +255,13 @@ both! {
         run(log.pool(), "ALTER TABLE gone RENAME TO events").await;
         // No event follows that could show that appends succeed again.
         world.advance(Duration::from_mins(1));
-        world
-            .eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
+        eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
             .await;
         let (_, body) = readiness(&world).await;
         assert_eq!((&body["upstream"], &body["degraded"]), (&json!("ok"), &json!([])), "{body}");
     }
 
-    async fn health_tells_the_truth(world: World) {
+    async fn health_reports_each_component(world: World) {
         let admin = |path: &str| format!("http://{}{path}", world.server.admin_address);
         let get = async |path: &str| {
             let response = reqwest::get(admin(path)).await.unwrap();
@@ -279,7 +277,7 @@ both! {
         assert!(metrics.contains(r#"attache_http_requests_total{method="GET",route="unmatched",status="404"}"#), "{metrics}");
         let (status, tree) = get("/actors").await;
         assert_eq!(status, 200);
-        // With SQLite, every request looks its credential up itself.
+        // With SQLite, each request looks up its credential itself.
         assert_eq!(tree.contains("\"lookup\""), world.server.app.store.pool().is_postgres(), "{tree}");
         for kind in ["append", "sequence", "anchor", "hold", "mail", "claims", "devices", "intake", "batches", "drift", "backfill", "outbox", "watch", "meter", "presence", "budget", "janitor"] {
             assert!(tree.contains(&format!("\"{kind}\"")), "{kind} in {tree}");

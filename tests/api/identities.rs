@@ -2,26 +2,28 @@
 
 use domain::ids::MachineUuid;
 use domain::recorder::{Recorder, Recorders};
-use harness::upstream::{Answer as Said, Reply, TOKEN, Upstream};
+use harness::upstream::{Reply, Script, TOKEN, Upstream};
 use serde_json::{Value, json};
 use statistics::contract::{ActivityQuery, RecordScope};
 use store::account::Provision;
 
-use crate::browser::Browser;
-use crate::event::{Chain, Machine};
-use crate::world::{Answer, Credential, Person, World, both};
+use blackbox::browser::Browser;
+use blackbox::client::{Credential, Response};
+use blackbox::world::{Person, World};
+use harness::event::{Chain, Machine};
+use harness::on_each_database;
 
 /// The user code of a computer that asks to be attached.
 async fn asking(world: &World, machine: &Machine) -> String {
     world.device_code(machine).await.expect(200)["user_code"].as_str().unwrap().to_owned()
 }
 
-async fn approve(world: &World, who: &Credential, machine: &Machine) -> Answer {
+async fn approve(world: &World, who: &Credential, machine: &Machine) -> Response {
     let code = asking(world, machine).await;
     world.device_approve(who, &code).await
 }
 
-/// Sends one event that is recorded; gives its id.
+/// Sends one event, which is recorded; returns its id.
 async fn record(world: &World, machine: &Machine) -> String {
     let event = Chain::of_agent(machine, "svc-cli").next();
     world.event(machine, &event).await.receipt();
@@ -49,8 +51,8 @@ fn cookie_browser<'w>(world: &'w World, person: &Person) -> Browser<'w> {
     browser
 }
 
-both! {
-    async fn whoever_only_knows_an_identity_neither_takes_it_nor_reads_what_was_recorded_under_it(world: World) {
+on_each_database! {
+    async fn knowing_an_identity_gives_no_permission_to_bind_or_read_it(world: World) {
         let (ada, mallory) = (world.person("ada@example.com").await, world.person("mallory@example.com").await);
         let own = world.machine().await;
         let secret = record(&world, &own).await;
@@ -77,7 +79,7 @@ both! {
         approve(&world, &ada.cookie, &copy).await.expect(200);
     }
 
-    async fn what_was_planted_under_an_identity_is_not_its_owners(world: World) {
+    async fn events_of_foreign_computers_of_an_identity_are_not_its_owners(world: World) {
         let world = world.restart_with(|settings| {
             settings.plans.of_mut(domain::usage::Plan::Free).memory_events = 10;
         }).await;
@@ -135,8 +137,8 @@ both! {
         assert!(store.machine_remove(uuid_of(&own)).await.unwrap());
         let again = async |user_cuid: &str| {
             let body = json!({ "user_cuid": user_cuid, "machine_uuid": own.uuid });
-            let answer = world.post("/api/v1/machines", &Credential::None, &body).await.expect(201);
-            Machine { user_cuid: user_cuid.into(), uuid: own.uuid.clone(), secret: answer["machine_secret"].as_str().unwrap().into() }
+            let response = world.post("/api/v1/machines", &Credential::None, &body).await.expect(201);
+            Machine { user_cuid: user_cuid.into(), uuid: own.uuid.clone(), secret: response["machine_secret"].as_str().unwrap().into() }
         };
         let stranger = again(&own.user_cuid).await;
         assert_eq!(shown(&world, &stranger).await, Vec::<String>::new());
@@ -148,7 +150,7 @@ both! {
         assert_eq!(shown(&world, ada.cookie.clone()).await, [recorded]);
     }
 
-    async fn the_page_says_how_many_other_computers_name_the_identity(world: World) {
+    async fn the_approval_page_shows_the_number_of_other_computers_of_the_identity(world: World) {
         let ada = world.person("ada@example.com").await;
         let browser = cookie_browser(&world, &ada);
         let own = world.machine().await;
@@ -167,11 +169,11 @@ both! {
 
         approve(&world, &ada.cookie, &own).await.expect(200);
         approve(&world, &ada.cookie, &others[0]).await.expect(200);
-        // Those of one's own account are no news.
+        // Computers of the person's own account are not counted.
         assert!(asks(&own).await.contains("1 other computer that your account does not have"));
     }
 
-    async fn an_operator_attaches_any_computer_of_an_identity_that_belongs_to_nobody(world: World) {
+    async fn an_operator_attaches_a_computer_of_an_unowned_identity(world: World) {
         let (ada, store) = (world.person("ada@example.com").await, &world.server.app.store);
         let first = world.machine().await;
         let second = world.machine_of(&first.user_cuid).await;
@@ -182,7 +184,7 @@ both! {
         world.proof(ada.cookie.clone(), &planted).await.refused(404, "event_not_found");
     }
 
-    async fn an_account_that_waits_for_its_owner_is_taken_by_the_first_computer(world: World) {
+    async fn a_prepared_account_is_bound_by_its_first_computer(world: World) {
         let visitor = world.visitor("ada@example.com").await;
         let (first, app) = (world.machine().await, &world.server.app);
         let identity = first.user_cuid.parse().unwrap();
@@ -211,7 +213,7 @@ async fn report_about(world: &World, person: &Person, machine: &Machine) -> Stri
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_of_foreign_computers_are_taken_out_of_the_answers_of_an_external_service() {
+async fn activity_of_foreign_computers_is_filtered_from_upstream_responses() {
     let upstream = Upstream::start().await;
     let url = upstream.url();
     let world = World::with(|settings| {
@@ -224,13 +226,13 @@ async fn entries_of_foreign_computers_are_taken_out_of_the_answers_of_an_externa
     let copy = world.machine_of(&own.user_cuid).await;
     let entry = |machine: &Machine, n| json!({ "machine_uuid": machine.uuid, "n": n });
     let page = json!({ "events": [entry(&own, 1), entry(&copy, 2), { "n": 3 }], "next_cursor": "c" });
-    upstream.next(Said::reply(Reply::json(200, &page)));
+    upstream.next(Script::reply(Reply::json(200, &page)));
     let told = world.activity(ada.cookie.clone(), "?cursor=b").await.expect(200);
     assert_eq!(told, json!({ "events": [entry(&own, 1), { "n": 3 }], "next_cursor": "c" }));
 
     let event_id = "019b76da-a800-7a67-8a14-94a3f41b0634";
     for (machine, status) in [(&own, 200), (&copy, 404)] {
-        upstream.next(Said::reply(Reply::json(200, &json!({ "chain": { "machine_id": machine.uuid } }))));
+        upstream.next(Script::reply(Reply::json(200, &json!({ "chain": { "machine_id": machine.uuid } }))));
         world.proof(ada.cookie.clone(), event_id).await.expect(status);
     }
     upstream.assert_no_surprises();

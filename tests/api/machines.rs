@@ -3,12 +3,14 @@
 use attache::config::MachineRegistration;
 use serde_json::{Value, json};
 
-use crate::event::Chain;
-use crate::world::{Credential, Person, World, both};
+use blackbox::client::Credential;
+use blackbox::world::{Person, World};
+use harness::event::Chain;
+use harness::on_each_database;
 
 const UUID: &str = "019b76da-a800-7a67-8a14-94a3f41b0634";
 
-both! {
+on_each_database! {
     async fn a_computer_registers_once_and_is_shown_its_secret_once(world: World) {
         let body = json!({ "user_cuid": "tz4a98xxat96iws9zmbrgj3a", "machine_uuid": UUID, "name": " Ada's laptop " });
         let made = world.post("/api/v1/machines", &Credential::None, &body).await.expect(201);
@@ -20,7 +22,7 @@ both! {
         assert_eq!(machines[0].name.as_deref(), Some("Ada's laptop"));
     }
 
-    async fn its_owner_detaches_it_and_its_secret_dies(world: World) {
+    async fn detaching_a_computer_ends_its_secret(world: World) {
         let person = world.person("ada@example.com").await;
         let stranger = world.person("bob@example.com").await;
         let machine = world.attached_machine(&person).await;
@@ -29,7 +31,7 @@ both! {
         world.event(&machine, &Chain::new(&machine).next()).await.receipt();
         assert_eq!(world.delete(&path, &person.cookie).await.expect(200), json!({ "ok": true }));
         world.activity(&machine, "").await.refused(401, "machine_unknown");
-        // It comes back as another one, and its guide says so.
+        // It registers again as another computer, as the guide describes.
         let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
         world.post("/api/v1/machines", &Credential::None, &body).await.refused(409, "machine_already_registered");
         let guide = String::from_utf8(world.get("/auth.md", &Credential::None).await.body.to_vec()).unwrap();
@@ -47,7 +49,7 @@ both! {
         world.delete(&format!("/api/v1/machines/{}", machine.uuid), &person.cookie).await.expect(200);
         let before = owners_view(&world, &person).await;
 
-        // Whoever knows the identity can register under it; the detached computer itself, for one.
+        // Every client that knows the identity can register under it, for example the detached computer.
         let back = world.machine_of(&machine.user_cuid).await;
         let event = Chain::new(&back).next();
         let warning = world.event(&back, &event).await.held("identity_mismatch");
@@ -66,7 +68,7 @@ both! {
             assert_eq!(seen, json!({ "level": "metadata-only" }), "the owner's level is not its to know");
         }
 
-        // Once a person approves it, what was held goes through.
+        // After a person approves it, its held events are forwarded.
         let code = world.device_code(&back).await.expect(200);
         world.device_approve(&person.cookie, code["user_code"].as_str().unwrap()).await.expect(200);
         world.event(&back, &event).await.receipt();
@@ -76,7 +78,7 @@ both! {
     }
 }
 
-/// All that an owner sees of what was recorded and used.
+/// Activity and usage as an owner sees them.
 async fn owners_view(world: &World, person: &Person) -> [Value; 3] {
     let activity = world.activity(person.cookie.clone(), "").await.expect(200);
     let bar = world.get("/api/v1/usage/bar", &person.cookie).await.expect(200);
@@ -85,8 +87,8 @@ async fn owners_view(world: &World, person: &Person) -> [Value; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_is_named() {
-    let world = World::new().await;
+async fn an_invalid_registration_of_a_computer_is_refused_with_its_issues() {
+    let world = World::on_sqlite().await;
     let bad = [
         (json!({}), "is required"),
         (json!({ "user_cuid": "NOT", "machine_uuid": UUID }), "CUID2"),
@@ -100,7 +102,7 @@ async fn what_does_not_fit_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_decides_who_registers() {
+async fn registration_of_computers_can_be_closed_or_need_a_key() {
     let body = json!({ "user_cuid": "abc", "machine_uuid": UUID });
     let world = World::with(|settings| settings.machines.registration = MachineRegistration::Off).await;
     world.post("/api/v1/machines", &Credential::None, &body).await.refused(403, "registration_closed");

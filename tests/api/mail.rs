@@ -1,4 +1,4 @@
-//! Letters through a real mail server.
+//! Mails through a real mail server.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use actors::mail::TransportKind;
 use attache::config::Settings;
 use harness::smtp::{MailServer, Received, Setup};
 
-use crate::browser::{Browser, code_in};
-use crate::world::World;
+use blackbox::browser::{Browser, code_in};
+use blackbox::eventually;
+use blackbox::world::World;
 
 const ADA: &str = "ada@example.com";
 
@@ -23,16 +24,16 @@ fn over(url: String) -> impl FnOnce(&mut Settings) {
     }
 }
 
-async fn first(world: &World, server: &MailServer) -> Received {
-    world.eventually("a letter came", async || server.letters().into_iter().next()).await
+async fn first(server: &MailServer) -> Received {
+    eventually("a mail is received", async || server.mails().into_iter().next()).await
 }
 
-/// A port on which nobody listens yet.
+/// A port without a listener.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Letters with this outcome, as the operator's metrics count them.
+/// The number of mails with this outcome in the operator's metrics.
 async fn counted(world: &World, outcome: &str) -> u64 {
     let text =
         reqwest::get(format!("http://{}/metrics", world.server.admin_address)).await.unwrap().text().await.unwrap();
@@ -41,21 +42,21 @@ async fn counted(world: &World, outcome: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_code_comes_through_a_mail_server() {
+async fn a_sign_in_code_is_delivered_through_a_mail_server() {
     let Some(server) = MailServer::start(Setup::default()) else { return };
     let world = World::with(over(server.url())).await;
     let browser = Browser::new(&world);
     browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
-    let mail = first(&world, &server).await;
+    let mail = first(&server).await;
     assert_eq!((mail.from.as_str(), &mail.to[..], mail.user), ("attache@example.org", &[ADA.to_owned()][..], None));
     assert!(mail.data.contains("From: attache <attache@example.org>"), "{}", mail.data);
     let code = code_in(&mail.data);
     browser.submit("/signin/code", &[("code", &code)]).await.goes_to("/account");
-    assert!(world.letters_to(ADA).is_empty(), "no files");
+    assert!(world.mails_to(ADA).is_empty(), "no files");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mail_server_that_asks_is_told_who_we_are() {
+async fn the_server_authenticates_to_the_mail_server() {
     let Some(server) = MailServer::start(Setup { login: Some(("attache", "pass word")), ..Setup::default() }) else {
         return;
     };
@@ -67,11 +68,11 @@ async fn a_mail_server_that_asks_is_told_who_we_are() {
     })
     .await;
     Browser::new(&world).submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
-    assert_eq!(first(&world, &server).await.user.as_deref(), Some("attache"));
+    assert_eq!(first(&server).await.user.as_deref(), Some("attache"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_mail_server_is_away_letters_wait_and_then_leave() {
+async fn mails_are_queued_while_the_mail_server_is_unavailable() {
     let port = free_port();
     let world = World::with(over(format!("smtp://127.0.0.1:{port}"))).await;
     // A code, which waits in memory, and a notice, which waits in the store.
@@ -79,21 +80,21 @@ async fn while_the_mail_server_is_away_letters_wait_and_then_leave() {
     browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
     let person = world.person("bob@example.com").await;
     let agent = world.agent_of(&person).await;
-    world.eventually("sending failed twice", async || (counted(&world, "failed").await >= 2).then_some(())).await;
+    eventually("sending failed twice", async || (counted(&world, "failed").await >= 2).then_some(())).await;
     assert_eq!(counted(&world, "sent").await, 0);
 
     let Some(server) = MailServer::start(Setup { port, ..Setup::default() }) else { return };
-    world.eventually("both letters left", async || (server.letters().len() >= 2).then_some(())).await;
-    let letters = server.letters();
-    let to = |email: &str| letters.iter().find(|mail| mail.to == [email]).unwrap();
+    eventually("both letters left", async || (server.mails().len() >= 2).then_some(())).await;
+    let mails = server.mails();
+    let to = |email: &str| mails.iter().find(|mail| mail.to == [email]).unwrap();
     assert!(to("bob@example.com").data.contains(&agent.id.to_string()));
     browser.submit("/signin/code", &[("code", &code_in(&to(ADA).data))]).await.goes_to("/account");
-    world.eventually("both are counted", async || (counted(&world, "sent").await == 2).then_some(())).await;
-    assert_eq!(server.letters().len(), 2, "each once");
+    eventually("both are counted", async || (counted(&world, "sent").await == 2).then_some(())).await;
+    assert_eq!(server.mails().len(), 2, "each once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_notice_survives_a_restart() {
+async fn a_queued_notification_mail_survives_a_restart() {
     let port = free_port();
     let world = World::with(over(format!("smtp://127.0.0.1:{port}"))).await;
     let person = world.person(ADA).await;
@@ -102,25 +103,25 @@ async fn a_notice_survives_a_restart() {
     let Some(server) = MailServer::start(Setup { port, ..Setup::default() }) else { return };
     // Should the first server have ended amid a try, its lease has to end first.
     world.advance(Duration::from_mins(5));
-    assert!(first(&world, &server).await.data.contains(&agent.id.to_string()));
+    assert!(first(&server).await.data.contains(&agent.id.to_string()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_letter_that_is_put_off_is_tried_again_and_one_that_is_refused_is_not() {
+async fn a_deferred_mail_is_retried_and_a_refused_one_is_not() {
     let Some(server) = MailServer::start(Setup::default()) else { return };
     let world = World::with(over(server.url())).await;
     let ask =
         async |email: &str| Browser::new(&world).submit("/signin", &[("email", email)]).await.goes_to("/signin/code");
     ask("busy@example.com").await;
-    assert_eq!(first(&world, &server).await.to, ["busy@example.com"]);
+    assert_eq!(first(&server).await.to, ["busy@example.com"]);
     assert_eq!(counted(&world, "failed").await, 1);
 
     ask("nobody@example.com").await;
-    world.eventually("it is given up", async || (counted(&world, "given_up").await == 1).then_some(())).await;
+    eventually("it is given up", async || (counted(&world, "given_up").await == 1).then_some(())).await;
     let person = world.person("nobody@example.com").await;
     world.agent_of(&person).await;
-    world.eventually("so is the notice", async || (counted(&world, "given_up").await == 2).then_some(())).await;
+    eventually("so is the notice", async || (counted(&world, "given_up").await == 2).then_some(())).await;
     let far = world.clock().now() + chrono::TimeDelta::days(30);
     assert_eq!(world.server.app.store.mails_claim_due(far, far, 10).await.unwrap(), []);
-    assert_eq!(server.letters().len(), 1);
+    assert_eq!(server.mails().len(), 1);
 }

@@ -1,15 +1,9 @@
-//! Black box: the real server on a free port, real sockets, one test binary.
+//! Black-box tests of the HTTP API: the server on a free port, over real sockets.
 //!
-//! Every file is a noun of the specification; every test is a row of its tables, named by the law it shows. `both!` runs a law on SQLite
-//! and on PostgreSQL.
+//! A file tests one object of the protocol, and a test one row of its tables or one rule. `on_each_database!` runs a test on SQLite and on
+//! PostgreSQL. `tests/README.md` lists the tests of each row of the protocol.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod browser;
-mod contract;
-mod event;
-mod raw;
-mod world;
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod account;
 mod activity;

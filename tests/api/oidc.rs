@@ -10,8 +10,10 @@ use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Forged, Prov
 use reqwest::Url;
 use serde_json::{Value, json};
 
-use crate::browser::Browser;
-use crate::world::{Answer, World, both};
+use blackbox::browser::Browser;
+use blackbox::client::Response;
+use blackbox::world::World;
+use harness::on_each_database;
 
 const REDIRECT: &str = "http://127.0.0.1/signin/oidc/work/callback";
 const SESSION: &str = "attache.session_token";
@@ -37,21 +39,21 @@ async fn with(provider: &Provider) -> World {
     World::with(|all| all.signin.oidc = vec![settings(&issuer)]).await
 }
 
-/// Where our page sends the browser.
+/// The redirect target of the sign-in page.
 async fn begin(browser: &Browser<'_>, query: &str) -> String {
-    let answer = browser.get(&format!("/signin/oidc/work{query}")).await;
-    assert_eq!(answer.status, 302, "{}", String::from_utf8_lossy(&answer.body));
-    answer.header("location").unwrap().to_owned()
+    let response = browser.get(&format!("/signin/oidc/work{query}")).await;
+    assert_eq!(response.status, 302, "{}", String::from_utf8_lossy(&response.body));
+    response.header("location").unwrap().to_owned()
 }
 
 /// Visits the address that the provider sent the browser back to.
-async fn back(browser: &Browser<'_>, url: &str) -> Answer {
+async fn back(browser: &Browser<'_>, url: &str) -> Response {
     let url: Url = url.parse().unwrap();
     browser.get(&format!("{}?{}", url.path(), url.query().unwrap())).await
 }
 
-both! {
-    async fn nobody_is_signed_in_by_a_provider_that_is_not_set_up(world: World) {
+on_each_database! {
+    async fn an_unconfigured_oidc_provider_signs_no_one_in(world: World) {
         let browser = Browser::new(&world);
         assert!(!browser.get("/signin").await.page(200).contains("/signin/oidc/"));
         browser.get("/signin/oidc/work").await.page(404);
@@ -60,7 +62,7 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_signs_in_with_a_provider_wherever_it_tells_the_address() {
+async fn a_person_signs_in_with_a_provider_for_each_place_of_the_email_claim() {
     for claims in [EmailClaims::IdToken, EmailClaims::Userinfo] {
         let Some(provider) = provider(claims) else { return };
         let world = with(&provider).await;
@@ -83,7 +85,7 @@ async fn a_person_signs_in_with_a_provider_wherever_it_tells_the_address() {
         other.sign_in("ada@example.com").await;
         let sessions = world.get("/api/v1/sessions", &other.credential()).await.expect(200);
         assert_eq!(sessions["sessions"].as_array().unwrap().len(), 2);
-        // What the browser brought back works once.
+        // The callback parameters work once.
         back(&browser, &returned).await.page(400);
     }
 }
@@ -102,18 +104,18 @@ async fn signing_in_with_a_provider_ends_the_session_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_means_a_recent_sign_in_there() {
+async fn an_oidc_session_needs_a_recent_sign_in_at_the_provider() {
     let Some(provider) = provider(EmailClaims::IdToken) else { return };
     let world = with(&provider).await;
-    // Whether somebody is signed in here or not.
+    // With a session on this server and without.
     let browser = Browser::new(&world);
     let authorization = begin(&browser, "").await;
     assert!(authorization.contains("max_age=900"), "{authorization}");
-    // Somebody takes it out of the link, so that the provider does not say when its person signed in.
+    // An attacker removes it from the link, so that the provider does not send the time of the sign-in.
     let unasked = provider.sign_in(&authorization.replace("&max_age=900", ""), "ada").await;
     assert!(back(&browser, &unasked).await.page(403).contains("You were not signed in"));
     assert_eq!(browser.cookie(SESSION), None);
-    // Longer ago than was asked for; clocks may differ by a minute.
+    // Longer ago than requested; clocks may differ by a minute.
     let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
     world.advance(Duration::from_mins(15));
     back(&browser, &returned).await.goes_to("/account");
@@ -122,7 +124,7 @@ async fn a_session_means_a_recent_sign_in_there() {
     world.advance(Duration::from_mins(2));
     back(&late, &returned).await.page(403);
     assert_eq!(late.cookie(SESSION), None);
-    // Whoever sits at the browser says in its cookie that any sign-in is recent enough.
+    // The user of the browser forges its cookie so that any sign-in counts as recent.
     let returned = provider.sign_in(&begin(&late, "").await, "ada").await;
     let kept = late.cookie("attache.oidc").unwrap();
     let (errand, seal) = kept.split_once('.').unwrap();
@@ -135,7 +137,7 @@ async fn a_session_means_a_recent_sign_in_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_errand_is_the_servers_and_is_completed_once() {
+async fn an_oidc_state_is_sealed_by_the_server_and_used_once() {
     let Some(provider) = provider(EmailClaims::IdToken) else { return };
     let world = with(&provider).await;
     let browser = Browser::new(&world);
@@ -168,7 +170,7 @@ async fn an_errand_is_the_servers_and_is_completed_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_of_another_client_or_from_the_future_signs_nobody_in() {
+async fn an_id_token_of_another_client_or_from_the_future_is_refused() {
     let own = Forged { authorized_party: Some(CLIENT_ID.into()), ..Forged::default() };
     let clocks_differ = Forged { issued_in: Some(30), signed_in_in: Some(30), ..Forged::default() };
     let other = Forged { authorized_party: Some("another-client".into()), ..Forged::default() };
@@ -194,7 +196,7 @@ async fn a_token_of_another_client_or_from_the_future_signs_nobody_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provider_that_hangs_is_asked_once_for_all_who_wait() {
+async fn a_hanging_oidc_provider_gets_one_request_for_all_waiting_sign_ins() {
     let hole = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let issuer = format!("http://{}", hole.local_addr().unwrap());
     let world = World::with(|all| {
@@ -211,23 +213,23 @@ async fn a_provider_that_hangs_is_asked_once_for_all_who_wait() {
         }
     });
     let browser = Browser::new(&world);
-    let answers =
+    let responses =
         futures_util::future::join_all((0..15).map(|_| browser.get("/signin/oidc/work?next=%2Fdevice"))).await;
-    for answer in &answers {
-        // Whoever tries again is still on the way.
-        assert!(answer.page(424).contains("/signin?next=%2Fdevice"), "{}", answer.page(424));
+    for response in &responses {
+        // A retry still has its state.
+        assert!(response.page(424).contains("/signin?next=%2Fdevice"), "{}", response.page(424));
     }
     hanging.abort();
     assert_eq!(asked.lock().unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_not_started_in_this_browser_signs_nobody_in() {
+async fn an_oidc_callback_without_the_cookie_of_its_browser_is_refused() {
     let Some(provider) = provider(EmailClaims::IdToken) else { return };
     let world = with(&provider).await;
     let (browser, victim) = (Browser::new(&world), Browser::new(&world));
     let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
-    // Somebody else is made to follow the link: without a cookie, and with one of their own.
+    // Another person is made to follow the link: without a cookie, and with their own.
     assert!(back(&victim, &returned).await.page(400).contains("not started here"));
     begin(&victim, "").await;
     back(&victim, &returned).await.page(400);
@@ -235,12 +237,12 @@ async fn what_was_not_started_in_this_browser_signs_nobody_in() {
     back(&browser, &returned.replace("state=", "state=x")).await.page(400);
     browser.get("/signin/oidc/work/callback?code=x").await.page(400);
     assert_eq!((browser.cookie(SESSION), victim.cookie(SESSION)), (None, None));
-    // The browser that began may still go on: nothing of this used its errand up.
+    // The first browser can still continue: its state was not used.
     back(&browser, &returned).await.goes_to("/account");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_code_that_the_provider_does_not_know_signs_nobody_in() {
+async fn an_authorization_code_that_the_provider_refuses_signs_no_one_in() {
     let Some(provider) = provider(EmailClaims::IdToken) else { return };
     let world = with(&provider).await;
     let browser = Browser::new(&world);
@@ -251,7 +253,7 @@ async fn a_code_that_the_provider_does_not_know_signs_nobody_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_an_address_that_the_provider_verified_counts() {
+async fn only_an_email_address_verified_by_the_provider_is_accepted() {
     for claims in [EmailClaims::IdToken, EmailClaims::Userinfo] {
         let Some(provider) = provider(claims) else { return };
         let world = with(&provider).await;
@@ -264,7 +266,7 @@ async fn only_an_address_that_the_provider_verified_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_says_no_at_the_provider_is_told_what_to_do() {
+async fn a_sign_in_denied_at_the_provider_names_the_next_step() {
     let Some(provider) = provider(EmailClaims::IdToken) else { return };
     let world = with(&provider).await;
     let browser = Browser::new(&world);
@@ -274,16 +276,16 @@ async fn who_says_no_at_the_provider_is_told_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_provider_is_away_a_person_is_told_and_codes_still_work() {
+async fn an_unavailable_oidc_provider_is_reported_and_codes_still_work() {
     let Some(provider) = provider(EmailClaims::IdToken) else { return };
     let world = with(&provider).await;
     let browser = Browser::new(&world);
     let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
     drop(provider);
-    let answer = back(&browser, &returned).await;
-    assert!(answer.page(424).contains("does not answer"));
-    assert_eq!(answer.header("retry-after"), Some("30"));
-    // Nothing is known of it any more either, once what it said is too old.
+    let response = back(&browser, &returned).await;
+    assert!(response.page(424).contains("does not answer"));
+    assert_eq!(response.header("retry-after"), Some("30"));
+    // The provider's cached answer is unknown after it expires.
     let world = World::with(|all| all.signin.oidc = vec![settings("http://127.0.0.1:1")]).await;
     let browser = Browser::new(&world);
     browser.get("/signin/oidc/work").await.page(424);

@@ -9,12 +9,13 @@ use attache::http::{knowledge_routes, openapi, routes};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::event::seal;
-use crate::world::{Credential, World};
+use blackbox::client::Credential;
+use blackbox::world::World;
+use harness::event::seal;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_description_is_served_once_and_then_only_when_it_has_changed() {
-    let world = World::new().await;
+async fn the_description_is_cached_by_its_etag() {
+    let world = World::on_sqlite().await;
     let answer = world.get("/openapi.json", &Credential::None).await;
     let document = answer.expect(200);
     assert_eq!((&document["openapi"], &document["info"]["version"]), (&json!("3.1.0"), &json!("1.0.0")));
@@ -71,8 +72,8 @@ fn every_route_is_described_and_everything_described_is_a_route() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_example_is_what_it_is_an_example_of() {
-    let document = World::new().await.get("/openapi.json", &Credential::None).await.expect(200);
+async fn every_example_of_the_description_matches_its_schema() {
+    let document = World::on_sqlite().await.get("/openapi.json", &Credential::None).await.expect(200);
     let responses = document["components"]["responses"].as_object().unwrap().iter();
     let mut judged = responses.map(|(name, response)| judge_examples(&document, name, response)).sum::<usize>();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -88,8 +89,8 @@ async fn every_example_is_what_it_is_an_example_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_of_an_event_is_taken_from_the_computer_that_it_names() {
-    let world = World::new().await;
+async fn the_example_of_an_event_is_accepted_from_its_computer() {
+    let world = World::on_sqlite().await;
     let document = world.get("/openapi.json", &Credential::None).await.expect(200);
     let told = &document["paths"]["/api/v1/events"]["post"];
     let event = &told["requestBody"]["content"]["application/json"]["example"];
@@ -98,7 +99,7 @@ async fn the_example_of_an_event_is_taken_from_the_computer_that_it_names() {
     let registered = world.post("/api/v1/machines", &Credential::None, &machine).await.expect(201);
     let secret = Credential::Bearer(registered["machine_secret"].as_str().unwrap().to_owned());
     world.event(secret.clone(), event).await.receipt();
-    // What is said of refusals is what is answered.
+    // The described errors are those that are returned.
     let answered = |status: &str, code: &str| {
         told["responses"][status]["content"]["application/json"]["examples"][code]["value"].clone()
     };
@@ -117,8 +118,8 @@ async fn the_example_of_an_event_is_taken_from_the_computer_that_it_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn registering_a_computer_takes_the_enrolment_key_or_nothing() {
-    let document = World::new().await.get("/openapi.json", &Credential::None).await.expect(200);
+async fn registering_a_computer_accepts_the_enrolment_key_or_no_credential() {
+    let document = World::on_sqlite().await.get("/openapi.json", &Credential::None).await.expect(200);
     let told = &document["paths"]["/api/v1/machines"]["post"]["security"];
     assert_eq!(told, &json!([{}, { "enrolmentKey": [] }]));
     for (_, item) in document["paths"].as_object().unwrap() {
@@ -134,7 +135,7 @@ async fn registering_a_computer_takes_the_enrolment_key_or_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn computers_are_unknown_on_the_account_s_surface_alone() {
-    let document = World::new().await.get("/openapi.json", &Credential::None).await.expect(200);
+    let document = World::on_sqlite().await.get("/openapi.json", &Credential::None).await.expect(200);
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             let told = codes_of(&document, &operation["responses"]["401"]);
@@ -160,8 +161,8 @@ fn judge_examples(document: &Value, what: &str, told: &Value) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_specification_s_table_of_errors_is_in_the_description() {
-    let document = World::new().await.get("/openapi.json", &Credential::None).await.expect(200);
+async fn the_errors_of_the_specification_are_in_the_description() {
+    let document = World::on_sqlite().await.get("/openapi.json", &Credential::None).await.expect(200);
     let table: [(&str, &str, u16, &[&str]); 28] = [
         ("post", "/api/v1/agent-auth/identity", 400, &["invalid_request", "unsupported_identity_type"]),
         ("post", "/api/v1/agent-auth/claim", 400, &["invalid_request", "expired_token"]),

@@ -6,8 +6,10 @@ use attache::http::connection::Connection;
 use reqwest::Method;
 use tokio::io::AsyncWriteExt;
 
-use crate::raw::{answer, ask, begun, connect, get};
-use crate::world::{Credential, World};
+use blackbox::client::Credential;
+use blackbox::eventually;
+use blackbox::raw::{begun, connect, get, response, send};
+use blackbox::world::World;
 
 const HERE: [u8; 4] = [127, 0, 0, 1];
 const ELSEWHERE: [u8; 4] = [127, 0, 0, 2];
@@ -17,7 +19,7 @@ const PROXY: [u8; 4] = [127, 0, 0, 9];
 const NEVER: Duration = Duration::from_mins(10);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_requests_than_fit_are_refused_at_once() {
+async fn requests_over_the_limit_are_refused_at_once() {
     let world = World::with(|settings| settings.http.requests_max = 1).await;
     let other = Connection::new(world.server.address);
     let place = other.enter(&world.server.app.gate).unwrap();
@@ -29,7 +31,7 @@ async fn more_requests_than_fit_are_refused_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_do_not_come_take_no_places_of_requests() {
+async fn awaited_bodies_do_not_count_as_requests_in_progress() {
     let world = World::with(|settings| {
         // More than two threads can have in progress, and far fewer than there are bodies to wait for.
         settings.http.requests_max = 8;
@@ -51,13 +53,13 @@ async fn bodies_that_do_not_come_take_no_places_of_requests() {
     // A client that sends the rest gets a response.
     for mut stream in waiting {
         stream.write_all(b"}").await.unwrap();
-        let (status, text) = answer(&mut stream).await;
+        let (status, text) = response(&mut stream).await;
         assert!(status == 400 && text.contains("-32600"), "{text}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_address_sends_only_so_many_bodies_at_once() {
+async fn bodies_per_address_are_limited() {
     let world = World::with(|settings| {
         settings.http.bodies_per_address_max = 2;
         settings.http.body_rate_after = NEVER;
@@ -66,12 +68,12 @@ async fn one_address_sends_only_so_many_bodies_at_once() {
     })
     .await;
     let to = world.server.address;
-    // Whether it is refused before its end comes; otherwise the connection, on which it is awaited.
+    // Sends the beginning of a body; returns the connection unless the request is refused.
     let begins = async |from, more: &str| {
         let mut stream = connect(from, to).await;
         let begun = begun("/api/v1/mcp", 2).replace("Content-Length", &format!("{more}Content-Length"));
         stream.write_all(begun.as_bytes()).await.unwrap();
-        let answered = tokio::time::timeout(Duration::from_millis(500), answer(&mut stream)).await;
+        let answered = tokio::time::timeout(Duration::from_millis(500), response(&mut stream)).await;
         answered.map_err(|_| stream)
     };
     let mut waiting = Vec::new();
@@ -84,9 +86,9 @@ async fn one_address_sends_only_so_many_bodies_at_once() {
     assert_eq!(waiting.len(), 2);
     let (status, text) = refused;
     assert!(status == 424 && text.contains("too_many_bodies") && text.contains("retry-after: 1"), "{text}");
-    // Bodies that come with their heads need no such place, and others have their own.
+    // Bodies that arrive with their heads do not count, and other addresses have their own limit.
     let whole = "POST /api/v1/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}";
-    assert_eq!(ask(HERE, to, whole).await.0, 400);
+    assert_eq!(send(HERE, to, whole).await.0, 400);
     waiting.push(begins(ELSEWHERE, "").await.unwrap_err());
     // Behind a trusted proxy each client counts separately, and the proxy does not count.
     assert_eq!(begins(PROXY, "X-Forwarded-For: 127.0.0.1\r\n").await.unwrap().0, 424);
@@ -95,24 +97,24 @@ async fn one_address_sends_only_so_many_bodies_at_once() {
     }
     for mut stream in waiting {
         stream.write_all(b"}").await.unwrap();
-        assert_eq!(answer(&mut stream).await.0, 400);
+        assert_eq!(response(&mut stream).await.0, 400);
     }
     begins(HERE, "").await.unwrap_err();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_comes_too_slowly_is_cut_off_long_before_its_deadline() {
+async fn a_body_below_the_minimum_rate_is_refused_before_its_deadline() {
     let world = World::with(|settings| {
         settings.http.body_rate_after = Duration::from_millis(100);
         settings.http.body_deadline = NEVER;
     })
     .await;
-    let (status, text) = ask(HERE, world.server.address, &begun("/api/v1/mcp", 9999)).await;
+    let (status, text) = send(HERE, world.server.address, &begun("/api/v1/mcp", 9999)).await;
     assert!(status == 424 && text.contains("body_too_slow"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_address_has_only_so_many_connections() {
+async fn connections_per_address_are_limited() {
     let world = World::with(|settings| {
         settings.http.connections_per_address_max = 2;
         settings.http.trusted_proxies = vec!["127.0.0.9/32".parse().unwrap()];
@@ -124,22 +126,22 @@ async fn one_address_has_only_so_many_connections() {
     for from in [HERE, HERE, PROXY, PROXY, PROXY] {
         let mut stream = connect(from, to).await;
         stream.write_all(nothing.as_bytes()).await.unwrap();
-        assert_eq!(answer(&mut stream).await.0, 404, "{from:?}");
+        assert_eq!(response(&mut stream).await.0, 404, "{from:?}");
         open.push(stream);
     }
     let mut refused = connect(HERE, to).await;
-    let (status, text) = answer(&mut refused).await;
+    let (status, text) = response(&mut refused).await;
     assert!(status == 424 && text.contains("too_many_connections"), "{text}");
     let body = text.split_once("\r\n\r\n").unwrap().1;
     assert_eq!(serde_json::from_str::<serde_json::Value>(body).unwrap()["error"], "temporarily_unavailable");
-    assert_eq!(answer(&mut refused).await, (0, String::new()), "and closed");
-    assert_eq!(ask(ELSEWHERE, to, &nothing).await.0, 404);
+    assert_eq!(response(&mut refused).await, (0, String::new()), "and closed");
+    assert_eq!(send(ELSEWHERE, to, &nothing).await.0, 404);
     drop(open);
-    world.eventually("there is room again", async || (ask(HERE, to, &nothing).await.0 == 404).then_some(())).await;
+    eventually("there is room again", async || (send(HERE, to, &nothing).await.0 == 404).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_reads_nothing_loses_its_connection() {
+async fn a_client_that_reads_nothing_is_disconnected() {
     let world = World::with(|settings| {
         settings.http.connections_max = 1;
         settings.http.head_deadline = NEVER;
@@ -162,7 +164,7 @@ async fn a_client_that_reads_nothing_loses_its_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_connections_do_not_silence_the_operators_listener() {
+async fn idle_connections_do_not_block_the_operators_listener() {
     let world = World::with(|settings| {
         settings.admin.connections_max = 4;
         settings.http.head_deadline = NEVER;
@@ -176,16 +178,16 @@ async fn idle_connections_do_not_silence_the_operators_listener() {
         idle.push(stream);
     }
     for path in ["/healthz", "/readyz", "/metrics", "/actors"] {
-        let asked = tokio::time::timeout(Duration::from_mins(1), ask(HERE, to, &get(path))).await;
-        let (status, _) = asked.expect("nobody answers");
+        let asked = tokio::time::timeout(Duration::from_mins(1), send(HERE, to, &get(path))).await;
+        let (status, _) = asked.expect("no response");
         assert_eq!(status, 200, "{path}");
     }
     // The oldest had to go.
-    assert_eq!(answer(&mut idle[0]).await, (0, String::new()));
+    assert_eq!(response(&mut idle[0]).await, (0, String::new()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_says_to_be_too_large_is_refused_before_it_comes() {
+async fn a_body_with_too_large_a_content_length_is_refused_before_it_is_read() {
     let world = World::with(|settings| {
         settings.http.body_rate_after = NEVER;
         settings.http.body_deadline = NEVER;
@@ -195,7 +197,7 @@ async fn a_body_that_says_to_be_too_large_is_refused_before_it_comes() {
     let to = world.server.address;
     for bytes in [1_048_577_u64, 99_999_999, u64::MAX / 4] {
         let head = format!("POST /api/v1/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {bytes}\r\n\r\n");
-        let (status, text) = ask(HERE, to, &head).await;
+        let (status, text) = send(HERE, to, &head).await;
         assert!(status == 413 && text.contains("payload_too_large"), "{text}");
     }
     let (_, key) = world.librarian("ada@example.com").await;
@@ -205,12 +207,12 @@ async fn a_body_that_says_to_be_too_large_is_refused_before_it_comes() {
         "POST /v1/batch-add HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: {}\r\n\r\n",
         most + 1
     );
-    assert_eq!(ask(HERE, to, &head).await.0, 413);
+    assert_eq!(send(HERE, to, &head).await.0, 413);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_client_that_goes_on_sending_reads_why() {
-    let world = World::new().await;
+async fn a_refused_client_that_still_sends_receives_the_response() {
+    let world = World::on_sqlite().await;
     for _ in 0..20 {
         let huge = world.request(Method::POST, "/api/v1/machines", &Credential::None).body(vec![b'a'; 8 << 20]);
         world.send(huge).await.refused(413, "payload_too_large");

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use crate::browser::Browser;
-use crate::world::{World, both};
+use blackbox::browser::Browser;
+use blackbox::world::World;
+use harness::on_each_database;
 
-both! {
+on_each_database! {
     async fn a_person_sees_their_sessions_and_ends_them(world: World) {
         let ada = world.person("ada@example.com").await;
         let bob = world.person("bob@example.com").await;
@@ -13,8 +14,8 @@ both! {
         browser.sign_in("ada@example.com").await;
 
         let list = async |credential| {
-            let answer = world.get("/api/v1/sessions", credential).await.expect(200);
-            answer["sessions"].as_array().unwrap().clone()
+            let response = world.get("/api/v1/sessions", credential).await.expect(200);
+            response["sessions"].as_array().unwrap().clone()
         };
         let here = browser.credential();
         let sessions = list(&here).await;
@@ -23,7 +24,7 @@ both! {
         let mut members: Vec<_> = sessions[0].as_object().unwrap().keys().map(String::as_str).collect();
         members.sort_unstable();
         assert_eq!(members, ["address", "created_at", "current", "expires_at", "id", "user_agent", "via"]);
-        // From the other browser it looks the other way round.
+        // In the other browser, `current` is the other one.
         assert_eq!(list(&ada.cookie).await[1]["current"], json!(true));
 
         let path = |session: &serde_json::Value| format!("/api/v1/sessions/{}", session["id"].as_str().unwrap());
@@ -33,7 +34,7 @@ both! {
         world.get("/api/v1/sessions", &ada.cookie).await.refused(401, "unauthorized");
         world.delete(&other, &here).await.refused(404, "not_found");
         world.delete("/api/v1/sessions/nonsense", &here).await.refused(404, "not_found");
-        // One's own too.
+        // The current session too.
         world.delete(&path(&sessions[0]), &here).await.expect(200);
         world.get("/api/v1/sessions", &here).await.refused(401, "unauthorized");
         assert_eq!(list(&bob.cookie).await.len(), 1);
@@ -42,8 +43,8 @@ both! {
     async fn an_agent_sees_the_sessions_of_its_person_and_ends_none(world: World) {
         let ada = world.person("ada@example.com").await;
         let agent = world.agent_of(&ada).await;
-        let answer = world.get("/api/v1/sessions", &agent.token).await.expect(200);
-        let sessions = answer["sessions"].as_array().unwrap();
+        let response = world.get("/api/v1/sessions", &agent.token).await.expect(200);
+        let sessions = response["sessions"].as_array().unwrap();
         assert_eq!((sessions.len(), &sessions[0]["current"]), (1, &json!(false)));
         let path = format!("/api/v1/sessions/{}", sessions[0]["id"].as_str().unwrap());
         world.delete(&path, &agent.token).await.refused(401, "unauthorized");

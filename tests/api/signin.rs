@@ -6,14 +6,17 @@ use std::time::Duration;
 use domain::claim::RegistrationType;
 use reqwest::Method;
 
-use crate::browser::{Browser, other};
-use crate::world::{Credential, World, both};
+use blackbox::browser::{Browser, another_code};
+use blackbox::client::Credential;
+use blackbox::eventually;
+use blackbox::world::World;
+use harness::on_each_database;
 
 const ADA: &str = "ada@example.com";
 const SESSION: &str = "attache.session_token";
 const TICKET: &str = "attache.signin";
 
-both! {
+on_each_database! {
     async fn a_person_signs_in_with_the_code_from_their_mail(world: World) {
         let browser = Browser::new(&world);
         let page = browser.get("/signin").await;
@@ -26,10 +29,10 @@ both! {
         let text = page.page(200);
         assert!(text.contains(ADA) && text.contains("inputmode=\"numeric\"") && text.contains("one-time-code"), "{text}");
 
-        let mail = world.letter_to(ADA, 0).await;
+        let mail = world.mail_to(ADA, 0).await;
         assert!(mail.contains("Subject: Your code to sign in\r\n"), "{mail}");
         assert!(mail.contains(&format!("{}/signin", world.url)), "{mail}");
-        let code = crate::browser::code_in(&mail);
+        let code = blackbox::browser::code_in(&mail);
         let ticket = browser.cookie(TICKET).unwrap();
         let spaced = format!(" {} {} ", &code[..4], &code[4..]);
         let entered = browser.submit("/signin/code", &[("code", &spaced)]).await;
@@ -52,7 +55,7 @@ both! {
         assert!(thief.get("/signin/code").await.page(200).contains("has expired"));
     }
 
-    async fn after_signing_in_a_person_goes_where_they_wanted(world: World) {
+    async fn signing_in_redirects_to_the_requested_page(world: World) {
         for (number, (next, place)) in [
             ("/device?user_code=BCDF-GHJK", "/device?user_code=BCDF-GHJK"),
             ("/claim?attempt=cat_x", "/claim?attempt=cat_x"),
@@ -73,14 +76,14 @@ both! {
         }
     }
 
-    async fn five_wrong_codes_burn_the_ticket_and_each_says_how_many_are_left(world: World) {
+    async fn five_wrong_codes_burn_the_sign_in_ticket_and_each_shows_the_remaining_tries(world: World) {
         let browser = Browser::new(&world);
         browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
         let code = world.code_to(ADA, 0).await;
         browser.submit("/signin/code", &[("code", "1234")]).await.goes_to("/signin/code?fault=form");
         assert!(browser.get("/signin/code?fault=form").await.page(200).contains("not counted"));
         for left in ["4 more times", "3 more times", "2 more times", "once more", "Too many wrong codes"] {
-            browser.submit("/signin/code", &[("code", &other(&code))]).await.goes_to("/signin/code");
+            browser.submit("/signin/code", &[("code", &another_code(&code))]).await.goes_to("/signin/code");
             // Looking at it again spends nothing.
             for _ in 0..2 {
                 assert!(browser.get("/signin/code").await.page(200).contains(left), "{left}");
@@ -94,18 +97,18 @@ both! {
         browser.submit("/signin/code", &[("code", &code)]).await.goes_to("/account");
     }
 
-    async fn codes_typed_at_once_get_no_more_tries(world: World) {
+    async fn concurrent_wrong_codes_get_no_additional_tries(world: World) {
         let browser = Browser::new(&world);
         browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
         let code = world.code_to(ADA, 0).await;
-        let wrong = other(&code);
+        let wrong = another_code(&code);
         let form = [("code", wrong.as_str())];
         futures_util::future::join_all((0..20).map(|_| browser.submit("/signin/code", &form))).await;
         browser.submit("/signin/code", &[("code", &code)]).await.goes_to("/signin/code");
         assert!(browser.get("/signin/code").await.page(200).contains("Too many wrong codes"));
     }
 
-    async fn a_code_works_for_ten_minutes(world: World) {
+    async fn a_sign_in_code_expires_after_ten_minutes(world: World) {
         let browser = Browser::new(&world);
         browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
         let code = world.code_to(ADA, 0).await;
@@ -127,7 +130,7 @@ both! {
             stranger.submit("/signin/code", &[("code", code)]).await.goes_to("/signin");
         }
         stranger.get("/signin/code").await.goes_to("/signin");
-        // Whoever asks for codes elsewhere takes nobody's away.
+        // Requests for codes from other networks do not use up this quota.
         let ticket = first.cookie(TICKET).unwrap();
         first.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
         let newest = world.code_to(ADA, 2).await;
@@ -141,7 +144,7 @@ both! {
     }
 
     async fn signing_in_gives_a_new_session_and_ends_the_one_before(world: World) {
-        // Somebody put a session that they know into this browser.
+        // Session fixation: an attacker has set a session that they know in this browser.
         let planted = world.person("mallory@example.com").await;
         let Credential::Cookie(pair) = &planted.cookie else { unreachable!() };
         let browser = Browser::new(&world);
@@ -171,10 +174,10 @@ both! {
         browser.submit("/signout", &[]).await.goes_to("/signin");
     }
 
-    async fn a_claimed_agent_is_told_by_mail(world: World) {
+    async fn a_person_is_notified_by_mail_of_a_claimed_agent(world: World) {
         let person = world.person(ADA).await;
         let agent = world.agent_of(&person).await;
-        let mail = world.letter_to(ADA, 0).await;
+        let mail = world.mail_to(ADA, 0).await;
         let parts = [&agent.id.to_string(), "An agent acts for your account", &format!("{}/account", world.url)];
         for part in parts {
             assert!(mail.contains(part), "{part} in {mail}");
@@ -182,10 +185,10 @@ both! {
         // Sent once, and no secret in it.
         let store = &world.server.app.store;
         let far = world.clock().now() + chrono::TimeDelta::days(1);
-        world.eventually("it is noted as sent", async || {
+        eventually("it is noted as sent", async || {
             store.mails_claim_due(far, far, 10).await.unwrap().is_empty().then_some(())
         }).await;
-        assert_eq!(world.letters_to(ADA).len(), 1);
+        assert_eq!(world.mails_to(ADA).len(), 1);
         let registration = store.registration_by_id(agent.id).await.unwrap().unwrap().0;
         assert_eq!(registration.registration_type, RegistrationType::Anonymous);
         assert!(!mail.contains(&agent.claim_token) && !mail.contains("cat_"), "{mail}");
@@ -193,8 +196,8 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_form_of_another_site_does_nothing() {
-    let world = World::new().await;
+async fn csrf_a_form_of_another_site_is_refused() {
+    let world = World::on_sqlite().await;
     let browser = Browser::new(&world);
     browser.sign_in(ADA).await;
     let evil: [&[(&str, String)]; 5] = [
@@ -212,7 +215,7 @@ async fn a_form_of_another_site_does_nothing() {
             assert!(refused.page(403).contains("did not come from our page"), "{path} {headers:?}");
         }
     }
-    assert!(world.letters_to("bob@example.com").is_empty());
+    assert!(world.mails_to("bob@example.com").is_empty());
     world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
     // Either header is enough when it is right.
     for header in [("origin", world.url.clone()), ("sec-fetch-site", "same-origin".into())] {
@@ -221,7 +224,7 @@ async fn a_form_of_another_site_does_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_learns_who_has_an_account() {
+async fn sign_in_does_not_reveal_whether_an_account_exists() {
     let world = World::with(|settings| settings.signin.create_account = false).await;
     let app = &world.server.app;
     app.store.person_sign_in(&ADA.parse().unwrap(), true, world.clock().now(), &app.rng).await.unwrap();
@@ -233,7 +236,7 @@ async fn nobody_learns_who_has_an_account() {
         let names: Vec<String> = asked.headers.keys().map(ToString::to_string).collect();
         let shown = browser.get("/signin/code").await.page(200).replace(email, "…");
         let shown: Vec<String> = shown.lines().filter(|line| !line.contains("<time")).map(str::to_owned).collect();
-        let mail = world.letter_to(email, 0).await;
+        let mail = world.mail_to(email, 0).await;
         let subject = mail.lines().find(|line| line.starts_with("Subject")).unwrap().to_owned();
         seen.push((names, shown, subject));
     }
@@ -241,7 +244,7 @@ async fn nobody_learns_who_has_an_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_accounts_are_made_by_operators_a_person_signs_in_without_one() {
+async fn without_account_creation_a_person_signs_in_without_an_account() {
     let world = World::with(|settings| settings.signin.create_account = false).await;
     let browser = Browser::new(&world);
     browser.sign_in(ADA).await;
@@ -254,8 +257,8 @@ async fn where_accounts_are_made_by_operators_a_person_signs_in_without_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_address_is_told_where_it_was_typed() {
-    let world = World::new().await;
+async fn an_invalid_email_address_is_reported_in_the_form() {
+    let world = World::on_sqlite().await;
     let browser = Browser::new(&world);
     for wrong in [
         "",
@@ -265,8 +268,8 @@ async fn what_is_no_address_is_told_where_it_was_typed() {
         "\"victim@example.com\"@evil.com",
         "\"a b\"@x",
     ] {
-        let answer = browser.submit("/signin", &[("email", wrong)]).await;
-        let page = answer.page(400);
+        let response = browser.submit("/signin", &[("email", wrong)]).await;
+        let page = response.page(400);
         assert!(page.contains("not an e-mail address") && page.contains("aria-invalid"), "{page}");
         assert!(!page.contains("<script>alert"), "{page}");
     }
@@ -274,7 +277,7 @@ async fn what_is_no_address_is_told_where_it_was_typed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn codes_are_limited_by_address_of_mail_and_of_machine() {
+async fn sign_in_codes_are_rate_limited_per_mail_address_and_network() {
     let world = World::with(|settings| settings.signin.codes_per_hour = 2).await;
     let ask = async |email: &str| Browser::new(&world).submit("/signin", &[("email", email)]).await;
     for _ in 0..2 {
@@ -297,11 +300,11 @@ async fn codes_are_limited_by_address_of_mail_and_of_machine() {
         let headers = [("x-forwarded-for", network.to_owned()), ("sec-fetch-site", "same-origin".to_owned())];
         Browser::new(&world).send(Method::POST, "/signin", &headers, Some(&[("email", ADA)])).await.status
     };
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for network in ["192.0.2.1", "192.0.2.2", "198.51.100.1", "2001:db8::1"] {
-        answers.push(from(network).await);
+        responses.push(from(network).await);
     }
-    assert_eq!(answers, [303, 303, 303, 424]);
+    assert_eq!(responses, [303, 303, 303, 424]);
 
     let world = World::with(|settings| settings.limits.sign_ins_per_minute = 2).await;
     let ask = async |email: &str| Browser::new(&world).submit("/signin", &[("email", email)]).await;
@@ -310,7 +313,7 @@ async fn codes_are_limited_by_address_of_mail_and_of_machine() {
     let refused = ask("eve@example.com").await;
     refused.page(424);
     assert!(refused.header("retry-after").is_some());
-    assert!(world.letters_to("eve@example.com").is_empty());
+    assert!(world.mails_to("eve@example.com").is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -323,9 +326,9 @@ async fn over_https_cookies_are_secure() {
     assert_eq!(asked.header("strict-transport-security"), Some("max-age=31536000"));
     let line = asked.cookie_line("__Host-attache.signin").unwrap();
     assert!(line.ends_with("; Secure"), "{line}");
-    let mail = world.letter_to(ADA, 0).await;
+    let mail = world.mail_to(ADA, 0).await;
     assert!(mail.contains("https://attache.example.com/below/signin"), "{mail}");
-    let entered = browser.submit("/signin/code", &[("code", &crate::browser::code_in(&mail))]).await;
+    let entered = browser.submit("/signin/code", &[("code", &blackbox::browser::code_in(&mail))]).await;
     entered.goes_to("/below/account");
     assert!(entered.cookie_line("__Secure-attache.session_token").unwrap().ends_with("; Secure"));
     world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
@@ -346,13 +349,13 @@ async fn over_https_cookies_are_secure() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn over_plain_http_nothing_asks_for_https() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     assert_eq!(world.get("/llms.txt", &Credential::None).await.header("strict-transport-security"), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_comes_twice_is_none() {
-    let world = World::new().await;
+async fn two_session_cookies_in_a_request_are_unauthorized() {
+    let world = World::on_sqlite().await;
     let (ada, eve) = (world.person(ADA).await, world.person("eve@example.com").await);
     let (Credential::Cookie(ada), Credential::Cookie(eve)) = (ada.cookie, eve.cookie) else { unreachable!() };
     for both in [format!("{eve}; {ada}"), format!("{ada}; {eve}"), format!("{ada}; {ada}")] {
@@ -363,8 +366,8 @@ async fn a_session_that_comes_twice_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_browser_keeps_is_taken_back_as_it_was_given_and_for_its_purpose() {
-    let world = World::new().await;
+async fn sealed_cookies_are_accepted_unchanged_and_for_their_purpose_only() {
+    let world = World::on_sqlite().await;
     let browser = Browser::new(&world);
     browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
     let ticket = browser.cookie("attache.signin").unwrap();
@@ -382,7 +385,7 @@ async fn what_a_browser_keeps_is_taken_back_as_it_was_given_and_for_its_purpose(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_ask_for_does_not_stop_a_browser_that_signed_in_before() {
+async fn sign_in_quotas_of_others_do_not_lock_out_a_known_browser() {
     let world = World::with(|settings| {
         settings.signin.codes_per_hour = 2;
         settings.signin.codes_per_hour_total = 6;
@@ -404,12 +407,8 @@ async fn what_others_ask_for_does_not_stop_a_browser_that_signed_in_before() {
         }
     }
     assert!(asked.ends_with(&[424, 424]), "{asked:?}");
-    assert_eq!(
-        ask(&Browser::new(&world), "203.0.0.1", ADA).await,
-        424,
-        "a browser that nobody knows, from her network"
-    );
-    // Her browser has a budget of its own, for the address with which it signed in.
+    assert_eq!(ask(&Browser::new(&world), "203.0.0.1", ADA).await, 424, "an unknown browser in her network");
+    // Her browser has its own quota for the address with which it signed in before.
     let statuses = [
         ask(&adas, "203.0.0.1", ADA).await,
         ask(&adas, "198.51.100.1", ADA).await,
@@ -434,8 +433,8 @@ async fn what_others_ask_for_does_not_stop_a_browser_that_signed_in_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn codes_are_nowhere_but_in_their_letters() {
-    let world = World::new().await;
+async fn sign_in_codes_are_stored_only_in_their_mails() {
+    let world = World::on_sqlite().await;
     let browser = Browser::new(&world);
     browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
     let code = world.code_to(ADA, 0).await;

@@ -1,4 +1,4 @@
-//! The whole story, told by the typed client: everything that an agent, a computer and their person do in a day.
+//! Complete sequences with the typed client: an agent, a computer and their person.
 
 use std::time::Duration;
 
@@ -15,8 +15,10 @@ use wire::device::{CodeRequest, MachineRequest};
 use wire::events::SubmitResult;
 use wire::knowledge::{BatchMessage, BatchRequest, Note, SearchRequest, SpaceChange};
 
-use crate::event::{Chain, Machine};
-use crate::world::{Credential, World, both};
+use blackbox::client::Credential;
+use blackbox::world::World;
+use harness::event::{Chain, Machine};
+use harness::on_each_database;
 
 fn attache(world: &World) -> Client {
     Client::new(&Settings::of(&world.url)).unwrap()
@@ -27,8 +29,8 @@ async fn person(world: &World) -> Client {
     attache(world).with(Shown::Cookie(Secret::presented(pair)))
 }
 
-both! {
-    async fn an_agent_is_claimed_renews_its_token_and_gives_it_back(world: World) {
+on_each_database! {
+    async fn an_agent_is_claimed_renews_its_token_and_revokes_it(world: World) {
         let (attache, ada) = (attache(&world), person(&world).await);
         let registered = attache.register_for("ada@example.com").await.unwrap();
         let RegistrationVariant::ServiceAuth { claim } = &registered.variant else { panic!("{registered:?}") };
@@ -107,7 +109,7 @@ both! {
         assert_eq!(computer.usage_bar().await.unwrap_err().code(), Some("machine_unknown"));
     }
 
-    async fn what_is_added_is_found_exported_and_deleted(world: World) {
+    async fn added_memories_are_found_exported_and_deleted(world: World) {
         let ada = person(&world).await;
         let key = KeyRequest { name: "notes".into(), scopes: Vec::new(), spaces: None, expires_at: None };
         let made = ada.key_create(&key).await.unwrap();
@@ -133,7 +135,7 @@ both! {
             }
         }
         assert_eq!((added.len(), failed, last), (1, vec!["blocked_address".to_owned()], Some(BatchMessage::Complete)));
-        // Joined after the message before the last, it is told once more how it ended.
+        // Rejoined after the message before the last, the stream repeats the end.
         let before = format!("{}:4", stream.batch());
         let mut again = memory.batch_join(stream.batch(), Some(&before)).await.unwrap();
         assert_eq!(again.next().await.unwrap().unwrap(), BatchMessage::Complete);

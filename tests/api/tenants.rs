@@ -1,11 +1,13 @@
-//! Two people: no route and no page shows or changes another person's things. The tables that the router is built from are walked whole,
+//! Two people: no route and no page shows or changes data of another person. The test walks all tables that the router is built from,
 //! so a new route is crawled from its first day.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::event::Chain;
-use crate::world::{Credential, Person, World, attempt_of, both};
+use blackbox::client::{Credential, attempt_of};
+use blackbox::world::{Person, World};
+use harness::event::Chain;
+use harness::on_each_database;
 
 /// Everything that is Ada's, and what of it must never be seen by Bob.
 struct Tenant {
@@ -41,7 +43,7 @@ async fn tenant(world: &World) -> Tenant {
     Tenant { person, machine: machine.uuid, agent, event, session, secrets }
 }
 
-/// What Ada sees of her things, times aside.
+/// Ada's view of her data, without times.
 async fn view(world: &World, ada: &Tenant) -> Vec<Value> {
     let mut seen = Vec::new();
     for path in [
@@ -59,8 +61,8 @@ async fn view(world: &World, ada: &Tenant) -> Vec<Value> {
     seen
 }
 
-both! {
-    async fn no_route_and_no_page_crosses_from_one_person_to_another(world: World) {
+on_each_database! {
+    async fn no_route_and_no_page_shows_data_of_another_account(world: World) {
         let ada = tenant(&world).await;
         let bob = world.person("bob@example.com").await;
         let bobs_machine = world.attached_machine(&bob).await;
@@ -71,7 +73,7 @@ both! {
         let code = registered["claim"]["user_code"].as_str().unwrap();
         let before = view(&world, &ada).await;
 
-        // Everything that a request may name, naming what is Ada's.
+        // All ids that a request may name; they belong to Ada.
         let query = format!("?machine_uuid={}&event_id={}&attempt={attempt}&id={}", ada.machine, ada.event, ada.agent);
         let body = json!({
             "machine_uuid": ada.machine, "level": "off", "claim_attempt_token": attempt, "attempt": attempt, "user_code": code,
@@ -102,11 +104,11 @@ both! {
                     requests.push(ask(&path).header("content-type", "application/x-www-form-urlencoded").body(form));
                 }
                 for request in requests {
-                    let answer = world.send(request).await;
+                    let response = world.send(request).await;
                     asked += 1;
-                    assert!(answer.status < 500 || answer.status == 502, "{method} {path}: {answer:?}");
-                    let text = String::from_utf8_lossy(&answer.body);
-                    // Whatever a request named may be said back in the place where it was named.
+                    assert!(response.status < 500 || response.status == 502, "{method} {path}: {response:?}");
+                    let text = String::from_utf8_lossy(&response.body);
+                    // A response may repeat a value at the place where the request has it.
                     for secret in ada.secrets.iter().filter(|secret| !query.contains(*secret)) {
                         assert!(!text.contains(secret.as_str()), "{method} {path} shows {secret}: {text}");
                     }

@@ -1,13 +1,14 @@
-//! An external statistics service: what it answers passes through, what it does not is 424, and nothing is counted twice.
+//! An external statistics service: its responses pass through, a missing one is 424, and no event is counted twice.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use harness::upstream::{Answer, Reply, TOKEN, Upstream};
+use harness::upstream::{Reply, Script, TOKEN, Upstream};
 use serde_json::json;
 
-use crate::event::Chain;
-use crate::world::World;
+use blackbox::eventually;
+use blackbox::world::World;
+use harness::event::Chain;
 
 async fn world_over(upstream: &Upstream) -> World {
     let url = upstream.url();
@@ -19,7 +20,7 @@ async fn world_over(upstream: &Upstream) -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_goes_out_byte_for_byte_with_its_scope() {
+async fn an_event_is_forwarded_byte_for_byte_with_its_scope() {
     let upstream = Upstream::start().await;
     let world = world_over(&upstream).await;
     let person = world.person("ada@example.com").await;
@@ -39,7 +40,7 @@ async fn an_event_goes_out_byte_for_byte_with_its_scope() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_service_says_of_a_position_passes_through_byte_for_byte() {
+async fn chain_conflicts_of_the_upstream_pass_through_unchanged() {
     let upstream = Upstream::start().await;
     let world = world_over(&upstream).await;
     let machine = world.machine().await;
@@ -68,21 +69,21 @@ async fn what_the_service_says_of_a_position_passes_through_byte_for_byte() {
             reply = reply.header("Retry-After", retry_after);
         }
         let event = Chain::new(&machine).next();
-        upstream.for_event(event["event_id"].as_str().unwrap(), Answer::reply(reply));
+        upstream.for_event(event["event_id"].as_str().unwrap(), Script::reply(reply));
         let answer = world.event(&machine, &event).await;
         assert_eq!((answer.status, &answer.body), (status, &body));
         assert_eq!(answer.header("content-type"), content_type);
         assert_eq!(answer.header("retry-after"), retry_after);
         assert_eq!((answer.header("set-cookie"), answer.header("server")), (None, None));
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-        // A 429 concerns its own sender only, and nobody was counted: the event may come again.
+        // A 429 affects only its own sender, and nothing was counted: the event may be resent.
         world.event(&machine, &event).await.receipt();
     }
     upstream.assert_no_surprises();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_fails_upstream_is_424_and_may_be_resent() {
+async fn every_upstream_failure_is_424_and_retryable() {
     let upstream = Upstream::start().await;
     let url = upstream.url();
     let world = World::with(|settings| {
@@ -94,19 +95,19 @@ async fn whatever_fails_upstream_is_424_and_may_be_resent() {
     .await;
     let machine = world.machine().await;
     let mut chain = Chain::new(&machine);
-    let late = Answer::late(Duration::from_secs(2));
+    let late = Script::late(Duration::from_secs(2));
     let failures = [
-        Answer::reset(),
-        Answer::reset().having_stored(),
-        Answer::hang(),
-        Answer::hang().having_stored(),
+        Script::reset(),
+        Script::reset().having_stored(),
+        Script::hang(),
+        Script::hang().having_stored(),
         late,
-        Answer::broken(500),
-        Answer::broken(503).having_stored(),
-        Answer::garbage(),
-        Answer::reply(Reply::new(401)),
-        Answer::reply(Reply::new(403)),
-        Answer::reply(Reply::new(407)),
+        Script::broken(500),
+        Script::broken(503).having_stored(),
+        Script::garbage(),
+        Script::reply(Reply::new(401)),
+        Script::reply(Reply::new(403)),
+        Script::reply(Reply::new(407)),
     ];
     for failure in failures {
         let described = format!("{failure:?}");
@@ -128,7 +129,7 @@ async fn whatever_fails_upstream_is_424_and_may_be_resent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_that_the_service_asks_for_is_the_senders() {
+async fn retry_after_of_the_upstream_service_is_passed_to_the_sender() {
     let upstream = Upstream::start().await;
     let world = world_over(&upstream).await;
     let machine = world.machine().await;
@@ -139,7 +140,7 @@ async fn a_pause_that_the_service_asks_for_is_the_senders() {
             Some(value) => reply.header("Retry-After", value),
             None => reply,
         };
-        upstream.for_event(event["event_id"].as_str().unwrap(), Answer::reply(reply));
+        upstream.for_event(event["event_id"].as_str().unwrap(), Script::reply(reply));
         let answer = world.event(&machine, &event).await;
         answer.refused(424, "temporarily_unavailable");
         answer.header("retry-after").unwrap().parse().unwrap()
@@ -154,19 +155,19 @@ async fn a_pause_that_the_service_asks_for_is_the_senders() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_service_cannot_take_as_it_is_is_held() {
+async fn an_event_refused_by_the_upstream_is_held() {
     let upstream = Upstream::start().await;
     let world = world_over(&upstream).await;
     let machine = world.machine().await;
     for status in [400, 404, 410, 413] {
         let event = Chain::new(&machine).next();
-        upstream.for_event(event["event_id"].as_str().unwrap(), Answer::reply(Reply::new(status).body("too odd")));
+        upstream.for_event(event["event_id"].as_str().unwrap(), Script::reply(Reply::new(status).body("too odd")));
         let warning = world.event(&machine, &event).await.held("upstream_refused");
         assert!(warning.contains(&status.to_string()), "{warning}");
-        // A resend is judged anew, and heals.
+        // A resend is checked again and is forwarded.
         world.event(&machine, &event).await.receipt();
     }
-    upstream.always(Answer::reply(Reply::json(200, &json!({ "events": [] }))));
+    upstream.always(Script::reply(Reply::json(200, &json!({ "events": [] }))));
     assert_eq!(world.activity(&machine, "").await.expect(200)["unclassified"], json!([]));
 }
 
@@ -183,7 +184,7 @@ async fn world_with_breaker(upstream: &Upstream, failures: u32) -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_down_is_left_alone_and_found_again() {
+async fn the_circuit_breaker_opens_and_closes_again() {
     let upstream = Upstream::start().await;
     let world = world_with_breaker(&upstream, 3).await;
     let machine = world.machine().await;
@@ -200,17 +201,16 @@ async fn a_service_that_is_down_is_left_alone_and_found_again() {
     upstream.come_back().await;
     world.event(&machine, &event).await.refused(424, "temporarily_unavailable");
     assert!(upstream.requests().is_empty(), "the breaker is open");
-    world
-        .eventually("the service is tried again", async || {
-            (world.event(&machine, &event).await.status == 202).then_some(())
-        })
-        .await;
+    eventually("the service is tried again", async || {
+        (world.event(&machine, &event).await.status == 202).then_some(())
+    })
+    .await;
     assert_eq!(ready().await, (200, json!("ok")));
     upstream.assert_no_surprises();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_of_which_nothing_is_asked_any_more_is_degraded_only_while_requests_are_refused() {
+async fn an_idle_upstream_is_degraded_only_while_its_circuit_breaker_is_open() {
     let upstream = Upstream::start().await;
     let world = world_with_breaker(&upstream, 1).await;
     let machine = world.machine().await;
@@ -219,23 +219,22 @@ async fn a_service_of_which_nothing_is_asked_any_more_is_degraded_only_while_req
         assert_eq!(response.status(), 200, "degraded is not unready");
         response.json::<serde_json::Value>().await.unwrap()
     };
-    upstream.always(Answer::reply(Reply::new(503)));
+    upstream.always(Script::reply(Reply::new(503)));
     world.event(&machine, &Chain::new(&machine).next()).await.refused(424, "temporarily_unavailable");
     let body = ready().await;
     assert_eq!((&body["upstream"], &body["degraded"][0]["part"]), (&json!("degraded"), &json!("upstream")), "{body}");
     assert!(body["degraded"][0]["reason"].as_str().unwrap().contains("requests are refused"), "{body}");
-    let body = world
-        .eventually("the failure is out of date", async || {
-            let body = ready().await;
-            (body["upstream"] == "ok").then_some(body)
-        })
-        .await;
+    let body = eventually("the failure is out of date", async || {
+        let body = ready().await;
+        (body["upstream"] == "ok").then_some(body)
+    })
+    .await;
     assert_eq!(body["degraded"], json!([]), "{body}");
     upstream.assert_no_surprises();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_pass_through_whatever_they_are() {
+async fn upstream_responses_of_reads_pass_through_unchanged() {
     let upstream = Upstream::start().await;
     let world = world_over(&upstream).await;
     let machine = world.machine().await;
@@ -243,7 +242,7 @@ async fn reads_pass_through_whatever_they_are() {
     world.event(&machine, &held).await.held("malformed_envelope");
 
     let page = "{ \"events\": [], \"total\": 1e400 }";
-    upstream.next(Answer::reply(Reply::new(200).header("Content-Type", "application/json").body(page)));
+    upstream.next(Script::reply(Reply::new(200).header("Content-Type", "application/json").body(page)));
     let answer = world.activity(&machine, "?limit=7&since=x").await;
     let text = std::str::from_utf8(&answer.body).unwrap();
     assert!(text.starts_with("{ \"events\": [], \"total\": 1e400 ,\"unclassified\":[{"), "{text}");
@@ -251,7 +250,7 @@ async fn reads_pass_through_whatever_they_are() {
     let request = upstream.requests().pop().unwrap();
     assert_eq!(request.target, "/v1/activity?limit=7&since=x");
 
-    // Not the first page, not an object, not a success: as it came.
+    // Not the first page, not an object, not a success: unchanged.
     for (query, status, body) in [
         ("?cursor=c", 200, "{}"),
         ("", 200, "[1]"),
@@ -260,13 +259,13 @@ async fn reads_pass_through_whatever_they_are() {
         ("", 404, "gone"),
         ("", 500, ""),
     ] {
-        upstream.next(Answer::reply(Reply::new(status).header("Content-Type", "text/html; charset=x").body(body)));
+        upstream.next(Script::reply(Reply::new(status).header("Content-Type", "text/html; charset=x").body(body)));
         let answer = world.activity(&machine, query).await;
         assert_eq!((answer.status, &answer.body[..]), (status, body.as_bytes()), "{query}");
         assert_eq!(answer.header("content-type"), Some("text/html; charset=x"));
     }
     for (status, body) in [(200, "a proof"), (404, "{}"), (502, "")] {
-        upstream.next(Answer::reply(Reply::new(status).header("Content-Type", "text/x-proof").body(body)));
+        upstream.next(Script::reply(Reply::new(status).header("Content-Type", "text/x-proof").body(body)));
         let answer = world.proof(&machine, "019b76da-a800-7a67-8a14-94a3f41b0634").await;
         assert_eq!(
             (answer.status, &answer.body[..], answer.header("content-type")),

@@ -1,4 +1,4 @@
-//! Specification, *`UsageBar`*: what is left of a plan.
+//! The usage bar: the rest of a plan (`docs/protocol/account.md`).
 
 use std::time::Duration;
 
@@ -6,8 +6,11 @@ use domain::usage::{Allowance, Plan, RETROSPECTIVE};
 use harness::upstream::{TOKEN, Upstream};
 use serde_json::{Value, json};
 
-use crate::event::Chain;
-use crate::world::{Answer, Credential, World, both};
+use blackbox::client::{Credential, Response};
+use blackbox::eventually;
+use blackbox::world::World;
+use harness::event::Chain;
+use harness::on_each_database;
 
 const BAR: &str = "/api/v1/usage/bar";
 
@@ -21,11 +24,11 @@ fn small_plans(plans: &mut attache::config::PlanSettings) {
     *plans.of_mut(Plan::Plus) = Allowance { memory_events: 60, retrospectives: 0, window_days: 7 };
 }
 
-async fn bar(world: &World, credential: impl Into<Credential>) -> Answer {
+async fn bar(world: &World, credential: impl Into<Credential>) -> Response {
     world.get(BAR, &credential.into()).await
 }
 
-/// What is left of both, in percent.
+/// The rest of both quotas, in percent.
 async fn left(world: &World, credential: impl Into<Credential>) -> (f64, f64) {
     let bar = bar(world, credential).await.expect(200);
     let percent = |name: &str| bar[name]["percent_left"].as_f64().unwrap();
@@ -49,13 +52,11 @@ fn midnight(world: &World, days_from_today: i64) -> String {
 /// Waits until the meter has counted every event that has a place.
 async fn counted(world: &World, leaves: u64) {
     let store = &world.server.app.store;
-    world
-        .eventually("the meter has counted", async || (store.usage_counted().await.unwrap() == leaves).then_some(()))
-        .await;
+    eventually("the meter has counted", async || (store.usage_counted().await.unwrap() == leaves).then_some(())).await;
 }
 
-both! {
-    async fn a_bar_is_right_at_once_and_stays_right(world: World) {
+on_each_database! {
+    async fn a_usage_bar_counts_each_event_once_and_at_once(world: World) {
         let world = small(world).await;
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
@@ -73,7 +74,7 @@ both! {
         let event = retrospective(&mut chain);
         world.event(&machine, &event).await.receipt();
         sent.push(event);
-        // Everyone on the account sees the same, and nobody else sees any of it.
+        // Every credential of the account sees the same, and no other.
         for credential in [Credential::from(&machine), agent.token.clone(), person.cookie.clone()] {
             assert_eq!(left(&world, credential).await, (33.3, 66.6));
         }
@@ -103,7 +104,7 @@ both! {
         }
     }
 
-    async fn a_bar_has_the_specified_members(world: World) {
+    async fn a_usage_bar_has_the_specified_members(world: World) {
         let world = small(world).await;
         let person = world.person("ada@example.com").await;
         let made = bar(&world, person.cookie.clone()).await.expect(200);
@@ -127,7 +128,7 @@ both! {
         assert_eq!(bar["top_up_url"], "https://shop.example.com");
     }
 
-    async fn a_window_ends_and_the_next_begins_with_everything(world: World) {
+    async fn a_usage_window_resets_at_its_end(world: World) {
         let world = small(world).await;
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;
@@ -142,7 +143,7 @@ both! {
         assert_eq!(left(&world, &machine).await, (83.3, 100.0));
     }
 
-    async fn a_computer_without_an_account_has_a_free_bar_of_its_own(world: World) {
+    async fn an_unattached_computer_has_a_free_usage_bar_of_its_own(world: World) {
         let world = small(world).await;
         let machine = world.machine().await;
         let second = world.machine_of(&machine.user_cuid).await;
@@ -151,8 +152,8 @@ both! {
         world.event(&second, &retrospective(&mut Chain::of_agent(&second, "codex"))).await.receipt();
         assert_eq!(left(&world, &machine).await, (83.3, 100.0));
         assert_eq!(left(&world, &second).await, (83.3, 66.6));
-        let answer = bar(&world, &second).await.expect(200);
-        assert_eq!((&answer["plan"], &answer["balance_cents"]), (&json!("FREE"), &json!(0)));
+        let response = bar(&world, &second).await.expect(200);
+        assert_eq!((&response["plan"], &response["balance_cents"]), (&json!("FREE"), &json!(0)));
         // On attachment the computer's usage moves to the account; usage of others with the same identity does not.
         let person = world.person("ada@example.com").await;
         world.server.app.store
@@ -160,7 +161,7 @@ both! {
         assert_eq!(left(&world, person.cookie.clone()).await, (83.3, 100.0));
     }
 
-    async fn a_held_event_costs_nothing(world: World) {
+    async fn a_held_event_does_not_count_as_usage(world: World) {
         let world = small(world).await;
         let machine = world.machine().await;
         let event = Chain::new(&machine).next_with(|event| event["event_type"] = json!("memory.dreamt"));
@@ -168,7 +169,7 @@ both! {
         assert_eq!(left(&world, &machine).await, (100.0, 100.0));
     }
 
-    async fn a_person_without_an_account_has_no_bar(world: World) {
+    async fn a_person_without_an_account_has_no_usage_bar(world: World) {
         let visitor = world.visitor("ada@example.com").await;
         bar(&world, visitor).await.refused(401, "unauthorized");
         bar(&world, Credential::Bearer(format!("msk_{}", "A".repeat(43)))).await.refused(401, "machine_unknown");
@@ -193,7 +194,7 @@ async fn receipts_of_an_external_service_are_counted_and_survive_a_restart() {
         assert_eq!(world.event(&machine, &event).await.receipt(), receipt);
         assert_eq!(left(&world, &machine).await, (step, 100.0));
     }
-    // What is only in memory is written before a server ends.
+    // Counts in memory are written before a server stops.
     let world = world.restart().await;
     assert_eq!(left(&world, &machine).await, (66.6, 100.0));
     world.event(&machine, &retrospective(&mut chain)).await.receipt();

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::foe;
-use crate::process::Home;
+use blackbox::process::Home;
 
 /// A server that ends with the test.
 struct Server(Child);
@@ -49,8 +49,8 @@ async fn more_connections_than_descriptors_silence_neither_operators_nor_databas
         assert!(tokio::time::Instant::now() < patience, "the attack does not take all places");
     }
     for path in ["/readyz", "/metrics", "/actors", "/readyz"] {
-        let answer = reqwest::get(format!("{operator}{path}")).await.unwrap();
-        assert_eq!(answer.status(), 200, "{path}: {}", answer.text().await.unwrap());
+        let response = reqwest::get(format!("{operator}{path}")).await.unwrap();
+        assert_eq!(response.status(), 200, "{path}: {}", response.text().await.unwrap());
     }
     assert!(!attack.is_finished());
     attack.abort();

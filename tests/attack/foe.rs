@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::raw::{begun, get};
+use blackbox::raw::{begun, get};
 
-/// Where attacks come from.
+/// The source address of attacks.
 const FOE: [u8; 4] = [127, 0, 0, 66];
 
 /// Connections of an attack: more than the server has places for requests.
@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 1100;
 /// Clients that send all the time.
 const SENDERS: usize = 64;
 
-/// New connections come one after the other in this time.
+/// Time between two new connections.
 const PAUSE: Duration = Duration::from_millis(2);
 
 async fn connected(to: SocketAddr) -> Option<TcpStream> {
@@ -96,9 +96,9 @@ pub async fn flood(to: SocketAddr, request: String) {
 }
 
 async fn send_all(mut stream: TcpStream, request: &str) {
-    let mut answer = vec![0; 16 * 1024];
+    let mut response = vec![0; 16 * 1024];
     while stream.write_all(request.as_bytes()).await.is_ok() {
-        if !stream.read(&mut answer).await.is_ok_and(|read| read > 0) {
+        if !stream.read(&mut response).await.is_ok_and(|read| read > 0) {
             return;
         }
     }

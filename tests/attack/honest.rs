@@ -7,10 +7,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::event::{Chain, Machine};
-use crate::process::PATIENCE;
+use blackbox::PATIENCE;
+use harness::event::{Chain, Machine};
 
-/// Honest clients, each at an address of its own.
+/// Honest clients, each with its own source address.
 const CLIENTS: u8 = 4;
 
 /// Between two requests of a client.
@@ -72,7 +72,7 @@ pub async fn clients(url: &str) -> Vec<Honest> {
     honest
 }
 
-/// A computer of its own.
+/// Registers a computer for the client.
 pub async fn registered(client: &reqwest::Client, url: &str, nth: u8) -> Machine {
     let user_cuid = format!("attacheattacheattachea{nth:02}");
     let uuid = format!("019b76da-a800-7a67-8a14-94a3f41b06{nth:02}");
@@ -91,7 +91,7 @@ pub async fn round(honest: &mut Vec<Honest>, requests: usize) -> Seen {
             for nth in 0..requests {
                 tokio::time::sleep(PAUSE).await;
                 let begun = Instant::now();
-                let wrong = one.ask(nth).await;
+                let wrong = one.send(nth).await;
                 seen.push((wrong, begun.elapsed()));
             }
             (one, seen)
@@ -111,7 +111,7 @@ pub async fn round(honest: &mut Vec<Honest>, requests: usize) -> Seen {
 
 impl Honest {
     /// Sends one request; returns the fault of its response.
-    async fn ask(&mut self, nth: usize) -> Option<String> {
+    async fn send(&mut self, nth: usize) -> Option<String> {
         let Self { client, url, machine, chain } = self;
         let (request, status) = if nth.is_multiple_of(2) {
             let request = client.post(format!("{url}/api/v1/events")).bearer_auth(&machine.secret);
@@ -119,14 +119,14 @@ impl Honest {
         } else {
             (client.get(format!("{url}/llms.txt")), 200)
         };
-        let answer = match request.send().await {
-            Ok(answer) if answer.status() == status => {
-                return answer.bytes().await.err().map(|error| error.to_string());
+        let response = match request.send().await {
+            Ok(response) if response.status() == status => {
+                return response.bytes().await.err().map(|error| error.to_string());
             }
-            Ok(answer) => answer,
+            Ok(response) => response,
             Err(error) => return Some(error.to_string()),
         };
-        let status = answer.status();
-        Some(format!("{status}: {}", answer.text().await.unwrap_or_default()))
+        let status = response.status();
+        Some(format!("{status}: {}", response.text().await.unwrap_or_default()))
     }
 }

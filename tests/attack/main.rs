@@ -1,21 +1,11 @@
-//! Attacks on the server as a whole, with honest clients beside them (`promises.md`, 28): no sender without a credential, and no single
-//! account, keeps others out.
+//! Floods of the whole server beside honest clients (`docs/promises.md`, 28): no sender without a credential, and no single
+//! account, denies the service to others.
 //!
 //! Each attack comes from an address of its own, honest clients from others. Their responses are measured twice on the same server,
 //! without load and then under the attack: nearly all must be correct, and not much slower.
 //! `ATTACHE_SOAK=1` makes the rounds long.
 
-#![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
-
-#[path = "../api/event.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod event;
-#[path = "../crash/process.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod process;
-#[path = "../api/raw.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod raw;
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod descriptors;
 mod foe;
@@ -24,25 +14,26 @@ mod honest;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::event::Machine;
 use crate::honest::Seen;
-use crate::process::Home;
+use blackbox::process::Home;
+use blackbox::raw;
+use harness::event::Machine;
 
-/// Honest requests that have to be answered as they should be.
+/// Minimum share of honest requests with the correct response.
 const ANSWERED: f64 = 0.99;
 
-/// How much later they may be answered than in quiet, at the 99th percentile.
+/// Maximum latency at the 99th percentile, as a multiple of that without load.
 const SLOWER: u32 = 3;
 
-/// Accepted latency on a machine that also runs the attack itself and other tests.
+/// A latency that is always accepted, since the machine also runs the attack itself and other tests.
 const QUICK: Duration = Duration::from_secs(2);
 
-/// Requests of each honest client in each of the two rounds.
+/// Number of requests of each honest client in each of the two rounds.
 fn requests() -> usize {
     if std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1") { 3000 } else { 100 }
 }
 
-/// Runs an attack on a server of its own.
+/// Runs an attack on a server of its own and judges the responses to honest clients.
 async fn withstands<A: Future<Output = ()> + Send + 'static>(attack: impl FnOnce(SocketAddr, Machine) -> A) {
     // This process is all the attackers, and each of their connections takes a descriptor here too.
     attache::server::descriptors::raise();
@@ -52,7 +43,7 @@ async fn withstands<A: Future<Output = ()> + Send + 'static>(attack: impl FnOnce
     let mut honest = honest::clients(&server.url).await;
     let machine = honest::registered(&reqwest::Client::new(), &server.url, 99).await;
     let quiet = honest::round(&mut honest, requests()).await;
-    assert!(quiet.share() >= ANSWERED, "in quiet: {quiet:?}");
+    assert!(quiet.share() >= ANSWERED, "without load: {quiet:?}");
     let attack = tokio::spawn(attack(to, machine));
     // Until the attack has reached its full effect.
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -68,11 +59,11 @@ async fn withstands<A: Future<Output = ()> + Send + 'static>(attack: impl FnOnce
 fn judge(quiet: &Seen, attacked: &Seen) {
     assert!(attacked.share() >= ANSWERED, "{attacked:?}");
     let most = (quiet.percentile_99() * SLOWER).max(QUICK);
-    assert!(attacked.percentile_99() <= most, "{attacked:?}, and in quiet {quiet:?}");
+    assert!(attacked.percentile_99() <= most, "{attacked:?}, and without load {quiet:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn soak_bodies_that_never_come() {
+async fn soak_bodies_that_never_arrive() {
     withstands(|to, _| foe::half_sent_bodies(to)).await;
 }
 
@@ -97,7 +88,7 @@ async fn soak_a_flood_of_requests_from_one_address() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn soak_one_computer_that_takes_what_it_can() {
+async fn soak_one_computer_that_floods_events() {
     withstands(|to, machine| {
         let body = "x".repeat(2000);
         let event = format!(

@@ -1,7 +1,7 @@
 //! `/account/access`: a person sees who gets in, and ends it.
 
 use crate::browser::{Browser, Role, pages};
-use crate::world::World;
+use blackbox::world::World;
 
 pages! {
     async fn other_browsers_are_signed_out(world: World, browser: Browser) {
@@ -30,7 +30,7 @@ pages! {
         assert_eq!(world.get("/account", &here.cookie).await.status, 200);
     }
 
-    async fn a_key_is_made_shown_once_and_revoked(world: World, browser: Browser) {
+    async fn a_key_is_created_shown_once_and_revoked(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.visit("/account/access").await;
         browser.sees("You have no API keys").await;

@@ -3,12 +3,11 @@
 use serde_json::json;
 
 use crate::browser::{Browser, Role, Screen, pages};
-use crate::event::Chain;
-use crate::outbox::mailed_code;
-use crate::world::World;
+use blackbox::world::World;
+use harness::event::Chain;
 
 pages! {
-    async fn a_newcomer_is_told_what_to_do(world: World, browser: Browser) {
+    async fn a_first_time_user_is_shown_the_next_step(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.visit("/account").await;
         browser.sees("No computer or agent acts for you yet").await;
@@ -63,7 +62,7 @@ pages! {
         world.activity(agent.token.clone(), "").await.expect(401);
     }
 
-    async fn what_belongs_to_somebody_else_is_not_shown(world: World, browser: Browser) {
+    async fn memories_of_another_account_are_not_shown(world: World, browser: Browser) {
         let (jo, mo) = (world.person("jo@example.com").await, world.person("mo@example.com").await);
         let (machine, agent) = (world.attached_machine(&mo).await, world.agent_of(&mo).await);
         browser.signed_in(&jo).await;
@@ -85,7 +84,7 @@ pages! {
         browser.tab_to("Attach a computer").await;
     }
 
-    async fn what_was_recorded_and_what_was_held_is_told(world: World, browser: Browser) {
+    async fn the_activity_page_shows_recorded_and_held_events(world: World, browser: Browser) {
         let person = world.person("jo@example.com").await;
         let machine = world.attached_machine(&person).await;
         let mut chain = Chain::new(&machine);
@@ -106,7 +105,7 @@ pages! {
     }
 }
 
-/// Where accounts are made by the operator.
+/// With accounts that only operators create.
 async fn law_of_strangers(screen: Screen) {
     let world = World::with(|settings| settings.signin.create_account = false).await;
     let law = "whoever_has_no_account_is_told_whom_to_ask";
@@ -116,7 +115,7 @@ async fn law_of_strangers(screen: Screen) {
     browser.look("signin").await;
     browser.fill("Your e-mail address", "jo@example.com").await;
     browser.press("Send me a code").await;
-    browser.fill("The eight digits", &mailed_code(&world, "jo@example.com", 1).await).await;
+    browser.fill("The eight digits", &world.code_to("jo@example.com", 0).await).await;
     browser.press("Sign in").await;
     browser.sees("You have no account here yet").await;
     browser.look("account").await;
@@ -138,11 +137,11 @@ async fn law_of_strangers(screen: Screen) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_no_account_is_told_whom_to_ask_on_a_desk() {
-    law_of_strangers(Screen::Desk).await;
+async fn without_an_account_the_page_names_the_operator_on_a_desktop() {
+    law_of_strangers(Screen::Desktop).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_no_account_is_told_whom_to_ask_on_a_phone() {
+async fn without_an_account_the_page_names_the_operator_on_a_phone() {
     law_of_strangers(Screen::Phone).await;
 }

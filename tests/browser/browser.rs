@@ -11,15 +11,16 @@ use tokio::time::Instant;
 
 use crate::driver::{Driver, Order};
 use crate::judge::Judge;
-use crate::world::{Credential, Person, World};
+use blackbox::client::Credential;
+use blackbox::world::{Person, World};
 
-/// How long a page may take to show what it must.
+/// Maximum time in which a page must show an expected text.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// More things to focus than a page has.
+/// More elements than any page has.
 const TABS_MAX: usize = 60;
 
-/// Shows each law on a desk and on a phone, each with a server of its own: `World::new()`, or what is named after `in`.
+/// Runs each test on a desktop and on a phone, each with a server of its own: `World::on_sqlite()`, or the expression after `in`.
 macro_rules! pages {
     (in $world_of:path; $($(#[$meta:meta])* async fn $name:ident($world:ident: World, $browser:ident: Browser) $body:block)*) => {$(
         mod $name {
@@ -37,8 +38,8 @@ macro_rules! pages {
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_a_desk() {
-                on(crate::browser::Screen::Desk).await;
+            async fn on_a_desktop() {
+                on(crate::browser::Screen::Desktop).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,15 +48,15 @@ macro_rules! pages {
             }
         }
     )*};
-    ($($laws:tt)*) => { $crate::browser::pages! { in World::new; $($laws)* } };
+    ($($laws:tt)*) => { $crate::browser::pages! { in World::on_sqlite; $($laws)* } };
 }
 pub(crate) use pages;
 
-/// What the page is seen on.
+/// The size and kind of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Screen {
     /// 1280 × 900
-    Desk,
+    Desktop,
     /// 390 × 844, two dots per pixel
     Phone,
 }
@@ -64,7 +65,7 @@ impl Screen {
     /// Width and height in CSS pixels.
     pub fn size(self) -> (u32, u32) {
         match self {
-            Self::Desk => (1280, 900),
+            Self::Desktop => (1280, 900),
             Self::Phone => (390, 844),
         }
     }
@@ -76,7 +77,7 @@ impl fmt::Display for Screen {
     }
 }
 
-/// What a person looks for. Its name is what a screen reader would say.
+/// The role of an element that a person looks for by its accessible name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Button,
@@ -123,7 +124,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// A window of somebody who has signed in before.
+    /// A browser with a session.
     pub async fn signed_in(&self, person: &Person) {
         let Credential::Cookie(pair) = &person.cookie else { panic!("{person:?} has no cookie") };
         let (name, value) = pair.split_once('=').unwrap();
@@ -147,14 +148,14 @@ impl Browser {
         self.devtools("Network.clearBrowserCookies", json!({})).await;
     }
 
-    /// Ends the session, and fails the law if the console has said anything since the last look.
+    /// Ends the session, and fails the test if the console has messages since the last check.
     pub async fn close(self) {
         let faults = self.judge.console(&self).await;
         assert!(faults.is_empty(), "since the last look:\n{}", faults.join("\n"));
         self.client.close().await.unwrap();
     }
 
-    // What a person does.
+    // Actions of a person.
 
     /// Types an address: a path of the server, or a whole URL.
     pub async fn visit(&self, address: &str) {
@@ -176,7 +177,7 @@ impl Browser {
         self.find(Role::Choice, name).await.click().await.unwrap();
     }
 
-    /// Replaces what stands in a field.
+    /// Replaces the value of a field.
     pub async fn fill(&self, name: &str, text: &str) {
         let field = self.find(Role::Field, name).await;
         field.clear().await.unwrap();
@@ -202,12 +203,12 @@ impl Browser {
         }
     }
 
-    /// Types where the focus is.
+    /// Types into the focused element.
     pub async fn type_keys(&self, keys: &str) {
         self.client.active_element().await.unwrap().send_keys(keys).await.unwrap();
     }
 
-    /// Moves the focus on, again and again, until it is on what has this name, and fails if that never comes.
+    /// Moves the focus with Tab until it is on the element with this name; fails the test if there is none.
     pub async fn tab_to(&self, name: &str) {
         let mut passed = Vec::new();
         for _ in 0..TABS_MAX {
@@ -221,9 +222,9 @@ impl Browser {
         panic!("the focus never comes to {name:?}, but to {passed:?}");
     }
 
-    // What a person sees.
+    // Content that a person sees.
 
-    /// Waits until the page says this, somewhere.
+    /// Waits until the page contains this text.
     #[track_caller]
     pub fn sees(&self, text: &str) -> impl Future<Output = ()> {
         let told = std::panic::Location::caller();
@@ -240,7 +241,7 @@ impl Browser {
         }
     }
 
-    /// Everything that the page says now.
+    /// The text of the page.
     pub async fn text(&self) -> String {
         match self.client.find(Locator::Css("body")).await {
             // The body can go away between the two questions, when another page is coming.
@@ -289,7 +290,7 @@ impl Browser {
         named
     }
 
-    /// The name that assistive technology is told.
+    /// The accessible name.
     async fn label(&self, element: &Element) -> Option<String> {
         let path = format!("element/{}/computedlabel", &*element.element_id());
         match self.client.issue_cmd(Order { path, body: None }).await {
@@ -309,15 +310,15 @@ impl Browser {
         url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()))
     }
 
-    /// Looks at the page as it is now, which must be free of faults, and keeps a picture of it as `state`.
+    /// Asserts that the page has no faults, and stores a picture of it as `state`.
     pub async fn look(&self, state: &str) {
         let faults = self.faults(state).await;
         assert!(faults.is_empty(), "{state} at {} pixels:\n{}", self.screen, faults.join("\n"));
     }
 
-    /// What a look at the page as it is now would complain about.
+    /// The faults of the page in its current state.
     pub async fn faults(&self, state: &str) -> Vec<String> {
-        // The judge needs scripts of its own. Those that the page was denied when it was loaded do not come back.
+        // The checks need scripts. Scripts that were blocked when the page was loaded stay blocked.
         self.allow_scripts(true).await;
         let faults = self.judge.faults(self, state).await;
         self.allow_scripts(self.scripts.load(Ordering::Relaxed)).await;
@@ -328,9 +329,9 @@ impl Browser {
         self.devtools("Emulation.setScriptExecutionDisabled", json!({ "value": !allowed })).await;
     }
 
-    // What the judge needs besides.
+    // Helpers of the judge.
 
-    /// Makes the screen another size, in CSS pixels.
+    /// Sets the size of the screen, in CSS pixels.
     pub async fn resize(&self, width: u32, height: u32) {
         let phone = self.screen == Screen::Phone;
         let metrics = json!({

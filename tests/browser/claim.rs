@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::browser::{Browser, Role, pages};
-use crate::world::World;
+use blackbox::world::World;
 
 /// What an agent shows to the person in front of it.
 struct Shown {
@@ -31,14 +31,14 @@ impl Shown {
     }
 }
 
-/// An agent that asks whoever is there.
+/// An agent that any person may claim.
 async fn agent(world: &World) -> Shown {
     let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
     let claim = world.claim(json!({ "claim_token": registered["claim_token"] })).await.expect(200);
     Shown::of(&registered, &claim["claim"])
 }
 
-/// An agent that asks one person.
+/// An agent that names the person who may claim it.
 async fn agent_of(world: &World, email: &str) -> Shown {
     let registered = world.identity(json!({ "type": "service_auth", "login_hint": email })).await.expect(200);
     Shown::of(&registered, &registered["claim"])
@@ -96,7 +96,7 @@ pages! {
         browser.sees("Too many wrong codes").await;
     }
 
-    async fn a_link_that_confirms_nothing_says_why(world: World, browser: Browser) {
+    async fn a_claim_link_that_is_not_valid_shows_the_reason(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         let shown = agent(world).await;
         world.claim(json!({ "claim_token": shown.claim_token })).await.expect(200);
@@ -119,7 +119,7 @@ pages! {
         browser.look("expired").await;
     }
 
-    async fn a_code_that_comes_too_late_confirms_nothing(world: World, browser: Browser) {
+    async fn an_expired_code_confirms_no_claim(world: World, browser: Browser) {
         let shown = agent(world).await;
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.visit(&shown.link).await;

@@ -1,17 +1,17 @@
-//! `/account/consent`: a person says how much their computers may record.
+//! `/account/consent`: a person sets how much their computers may record.
 
 use crate::browser::{Browser, pages};
-use crate::event::Machine;
-use crate::world::World;
+use blackbox::world::World;
+use harness::event::Machine;
 
-/// What the computer is told.
+/// The response to the computer.
 async fn level(world: &World, machine: &Machine, query: &str) -> String {
     let body = world.get(&format!("/api/v1/consent{query}"), &machine.into()).await.expect(200);
     body["level"].as_str().unwrap().to_owned()
 }
 
 pages! {
-    async fn a_change_of_consent_is_told_to_the_computer(world: World, browser: Browser) {
+    async fn a_change_of_consent_is_visible_to_the_computer(world: World, browser: Browser) {
         let person = world.person("jo@example.com").await;
         let machine = world.attached_machine(&person).await;
         let row = format!("Computer …{}", &machine.uuid[machine.uuid.len() - 8..]);
@@ -22,7 +22,7 @@ pages! {
         browser.sees("Only the levels that you choose are enforced").await;
         browser.sees("Not chosen").await;
         browser.look("default").await;
-        // To save what nobody chose chooses nothing, and the default can be chosen.
+        // Saving without a choice sets no level, and the default can be chosen.
         browser.press("Save All computers").await;
         browser.sees("nothing was changed").await;
         assert_eq!(world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"], serde_json::json!([]));
@@ -63,7 +63,7 @@ pages! {
         assert_eq!(level(world, &machine, "?lane=llm").await, "full");
     }
 
-    async fn who_has_no_computer_is_told_what_consent_is_for(world: World, browser: Browser) {
+    async fn without_a_computer_the_consent_page_explains_consent(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.visit("/account/consent").await;
         browser.sees("No computer is attached").await;

@@ -5,12 +5,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::browser::{Browser, Role, pages};
-use crate::event::Machine;
-use crate::world::{Answer, Credential, World};
+use blackbox::client::{Credential, Response};
+use blackbox::world::World;
+use harness::event::Machine;
 
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
-/// What a computer asks and shows.
+/// The request of a computer, and the codes that it shows.
 struct Asking {
     device_code: String,
     user_code: String,
@@ -25,9 +26,9 @@ impl Asking {
         Self { device_code: text("device_code"), user_code: text("user_code"), link: text("verification_uri_complete") }
     }
 
-    /// What the computer is told.
-    async fn poll(&self, world: &World) -> Answer {
-        // Nobody polls faster than told to.
+    /// The response to the computer.
+    async fn poll(&self, world: &World) -> Response {
+        // The computer polls at the given interval.
         world.advance(Duration::from_secs(6));
         let body = json!({ "device_code": self.device_code, "grant_type": DEVICE_GRANT });
         world.post("/api/v1/device/token", &Credential::None, &body).await
@@ -77,7 +78,7 @@ pages! {
         }
     }
 
-    async fn a_computer_of_somebody_else_is_not_attached(world: World, browser: Browser) {
+    async fn a_computer_of_another_account_is_not_attached(world: World, browser: Browser) {
         let (jo, mo) = (world.person("jo@example.com").await, world.person("mo@example.com").await);
         let machine = world.machine().await;
         let asking = Asking::to_be_attached(world, &machine).await;
@@ -90,7 +91,7 @@ pages! {
         browser.look("machine").await;
     }
 
-    async fn an_identity_of_somebody_else_is_not_attached(world: World, browser: Browser) {
+    async fn an_identity_of_another_account_is_not_attached(world: World, browser: Browser) {
         let (jo, mo) = (world.person("jo@example.com").await, world.person("mo@example.com").await);
         let theirs = world.attached_machine(&mo).await;
         let asking = Asking::to_be_attached(world, &world.machine_of(&theirs.user_cuid).await).await;
@@ -101,7 +102,7 @@ pages! {
         browser.look("identity").await;
     }
 
-    async fn a_code_that_attaches_nothing_says_why(world: World, browser: Browser) {
+    async fn a_device_code_that_cannot_be_approved_shows_the_reason(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         let asking = Asking::to_be_attached(world, &world.machine().await).await;
         world.advance(Duration::from_mins(30));
@@ -124,7 +125,7 @@ pages! {
         browser.look("blocked").await;
     }
 
-    async fn approving_takes_a_recent_sign_in(world: World, browser: Browser) {
+    async fn approving_needs_a_recent_sign_in(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         world.advance(Duration::from_mins(16));
         let asking = Asking::to_be_attached(world, &world.machine().await).await;
@@ -145,7 +146,7 @@ pages! {
         browser.tab_to("Approve").await;
         browser.type_keys("\n").await;
         browser.sees("is attached").await;
-        let answer: Value = asking.poll(world).await.expect(200);
-        assert_eq!(answer["status"], "claimed");
+        let response: Value = asking.poll(world).await.expect(200);
+        assert_eq!(response["status"], "claimed");
     }
 }

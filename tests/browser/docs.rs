@@ -1,7 +1,7 @@
 //! `/docs`: the description of the API, for people.
 
 use crate::browser::{Browser, pages};
-use crate::world::World;
+use blackbox::world::World;
 
 pages! {
     async fn the_api_is_described_for_people(_world: World, browser: Browser) {

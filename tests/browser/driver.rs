@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// How often a chromedriver is started that ends at once.
 const STARTS_MAX: usize = 5;
 
-/// A chromedriver of one's own, killed when dropped. The browser hangs on a pipe to it and ends with it, whatever ends
+/// A chromedriver for one test, killed when dropped. The browser is connected to it by a pipe and ends with it, for any end of
 /// it: a test that is killed leaves nothing behind.
 pub struct Driver {
     process: Child,
@@ -23,9 +23,9 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// `None`, and a word on standard error, when there is no chromedriver; with `ATTACHE_TEST_REQUIRE_ALL=1` that fails.
+    /// `None` without chromedriver, which is reported on standard error; with `ATTACHE_TEST_REQUIRE_ALL=1` that fails.
     pub fn start() -> Option<Self> {
-        // It takes any free port of IPv4, wants the same of IPv6, and ends when somebody has that one.
+        // It binds any free port of IPv4 and the same of IPv6, and exits if that one is in use.
         for _ in 0..STARTS_MAX {
             match Self::begin()? {
                 Ok(driver) => return Some(driver),
@@ -72,11 +72,11 @@ impl Driver {
             "--disable-crash-reporter".to_owned(),
             "--disable-dev-shm-usage".to_owned(),
             "--no-first-run".to_owned(),
-            // Nothing is looked up outside this machine, whatever a page or the browser itself asks for.
+            // No host name is resolved outside this machine, for a page or for the browser itself.
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost".to_owned(),
         ];
         if is_root() {
-            // The sandbox refuses to work for the superuser, whom containers are often run as.
+            // The sandbox refuses to run as root, which containers often do.
             arguments.push("--no-sandbox".to_owned());
         }
         let Value::Object(capabilities) = json!({
@@ -107,7 +107,7 @@ fn is_root() -> bool {
 #[derive(Debug)]
 pub struct Order {
     pub path: String,
-    /// `None` for what is asked by GET.
+    /// `None` for GET requests.
     pub body: Option<Value>,
 }
 

@@ -1,4 +1,4 @@
-//! What is demanded of every page, whatever it is about.
+//! Checks that every page must pass.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -12,16 +12,16 @@ use crate::browser::{Browser, Screen};
 /// 1280 CSS pixels, enlarged four times.
 const REFLOW_WIDTH: u32 = 320;
 
-/// Judges the pages of one law on one screen.
+/// Checks the pages of one test on one screen.
 pub struct Judge {
     law: &'static str,
     screen: Screen,
-    /// axe-core, as it comes.
+    /// The source of axe-core.
     axe: String,
     pictures: PathBuf,
 }
 
-/// What is too wide for the screen, told so that it can be found. A phone zooms out until everything fits.
+/// Elements that are wider than the screen. A phone zooms out until everything fits, so the page alone does not show them.
 const TOO_WIDE: &str = "
     const width = window.screen.width;
     if (window.innerWidth <= width && document.documentElement.scrollWidth <= width) return [];
@@ -37,7 +37,7 @@ const CUT_OFF: &str = "
         .filter((element) => element.scrollWidth > element.clientWidth + 1)
         .map((element) => element.outerHTML.slice(0, 160));";
 
-/// What a finger would miss: things to press that are lower than 44 pixels, links inside sentences excepted.
+/// Touch targets that are lower than 44 pixels, links inside sentences excepted.
 const TOO_SMALL: &str = "
     const things = 'button, summary, select, textarea, a.button, input:not([type=hidden], [type=radio], [type=checkbox])';
     return [...document.querySelectorAll(things)]
@@ -54,7 +54,7 @@ const AXE: &str = "
         (error) => done([String(error)]));";
 
 impl Judge {
-    /// `None` when axe-core is not installed; the harness has said so.
+    /// `None` if axe-core is not installed, which the harness reports.
     pub fn of(law: &'static str, screen: Screen) -> Option<Self> {
         let axe = fs::read_to_string(harness::npm::packages()?.join("node_modules/axe-core/axe.min.js")).unwrap();
         let pictures = env::var_os("ATTACHE_SCREENSHOTS")
@@ -63,13 +63,13 @@ impl Judge {
         Some(Self { law, screen, axe, pictures })
     }
 
-    /// Keeps pictures of the page in light and dark, and tells what is wrong with it.
+    /// Stores pictures of the page in light and dark; returns its faults.
     pub async fn faults(&self, browser: &Browser, state: &str) -> Vec<String> {
         let mut faults = Vec::new();
         for theme in ["light", "dark"] {
             let features = json!([
                 { "name": "prefers-color-scheme", "value": theme },
-                // Colours in the middle of a change are nobody's contrast.
+                // Colours during a transition have no meaningful contrast.
                 { "name": "prefers-reduced-motion", "value": "reduce" },
             ]);
             browser.devtools("Emulation.setEmulatedMedia", json!({ "features": features })).await;
@@ -80,10 +80,10 @@ impl Judge {
         }
         faults.extend(found(browser, "too small to press", TOO_SMALL).await);
         faults.extend(found(browser, "wider than the screen", TOO_WIDE).await);
-        if self.screen == Screen::Desk {
+        if self.screen == Screen::Desktop {
             faults.extend(found(browser, "cut off", CUT_OFF).await);
         } else {
-            // WCAG 2.2, 1.4.10: what is enlarged four times still needs no scrolling sideways.
+            // WCAG 2.2, 1.4.10: at a zoom of 400 % a page needs no horizontal scrolling.
             let (width, height) = self.screen.size();
             browser.resize(REFLOW_WIDTH, height).await;
             faults.extend(found(browser, "wider than 320 pixels", TOO_WIDE).await);
@@ -93,7 +93,7 @@ impl Judge {
         faults
     }
 
-    /// What the console has complained about since it was last asked.
+    /// The messages of the console since the last call.
     pub async fn console(&self, browser: &Browser) -> Vec<String> {
         let log = browser.order("se/log", json!({ "type": "browser" })).await;
         let here = browser.address().await;
@@ -113,7 +113,7 @@ impl Judge {
     }
 }
 
-/// A page that says what is wrong has a status that says so too, which the browser repeats on the console.
+/// A page with an error has an error status, which the browser repeats on the console.
 fn is_status_of_the_page(entry: &Value, here: &str) -> bool {
     let message = entry["message"].as_str().unwrap_or_default();
     entry["source"] == "network"
@@ -121,7 +121,7 @@ fn is_status_of_the_page(entry: &Value, here: &str) -> bool {
         && message.contains("responded with a status of 4")
 }
 
-/// What a script finds, each with the name of the fault that it is.
+/// The results of a script, each with the name of its fault.
 async fn found(browser: &Browser, fault: &str, script: &str) -> Vec<String> {
     lines(&browser.evaluate(script).await).iter().map(|element| format!("{fault}: {element}")).collect()
 }

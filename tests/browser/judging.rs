@@ -1,7 +1,7 @@
-//! The judge is judged: what is wrong with a page is found.
+//! Tests of the checks themselves: each kind of fault is found.
 
 use crate::browser::{Browser, Role, Screen, pages};
-use crate::world::World;
+use blackbox::world::World;
 
 /// One of each fault, in a document of its own.
 const FAULTS: [(&str, &str); 6] = [
@@ -26,9 +26,9 @@ pages! {
     async fn every_kind_of_fault_is_found(_world: World, browser: Browser) {
         browser.visit(&document("<p>Faultless</p>")).await;
         assert_eq!(browser.faults("faultless").await, [""; 0]);
-        // One of what is demanded on one screen only.
+        // One fault of those that are checked on one kind of screen only.
         let own = match browser.screen {
-            Screen::Desk => ("cut off", "<div style='overflow-x: auto'><p style='width: 2000px'>Wide</p></div>"),
+            Screen::Desktop => ("cut off", "<div style='overflow-x: auto'><p style='width: 2000px'>Wide</p></div>"),
             Screen::Phone => ("wider than 320 pixels", "<p style='width: 350px'>Wide</p>"),
         };
         for (fault, content) in FAULTS.into_iter().chain([own]) {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::browser::{Browser, Role, pages};
-use crate::site::Site;
-use crate::world::{Credential, Person, World};
+use blackbox::client::Credential;
+use blackbox::site::Site;
+use blackbox::world::{Person, World};
 
 const FERRY: &str = "<!doctype html><html lang=en><title>Harbour timetable</title><main><h1>Harbour timetable</h1>
     <p>The ferry to the island leaves the old harbour at seven in the morning, at noon and at six in the evening. In winter the boat \
@@ -30,7 +31,7 @@ async fn closed_network() -> World {
     .await
 }
 
-/// Adds notes over the API, waits for all of them, and gives the batch and what is kept of the last.
+/// Adds notes over the API and waits for all of them; returns the batch and the memory of the last.
 async fn remembered(world: &World, person: &Person, notes: &[&str]) -> (String, String) {
     let key = world.post("/api/v1/keys", &person.cookie, &json!({ "name": "all" })).await.expect(201);
     let key = Credential::Bearer(key["key"].as_str().unwrap().to_owned());
@@ -41,7 +42,7 @@ async fn remembered(world: &World, person: &Person, notes: &[&str]) -> (String, 
     (told.header("x-batch-id").unwrap().to_owned(), memory.to_owned())
 }
 
-/// What the page marks.
+/// The marked words of the page.
 async fn marked(browser: &Browser) -> Vec<String> {
     let script = "return [...document.querySelectorAll('mark')].map((mark) => mark.textContent)";
     serde_json::from_value(browser.evaluate(script).await).unwrap()
@@ -50,7 +51,7 @@ async fn marked(browser: &Browser) -> Vec<String> {
 pages! {
     in closed_network;
 
-    async fn what_is_added_is_told_as_it_happens_and_found_while_typing(world: World, browser: Browser) {
+    async fn added_items_are_shown_as_they_finish_and_found_while_typing(world: World, browser: Browser) {
         let (site, address) = Site::start().await;
         site.put("harbour", FERRY);
         browser.signed_in(&world.person("jo@example.com").await).await;
@@ -139,7 +140,7 @@ pages! {
         browser.sees("Done: 2 not added").await;
     }
 
-    async fn spaces_are_made_named_opened_and_searched(world: World, browser: Browser) {
+    async fn spaces_are_created_named_published_and_searched(world: World, browser: Browser) {
         let jo = world.person("jo@example.com").await;
         remembered(world, &jo, &["Bread needs flour, water, salt and time."]).await;
         browser.signed_in(&jo).await;
@@ -185,7 +186,7 @@ pages! {
         browser.sees("1 memory").await;
     }
 
-    async fn a_filter_is_set_warns_and_says_what_it_left_out(world: World, browser: Browser) {
+    async fn a_filter_is_set_with_warnings_and_reports_skipped_items(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.visit("/knowledge").await;
         // `/knowledge/settings`
@@ -221,7 +222,7 @@ pages! {
         browser.look("verdicts").await;
     }
 
-    async fn adding_and_searching_take_no_scripts(world: World, browser: Browser) {
+    async fn adding_and_searching_need_no_scripts(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.without_scripts().await;
         browser.visit("/knowledge").await;

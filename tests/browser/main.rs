@@ -1,28 +1,14 @@
-//! The pages in a real browser: headless Chromium, driven as a person would, on a desk and on a phone.
+//! The pages in a real browser: headless Chromium with the screen of a desktop and of a phone.
 //!
-//! Every law finds what it needs by the name and role that assistive technology is told. Whatever page it looks at is
-//! judged: no word on the console, nothing wider than the screen, no complaint of axe-core in light or dark. A
-//! picture of it is kept in `$ATTACHE_SCREENSHOTS`, by default `screenshots` in the folder of the build products.
+//! A test finds elements by their accessible name and role. Each page that it opens is checked: no message on the console, nothing wider
+//! than the screen, no violation that axe-core finds in light or dark. Pictures of the pages are stored in `$ATTACHE_SCREENSHOTS`, by
+//! default `screenshots` in the folder of the build products.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod browser;
 mod driver;
 mod judge;
-mod outbox;
-
-#[path = "../api/contract.rs"]
-#[expect(dead_code, reason = "what the black-box tests need besides")]
-mod contract;
-#[path = "../api/event.rs"]
-#[expect(dead_code, reason = "what the black-box tests need besides")]
-mod event;
-#[path = "../api/world.rs"]
-#[expect(dead_code, unused_imports, unused_macros, reason = "what the black-box tests need besides")]
-mod world;
-
-#[path = "../api/knowledge/site.rs"]
-mod site;
 
 mod access;
 mod account;

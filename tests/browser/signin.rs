@@ -6,8 +6,7 @@ use attache::config::OidcSettings;
 use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Provider};
 
 use crate::browser::{Browser, Screen, pages};
-use crate::outbox::mailed_code;
-use crate::world::World;
+use blackbox::world::World;
 
 const JO: &str = "jo@example.com";
 
@@ -22,7 +21,7 @@ async fn ask_for_code(world: &World, browser: &Browser, mails: usize) -> String 
     browser.press("Send me a code").await;
     browser.sees("Check your mail").await;
     assert_eq!(browser.path().await, "/signin/code");
-    mailed_code(world, JO, mails).await
+    world.code_to(JO, mails - 1).await
 }
 
 async fn type_code(browser: &Browser, code: &str) {
@@ -47,7 +46,7 @@ pages! {
         browser.sees("No events recorded yet").await;
         assert_eq!(browser.path().await, "/account/activity");
 
-        // `/signout` is left at once for the page that comes first.
+        // `/signout` redirects to the start page at once.
         browser.press("Sign out").await;
         browser.sees("We mail you a code").await;
         assert_eq!(browser.path().await, "/signin");
@@ -55,7 +54,7 @@ pages! {
         browser.sees("We mail you a code").await;
     }
 
-    async fn an_address_that_is_none_is_told_so(_world: World, browser: Browser) {
+    async fn an_invalid_email_address_is_reported_on_the_page(_world: World, browser: Browser) {
         browser.visit("/signin").await;
         // The browser itself is content with this one.
         browser.fill("Your e-mail address", "jo@example..com").await;
@@ -78,11 +77,11 @@ pages! {
 
         browser.press("Send a new code").await;
         browser.sees("Check your mail").await;
-        type_code(browser, &mailed_code(world, JO, 2).await).await;
+        type_code(browser, &world.code_to(JO, 1).await).await;
         browser.sees("No computer or agent acts for you yet").await;
     }
 
-    async fn a_code_that_is_too_old_signs_nobody_in(world: World, browser: Browser) {
+    async fn an_expired_sign_in_code_is_refused(world: World, browser: Browser) {
         browser.visit("/signin").await;
         let code = ask_for_code(world, browser, 1).await;
         world.advance(Duration::from_mins(10));
@@ -91,17 +90,17 @@ pages! {
         browser.look("expired").await;
     }
 
-    async fn signing_in_takes_no_scripts_and_no_mouse(world: World, browser: Browser) {
+    async fn signing_in_needs_no_scripts_and_no_mouse(world: World, browser: Browser) {
         browser.without_scripts().await;
         browser.visit("/signin").await;
         browser.type_into("Your e-mail address", &format!("{JO}\n")).await;
         browser.sees("Check your mail").await;
-        let code = mailed_code(world, JO, 1).await;
+        let code = world.code_to(JO, 0).await;
         browser.type_into("The eight digits", &format!("{code}\n")).await;
         browser.sees("No computer or agent acts for you yet").await;
     }
 
-    async fn a_session_that_was_ended_elsewhere_is_over_here(world: World, browser: Browser) {
+    async fn a_session_revoked_elsewhere_ends_here(world: World, browser: Browser) {
         let (here, elsewhere) = (world.person(JO).await, world.person(JO).await);
         browser.signed_in(&here).await;
         browser.visit("/account").await;
@@ -114,7 +113,7 @@ pages! {
         browser.sees("We mail you a code").await;
     }
 
-    async fn a_recent_sign_in_is_asked_for_and_leads_back(world: World, browser: Browser) {
+    async fn a_required_recent_sign_in_returns_to_the_page(world: World, browser: Browser) {
         let person = world.person(JO).await;
         let machine = world.machine().await;
         browser.signed_in(&person).await;
@@ -126,7 +125,7 @@ pages! {
         browser.sees("You are signed in as jo@example.com").await;
         browser.look("again").await;
         browser.press("Send me a code").await;
-        type_code(browser, &mailed_code(world, JO, 1).await).await;
+        type_code(browser, &world.code_to(JO, 0).await).await;
         browser.press("Approve").await;
         browser.sees("is attached").await;
     }
@@ -146,7 +145,7 @@ async fn law_of_providers(screen: Screen) {
         scopes: vec!["openid".into(), "email".into()],
     };
     let world = World::with(|all| all.signin.oidc.push(settings)).await;
-    let Some(browser) = Browser::open(&world, screen, "a_provider_signs_in_whom_it_has_verified").await else { return };
+    let Some(browser) = Browser::open(&world, screen, "a_provider_signs_in_a_verified_person").await else { return };
     browser.visit("/account/activity").await;
     browser.look("providers").await;
     browser.follow("Sign in with Work").await;
@@ -170,11 +169,11 @@ async fn law_of_providers(screen: Screen) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_signs_in_whom_it_has_verified_on_a_desk() {
-    law_of_providers(Screen::Desk).await;
+async fn a_provider_signs_in_a_verified_person_on_a_desktop() {
+    law_of_providers(Screen::Desktop).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_signs_in_whom_it_has_verified_on_a_phone() {
+async fn a_provider_signs_in_a_verified_person_on_a_phone() {
     law_of_providers(Screen::Phone).await;
 }

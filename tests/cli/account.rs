@@ -1,11 +1,11 @@
-//! `attache account`, `usage` and `consent`: what a computer and an agent see and set.
+//! `attache account`, `usage` and `consent`, as a computer and as an agent.
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, Credential};
-use crate::event::{Chain, Machine};
-use crate::flow;
-use crate::process::{Home, Server};
+use blackbox::client::{Client, Credential, attempt_of};
+use blackbox::flow;
+use blackbox::process::{Home, Server};
+use harness::event::{Chain, Machine};
 
 /// A computer and an agent of Ada's, both in the profile.
 pub async fn adas(home: &Home, server: &Server) -> Machine {
@@ -18,7 +18,7 @@ pub async fn adas(home: &Home, server: &Server) -> Machine {
     let done = home.run(&["agent", "claim", "--no-wait", "--json"]);
     let claim = serde_json::from_str::<Value>(&done.stdout).unwrap()["claim"].clone();
     let person = flow::session(home, "ada@example.com");
-    flow::complete(server, &person, &flow::attempt_of(&claim), &flow::text(&claim, "user_code")).await.expect(200);
+    flow::complete(server, &person, &attempt_of(&claim), &flow::text(&claim, "user_code")).await.expect(200);
     home.run(&["agent", "claim"]).said();
     machine
 }
@@ -49,7 +49,7 @@ async fn usage_is_a_bar_for_people_and_the_servers_answer_as_json() {
     let machine = adas(&home, &server).await;
     home.run(&["admin", "balance", "add", "--email", "ada@example.com", "--cents", "1234", "--reason", "test"]).said();
     flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
-    crate::client::eventually("the event is counted", async || {
+    blackbox::eventually("the event is counted", async || {
         let bar = asked(&server, "/api/v1/usage/bar", &machine).await;
         (bar["memory"]["percent_left"] == 75.0 && bar["balance_cents"] == 1234).then_some(())
     })
@@ -74,7 +74,7 @@ async fn usage_is_a_bar_for_people_and_the_servers_answer_as_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn consent_is_set_where_a_person_says_and_read_back() {
+async fn consent_is_set_for_the_named_computer_and_lane_and_read_back() {
     let home = Home::new();
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
@@ -105,7 +105,7 @@ async fn consent_is_set_where_a_person_says_and_read_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn consent_for_what_is_not_ones_own_is_refused() {
+async fn consent_without_permission_is_refused() {
     let home = Home::new();
     let server = home.serve().await;
     adas(&home, &server).await;
@@ -122,8 +122,8 @@ async fn consent_for_what_is_not_ones_own_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_level_whose_record_is_delayed_is_set_all_the_same() {
-    // Nobody listens on the first port.
+async fn a_consent_level_is_set_while_its_audit_event_is_delayed() {
+    // The first port has no listener.
     let home =
         Home::new().set("upstream.url", "http://127.0.0.1:1").set("upstream.token", "upstream-token-of-the-test");
     let server = home.serve().await;
@@ -149,7 +149,7 @@ async fn a_token_in_the_environment_goes_before_the_profile() {
 }
 
 #[test]
-fn without_computer_and_agent_every_command_says_what_to_do() {
+fn without_computer_and_agent_every_command_names_the_next_step() {
     let home = Home::new();
     for command in [&["usage"][..], &["activity"], &["consent", "get"], &["consent", "set", "off"]] {
         home.run(command).refused(1, &["attache attach", "attache agent claim"]);
@@ -158,7 +158,7 @@ fn without_computer_and_agent_every_command_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_computer_that_the_server_does_not_know_is_told_so_by_every_command() {
+async fn an_unknown_computer_is_reported_by_every_command() {
     let home = Home::new();
     let server = home.serve().await;
     home.run(&["machine", "register", "--url", &server.url]).said();

@@ -1,11 +1,11 @@
-//! `attache activity`: pages, lanes, and what is held.
+//! `attache activity`: pages, lanes, and held events.
 
 use serde_json::json;
 
 use crate::account::adas;
-use crate::event::Chain;
-use crate::flow;
-use crate::process::Home;
+use blackbox::flow;
+use blackbox::process::Home;
+use harness::event::Chain;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn activity_is_a_table_newest_first_page_by_page_or_all_of_it() {
@@ -52,12 +52,12 @@ async fn all_of_it_is_more_than_the_largest_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn held_events_stand_apart_with_their_reason() {
+async fn held_events_are_listed_apart_with_their_reason() {
     let home = Home::new();
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
     let unknown = Chain::new(&machine).next_with(|event| event["event_type"] = "memory.dreamt".into());
-    flow::event(&server, &machine, &unknown).await.held();
+    flow::event(&server, &machine, &unknown).await.warning();
     let done = home.run(&["activity"]);
     let id = flow::text(&unknown, "event_id");
     let held = done.said().lines().find(|line| line.ends_with(&id)).unwrap_or_else(|| panic!("{done:?}"));
@@ -67,7 +67,7 @@ async fn held_events_stand_apart_with_their_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_asked_is_refused() {
+async fn invalid_search_arguments_are_refused() {
     let home = Home::new();
     let server = home.serve().await;
     home.run(&["machine", "register", "--url", &server.url]).said();

@@ -1,12 +1,12 @@
-//! `attache add`: what is handed over is watched to its end, whatever happens to the watcher and to the server.
+//! `attache add`: the command follows a batch to its end, also if the command or the server is interrupted.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::flow;
-use crate::process::{Home, Process};
-use crate::site::Site;
+use blackbox::flow;
+use blackbox::process::{Home, Process};
+use blackbox::site::Site;
 
 fn write(home: &Home, name: &str, text: impl AsRef<[u8]>) -> String {
     std::fs::write(home.dir.path().join(name), text).unwrap();
@@ -57,7 +57,7 @@ async fn files_pages_and_standard_input_are_added_and_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn spaces_are_made_listed_and_named_by_name_or_id() {
+async fn spaces_are_created_listed_and_named_by_name_or_id() {
     let home = Home::new();
     let _server = flow::library(&home).await;
     let made = home.run(&["space", "create", "Garden", "--json"]).json();
@@ -82,7 +82,7 @@ async fn spaces_are_made_listed_and_named_by_name_or_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_is_listed_and_the_others_are_added() {
+async fn failed_items_are_listed_and_the_others_are_added() {
     let (_site, address) = Site::start().await;
     let home = flow::beside(Home::new(), address);
     let _server = flow::library(&home).await;
@@ -113,7 +113,7 @@ async fn what_fails_is_listed_and_the_others_are_added() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_than_a_batch_takes_are_several_batches() {
+async fn more_items_than_a_batch_holds_are_sent_as_several_batches() {
     let home = Home::new();
     let _server = flow::library(&home).await;
     let list: Vec<String> = (0..601).map(|nth| format!("http://10.0.0.1/{nth}")).collect();
@@ -127,14 +127,14 @@ async fn more_than_a_batch_takes_are_several_batches() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_account_leaves_out_is_said_and_is_no_failure() {
+async fn filtered_items_are_reported_and_are_no_failure() {
     let home = Home::new();
     let server = flow::library(&home).await;
     let key = std::fs::read_to_string(flow::profile_folder(&home).join("profile.toml")).unwrap();
     let key = toml::from_str::<toml::Table>(&key).unwrap()["api_key"].as_str().unwrap().to_owned();
-    let client = crate::client::Client::new();
+    let client = blackbox::client::Client::new();
     let url = format!("{}/v1/settings", server.url);
-    let put = client.request(reqwest::Method::PUT, &url, &crate::client::Credential::Bearer(key));
+    let put = client.request(reqwest::Method::PUT, &url, &blackbox::client::Credential::Bearer(key));
     let settings = json!({ "excludeItems": ["sponsored"], "shouldLLMFilter": true });
     client.try_send(put.json(&settings)).await.unwrap().expect(200);
     write(&home, "a.md", "A sponsored note.");
@@ -146,7 +146,7 @@ async fn what_the_account_leaves_out_is_said_and_is_no_failure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_read_is_all_said_before_anything_is_added() {
+async fn all_unreadable_files_are_reported_before_anything_is_added() {
     let home = Home::new();
     let _server = flow::library(&home).await;
     write(&home, "good.md", "# Good");
@@ -188,7 +188,7 @@ async fn what_cannot_be_read_is_all_said_before_anything_is_added() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_stops_watching_stops_nothing_and_joins_it_again() {
+async fn an_interrupted_add_continues_on_the_server_and_can_be_rejoined() {
     let (site, address) = Site::start().await;
     let home = flow::beside(Home::new(), address);
     let _server = flow::library(&home).await;
@@ -238,14 +238,14 @@ async fn a_server_that_dies_under_it_is_waited_for() {
     let gated = format!("http://{address}/gated");
     let mut adding = home.start(&["add", &gated, "note.md", "--json"]);
     // The note is there: half of the batch is done.
-    crate::client::eventually("the note is found", async || {
+    blackbox::eventually("the note is found", async || {
         let found = home.run(&["search", "web server", "--json"]).json();
         (!found["results"].as_array().unwrap().is_empty()).then_some(())
     })
     .await;
     server.process.kill();
     let _server = home.serve().await;
-    // The page may be asked for by the one that died, too.
+    // The killed server may have requested the page too.
     let gate = tokio::spawn(async move {
         loop {
             site.open_gate();
@@ -259,7 +259,7 @@ async fn a_server_that_dies_under_it_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_server_or_a_key_it_says_what_to_do() {
+async fn without_a_server_or_a_key_the_next_step_is_named() {
     let (home, url) = flow::at_fixed_address();
     write(&home, "note.md", "x");
     let commands: [&[&str]; 4] = [&["add", "note.md"], &["search", "x"], &["space", "list"], &["space", "create", "x"]];

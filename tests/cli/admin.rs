@@ -1,14 +1,15 @@
-//! `attache admin account|session|machine|agent`, beside the living server.
+//! `attache admin account|session|machine|agent`, while the server runs.
 
 use serde_json::json;
 
-use crate::client::{Client, Credential, eventually};
-use crate::event::{Chain, Machine};
-use crate::flow;
-use crate::process::Home;
+use blackbox::client::{Client, Credential};
+use blackbox::eventually;
+use blackbox::flow;
+use blackbox::process::Home;
+use harness::event::{Chain, Machine};
 
 #[test]
-fn accounts_are_made_once_for_a_person_and_once_for_an_identity() {
+fn accounts_are_created_once_per_person_and_once_per_identity() {
     let home = Home::new();
     let create = |arguments: &[&str]| home.run(&[&["admin", "account", "create"], arguments].concat());
     let made =
@@ -30,7 +31,7 @@ fn accounts_are_made_once_for_a_person_and_once_for_an_identity() {
     assert_eq!(table.said().lines().count(), 3);
     assert!(table.said().contains(&id));
     assert_eq!(home.run(&["admin", "account", "list", "--limit", "1", "--json"]).json().as_array().unwrap().len(), 1);
-    // The person's first sign-in finds the account that was made for them.
+    // The first sign-in of the person finds the prepared account.
     let session = home.run(&["admin", "session", "create", "--email", "ada@example.com", "--json"]).json();
     assert_eq!(session["user_account_id"], id);
 }
@@ -66,7 +67,7 @@ fn over_https_the_cookie_is_a_secure_one() {
 }
 
 #[test]
-fn where_a_sign_in_makes_no_account_a_session_has_none() {
+fn a_session_without_account_creation_has_no_account() {
     let home = Home::new().set("signin.create_account", "false");
     let made = home.run(&["admin", "session", "create", "--email", "ada@example.com", "--json"]).json();
     assert_eq!(made["user_account_id"], json!(null));
@@ -122,7 +123,7 @@ async fn a_computer_is_added_attached_listed_and_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_is_listed_and_revoked_for_ever() {
+async fn an_agent_is_listed_and_revoked_permanently() {
     let home = Home::new();
     let server = home.serve().await;
     let person = flow::session(&home, "ada@example.com");
@@ -145,10 +146,10 @@ async fn an_agent_is_listed_and_revoked_for_ever() {
     assert_eq!(status(&id), "revoked");
     Client::new().get(&activity, token).await.refused(401, "unauthorized");
     let assertion = flow::text(&tokens, "identity_assertion");
-    // The ceremony that lives in the server hears of it within about a second.
+    // The ceremony in the running server sees it within about a second.
     eventually("its assertion is refused", async || {
-        let answer = flow::token_by_assertion(&server, &assertion).await;
-        (answer.status == 400 && answer.json()["error"] == "invalid_grant").then_some(())
+        let response = flow::token_by_assertion(&server, &assertion).await;
+        (response.status == 400 && response.json()["error"] == "invalid_grant").then_some(())
     })
     .await;
     home.run(&["admin", "agent", "revoke", &id]).refused(1, &["the agent does not exist or is already revoked"]);
@@ -156,7 +157,7 @@ async fn an_agent_is_listed_and_revoked_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_and_a_balance_are_seen_at_once_by_whoever_they_are_for() {
+async fn a_changed_plan_and_balance_are_visible_at_once() {
     let home = Home::new();
     let server = home.serve().await;
     let person = flow::session(&home, "ada@example.com");

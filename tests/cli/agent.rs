@@ -4,9 +4,9 @@ use ::client::Client;
 use domain::secret::Secret;
 use serde_json::{Value, json};
 
-use crate::client::{Client as Http, Credential};
-use crate::flow;
-use crate::process::{Home, Process, Server};
+use blackbox::client::{Client as Http, Credential, attempt_of};
+use blackbox::flow;
+use blackbox::process::{Home, Process, Server};
 
 /// `agent claim`, waiting for a person: the attempt in its link, and its code.
 async fn claiming(home: &Home, arguments: &[&str]) -> (Process, Secret, Secret) {
@@ -19,14 +19,14 @@ async fn claiming(home: &Home, arguments: &[&str]) -> (Process, Secret, Secret) 
     (process, attempt, code)
 }
 
-/// Link and code of a claim that nobody waits for.
+/// Link and code of a claim that is not polled.
 fn no_wait(home: &Home, arguments: &[&str]) -> (Secret, Secret) {
     let done = home.run(&[&["agent", "claim", "--no-wait", "--json"], arguments].concat());
     assert_eq!(done.code, Some(0), "{done:?}");
     let shown: Value = serde_json::from_str(&done.stdout).unwrap();
     let claim = &shown["claim"];
     assert!(claim["until"].is_string() && shown["registration_id"].is_string(), "{shown}");
-    (Secret::presented(flow::attempt_of(claim)), Secret::presented(flow::text(claim, "user_code")))
+    (Secret::presented(attempt_of(claim)), Secret::presented(flow::text(claim, "user_code")))
 }
 
 /// An agent that Ada has claimed.
@@ -39,7 +39,7 @@ pub async fn claimed(home: &Home, server: &Server) -> Client {
     ada
 }
 
-/// What a token is answered.
+/// The response to a request with a token.
 async fn summary_status(server: &Server, token: &str) -> u16 {
     let url = format!("{}/api/v1/account/summary", server.url);
     Http::new().get(&url, Credential::Bearer(token.to_owned())).await.status
@@ -71,7 +71,7 @@ async fn an_agent_acts_for_its_person_once_the_claim_is_confirmed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_for_one_person_shows_the_claim_that_it_got_and_nobody_else_confirms_it() {
+async fn a_claim_bound_to_a_person_is_shown_and_confirmed_only_by_them() {
     let home = Home::new();
     let server = home.serve().await;
     let [ada, eve] = ["ada@example.com", "eve@example.com"].map(|email| flow::person(&home, &server, email));
@@ -85,7 +85,7 @@ async fn an_agent_for_one_person_shows_the_claim_that_it_got_and_nobody_else_con
     home.run(&["agent", "claim", "--email", "eve@example.com"]).refused(1, &["registered for another person"]);
     home.run(&["agent", "claim", "--email", "nonsense"]).refused(2, &["--email"]);
 
-    // Whoever names the person again gets a new link; the old one is void.
+    // Naming the person again gives a new link; the old one is void.
     let (newer, newer_code) = no_wait(&home, &["--email", "ada@example.com"]);
     assert_eq!(ada.complete(&attempt, &code).await.unwrap_err().code(), Some("expired_token"));
     ada.complete(&newer, &newer_code).await.unwrap();
@@ -93,7 +93,7 @@ async fn an_agent_for_one_person_shows_the_claim_that_it_got_and_nobody_else_con
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_claim_goes_on_with_the_same_link() {
+async fn an_interrupted_claim_is_resumed_with_the_same_link() {
     let home = Home::new();
     let server = home.serve().await;
     let ada = flow::person(&home, &server, "ada@example.com");
@@ -108,29 +108,29 @@ async fn an_interrupted_claim_goes_on_with_the_same_link() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_or_a_registration_that_nobody_confirmed_in_time_says_so() {
+async fn an_expired_claim_or_registration_is_reported() {
     let (home, url) = flow::at_fixed_address();
     let mut server = home.serve().await;
     home.run(&["agent", "register", "--url", &url]).said();
     let (mut claim, _, code) = claiming(&home, &[]).await;
     server.process.kill();
-    flow::time_is_over(&home, "claim_attempts", "expires_at").await;
+    flow::expire_rows(&home, "claim_attempts", "expires_at").await;
     let mut server = home.serve().await;
     assert_eq!(claim.exit().await.code(), Some(1));
     assert!(claim.stderr.text().contains("not confirmed in time"), "{}", claim.stderr.text());
-    // The registration lives on, and takes another claim; until it is over too.
+    // The registration stays valid and accepts another claim, until it expires too.
     let (_, newer) = no_wait(&home, &[]);
     assert_ne!(newer, code);
     server.process.kill();
     // A link that still works outlives the claim token.
-    flow::time_is_over(&home, "claim_attempts", "expires_at").await;
-    flow::time_is_over(&home, "registrations", "claim_token_expires_at").await;
+    flow::expire_rows(&home, "claim_attempts", "expires_at").await;
+    flow::expire_rows(&home, "registrations", "claim_token_expires_at").await;
     let _server = home.serve().await;
     home.run(&["agent", "claim"]).refused(1, &["the registration has expired", "attache agent register --again"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_that_is_burnt_or_an_agent_that_is_revoked_says_so() {
+async fn a_burnt_claim_or_a_revoked_agent_is_reported() {
     let home = Home::new();
     let server = home.serve().await;
     let ada = flow::person(&home, &server, "ada@example.com");
@@ -142,7 +142,7 @@ async fn a_claim_that_is_burnt_or_an_agent_that_is_revoked_says_so() {
     }
     assert_eq!(claim.exit().await.code(), Some(1));
     assert!(claim.stderr.text().contains("the code was wrong too often"), "{}", claim.stderr.text());
-    // The next one makes a link of its own.
+    // The next one creates another link.
     let (mut claim, _, _) = claiming(&home, &[]).await;
     let id = flow::text(&home.run(&["agent", "show", "--json"]).json(), "registration_id");
     home.run(&["admin", "agent", "revoke", &id]).said();
@@ -173,12 +173,12 @@ async fn a_token_that_ends_is_renewed_without_a_person() {
         profile["agent"]["token_expires"] = "2999-01-01T00:00:00.000Z".into();
         profile["agent"]["access_token"] = "at_nonsense".into();
     });
-    // The next one is asked for once, and there is none.
+    // The next one is requested once, and there is none.
     home.run(&["account"]).refused(1, &["invalid_grant"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revoked_token_is_replaced_and_a_revoked_agent_is_gone() {
+async fn a_revoked_token_is_renewed_and_a_revoked_agent_is_reported() {
     let home = Home::new();
     let server = home.serve().await;
     let ada = claimed(&home, &server).await;
@@ -199,7 +199,7 @@ async fn a_revoked_token_is_replaced_and_a_revoked_agent_is_gone() {
 }
 
 #[test]
-fn without_an_agent_every_command_says_how_to_get_one() {
+fn without_an_agent_every_command_names_the_next_step() {
     let home = Home::new();
     for command in ["claim", "token", "revoke", "show"] {
         home.run(&["agent", command]).refused(1, &["run `attache agent register`"]);

@@ -1,16 +1,16 @@
-//! `attache attach` and `attache machine`: from nothing to an attached computer, and every way in which it does not come to that.
+//! `attache attach` and `attache machine`: from registration to an attached computer, with each way in which it fails.
 
 use serde_json::{Value, json};
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
-use crate::event::Machine;
-use crate::flow;
-use crate::process::{Home, Process, Server};
+use blackbox::flow;
+use blackbox::process::{Home, Process, Server};
+use harness::event::Machine;
 
 /// `attach`, waiting for a person: it has shown its link and this code.
 async fn attaching(home: &Home, server: &Server) -> (Process, String) {
     let process = home.start(&["attach", "--url", &server.url]);
-    // The code stands between two empty lines, and the moment until which it works after them.
+    // The code is between two empty lines, followed by its expiry.
     assert!(process.stdout.reach(9).await, "{}{}", process.stdout.text(), process.stderr.text());
     let shown = process.stdout.text();
     let lines: Vec<&str> = shown.lines().map(str::trim).collect();
@@ -58,7 +58,7 @@ async fn a_computer_is_attached_once_its_person_approves_the_code_that_it_shows(
     assert_eq!(home.run(&["machine", "show", "--json"]).json(), known);
     assert!(home.run(&["machine", "show"]).said().contains(account.as_str()));
 
-    // Detached by its owner, it says so and how to go on; the identity stays, the computer is a new one.
+    // A computer that its owner detached is reported with the next step; the identity stays, the computer is a new one.
     ada.machine_detach(computers[0].machine_uuid).await.unwrap();
     home.run(&["attach"]).refused(1, &["machine_unknown", "attache machine register --again"]);
     let before = computer(&home);
@@ -69,7 +69,7 @@ async fn a_computer_is_attached_once_its_person_approves_the_code_that_it_shows(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_denied_computer_says_so_and_may_ask_anew() {
+async fn a_denied_computer_is_reported_and_may_request_another_code() {
     let home = Home::new();
     let server = home.serve().await;
     let ada = flow::person(&home, &server, "ada@example.com");
@@ -82,11 +82,11 @@ async fn a_denied_computer_says_so_and_may_ask_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_code_that_is_over_says_so() {
+async fn an_expired_device_code_is_reported() {
     let home = Home::new();
     let server = home.serve().await;
     let (mut attach, code) = attaching(&home, &server).await;
-    // Another program of this computer asks too: its code takes the place of the first.
+    // Another program of this computer requests a code too, which supersedes the first.
     let (_, newer) = flow::device_code(&server, &computer(&home)).await;
     assert_ne!(newer, code);
     assert_eq!(attach.exit().await.code(), Some(1));
@@ -94,12 +94,12 @@ async fn a_code_that_is_over_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_code_that_nobody_approved_in_time_says_so() {
+async fn an_expired_device_code_without_approval_is_reported() {
     let (home, _) = flow::at_fixed_address();
     let mut server = home.serve().await;
     let (mut attach, code) = attaching(&home, &server).await;
     server.process.kill();
-    flow::time_is_over(&home, "device_codes", "expires_at").await;
+    flow::expire_rows(&home, "device_codes", "expires_at").await;
     let server = home.serve().await;
     assert_eq!(attach.exit().await.code(), Some(1));
     assert!(attach.stderr.text().contains("the code has expired"), "{}", attach.stderr.text());
@@ -108,7 +108,7 @@ async fn a_code_that_nobody_approved_in_time_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_attach_leaves_its_code_and_the_next_one_goes_on_with_it() {
+async fn an_interrupted_attach_is_resumed_with_its_device_code() {
     let home = Home::new();
     let server = home.serve().await;
     let ada = flow::person(&home, &server, "ada@example.com");
@@ -135,12 +135,12 @@ async fn as_json_the_link_goes_beside_the_value() {
     assert!(done.stderr.contains(shown["verification_uri_complete"].as_str().unwrap()), "{done:?}");
 
     let picture = |when: &str| home.run(&["attach", "--no-wait", "--qr", when]).said().contains("▄▄▄▄▄");
-    assert_eq!(["always", "auto", "never"].map(picture), [true, false, false], "nobody looks at a pipe");
+    assert_eq!(["always", "auto", "never"].map(picture), [true, false, false], "a pipe is no terminal");
     home.run(&["attach", "--qr", "sometimes"]).refused(2, &["--qr"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_computer_registers_once_and_keeps_its_secret_to_itself() {
+async fn a_computer_registers_once_and_its_secret_is_not_printed() {
     let home = Home::new();
     let server = home.serve().await;
     let done = home.run(&["machine", "register", "--url", &server.url, "--name", "Ada's laptop"]);
@@ -178,7 +178,7 @@ async fn where_not_everybody_may_register_a_key_or_an_operator_is_needed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_away_or_none_of_ours_is_named() {
     let home = Home::new();
-    // Nobody listens on the first port.
+    // The first port has no listener.
     let away = home.run(&["attach", "--url", "http://127.0.0.1:1"]);
     away.refused(1, &["http://127.0.0.1:1 cannot be reached", "check that the server is running"]);
     home.run(&["attach", "--url", "nonsense"]).refused(1, &["nonsense is no address of a server"]);

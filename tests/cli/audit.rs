@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::account::adas;
-use crate::client::eventually;
-use crate::event::{Chain, Machine};
-use crate::flow;
 use crate::installation::{copy, serve_new_log, stop};
-use crate::process::{Home, Process, Server};
+use blackbox::eventually;
+use blackbox::flow;
+use blackbox::process::{Home, Process, Server};
+use harness::event::{Chain, Machine};
 
 /// A profile that has verified an event, on a server with a fixed address; and a copy of the data from before its last event.
 struct Seen {
@@ -143,7 +143,7 @@ async fn a_forked_log_is_an_alarm_however_long_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_tells_each_change_once_and_ends_with_the_alarm() {
+async fn a_watcher_reports_each_change_once_and_ends_with_the_alarm() {
     let seen = seen().await;
     let mut watcher = seen.home.start(&["audit", "watch", "--every", "1", "--json"]);
     eventually("it watches", async || (states(&watcher) == ["watching"]).then_some(())).await;
@@ -165,13 +165,13 @@ async fn a_watcher_tells_each_change_once_and_ends_with_the_alarm() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_epoch_is_told_as_one_and_believed_when_somebody_says_so() {
+async fn a_new_epoch_is_reported_and_trusted_only_on_request() {
     let Seen { home, server, machine, vkey, older, .. } = seen().await;
     stop(server).await;
     copy(&older, &home.data());
     let server = serve_new_log(&home).await;
-    let keys = crate::client::Client::new()
-        .get(&format!("{}/api/v1/audit/keys", server.url), crate::client::Credential::None)
+    let keys = blackbox::client::Client::new()
+        .get(&format!("{}/api/v1/audit/keys", server.url), blackbox::client::Credential::None)
         .await
         .expect(200);
     let active = keys["keys"].as_array().unwrap().iter().find(|key| key["retired_at"].is_null()).unwrap();

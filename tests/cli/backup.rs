@@ -1,4 +1,4 @@
-//! `attache backup`: made while the server works, read again, put back, and served.
+//! `attache backup`: created while the server runs, verified, restored, and served.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use domain::Digest;
 use serde_json::{Value, json};
 
 use crate::account::adas;
-use crate::event::Chain;
 use crate::event_send::log;
-use crate::flow;
-use crate::process::Home;
+use blackbox::flow;
+use blackbox::process::Home;
+use harness::event::Chain;
 
 fn manifest(backup: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(backup.join("manifest.json")).unwrap()).unwrap()
 }
 
-/// Writes down what the files are now, as somebody would who changed them on purpose.
+/// Rewrites the manifest for the current files, as an attacker would.
 pub fn forge(backup: &Path) {
     let mut manifest = manifest(backup);
     for file in manifest["files"].as_array_mut().unwrap() {
@@ -27,7 +27,7 @@ pub fn forge(backup: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_under_load_is_whole_and_a_server_goes_on_from_it() {
+async fn a_backup_under_load_is_consistent_and_a_server_continues_from_it() {
     let home = Home::new();
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
@@ -44,7 +44,7 @@ async fn a_backup_under_load_is_whole_and_a_server_goes_on_from_it() {
     }
     let vkey = flow::vkey(&server).await;
 
-    // Events come in while it is made.
+    // Events arrive while it is created.
     let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
     let backup = home.dir.path().join("backup");
     let (mut sender, its_machine) = (chain.clone(), machine.clone());
@@ -74,7 +74,7 @@ async fn a_backup_under_load_is_whole_and_a_server_goes_on_from_it() {
     let restored = other.run(&["backup", "restore", path, "--json"]).json();
     assert_eq!(restored["log"], verified["log"]);
     let server = other.serve().await;
-    // The same computer, with its secret; what was acknowledged before is there, and proven under the same key.
+    // The same computer, with its secret; acknowledged events are present, with proofs under the same key.
     let kept = log(&server, &machine).await;
     assert_eq!(kept.len() as u64, events);
     for id in &before {
@@ -90,13 +90,13 @@ async fn a_backup_under_load_is_whole_and_a_server_goes_on_from_it() {
     other.run(&["profile", "move", "default", "--url", &server.url]).said();
     let found = other.run(&["search", "when do I cut back my roses", "--json"]).json();
     assert_eq!(found["results"][0]["title"], "Roses");
-    // The chain goes on where the restored log ends.
+    // The chain continues at the end of the restored log.
     let sent = other.run(&["event", "send", "--type", "memory.stored", "--json"]).json();
     assert!(sent["receipt_id"].is_string(), "{sent}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_that_changed_is_refused_and_says_why() {
+async fn a_backup_that_was_altered_is_refused_with_the_reason() {
     let home = Home::new();
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
@@ -121,7 +121,7 @@ async fn a_backup_that_changed_is_refused_and_says_why() {
     std::fs::write(&path, bytes).unwrap();
     verify("bytes").refused(1, &["statistics.db", "has changed since the backup was created"]);
 
-    // Somebody who also corrects the manifest does not get past the log.
+    // A corrected manifest does not hide a changed log.
     let copy = create("event");
     flow::change_rows(
         &copy.join("statistics.db"),
@@ -185,7 +185,7 @@ async fn a_backup_of_an_older_version_is_brought_up_to_date_when_it_is_restored(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_replaces_nothing_and_is_read_by_its_owner_alone() {
+async fn a_backup_overwrites_nothing_and_has_owner_permissions_only() {
     let home = Home::new();
     home.run(&["backup", "create", "backup"]).refused(1, &["no database in", "data.dir"]);
     assert!(!home.dir.path().join("backup").exists() && !home.dir.path().join("backup.partial").exists());

@@ -1,9 +1,9 @@
-//! `attache check` and `migrate`, and what every command says of its arguments and its configuration.
+//! `attache check` and `migrate`, and how each command reports faults of its arguments and its configuration.
 
-use crate::process::Home;
+use blackbox::process::Home;
 
 #[test]
-fn a_sound_configuration_is_said_to_be_sound_and_what_it_means() {
+fn a_valid_configuration_is_reported_with_its_effect() {
     let home = Home::new().set("http.base_url", "https://attache.example.com");
     let done = home.run(&["check"]);
     let said = done.said();
@@ -90,7 +90,7 @@ fn wrong_usage_is_2_and_help_is_help() {
 }
 
 #[test]
-fn migrate_makes_both_databases_and_a_second_time_nothing() {
+fn migrate_creates_both_databases_and_changes_nothing_when_repeated() {
     let home = Home::new();
     for _ in 0..2 {
         assert_eq!(home.run(&["migrate"]).said(), "the databases have the current schema");
@@ -108,7 +108,7 @@ async fn migrate_serve_and_operators_work_on_postgres() {
     home.run(&["migrate"]).said();
     home.run(&["migrate"]).said();
     let server = home.serve().await;
-    crate::flow::machine(&home, &server).await;
+    blackbox::flow::machine(&home, &server).await;
     assert_eq!(home.run(&["admin", "machine", "list", "--json"]).json().as_array().unwrap().len(), 1);
     assert!(!home.data().exists(), "nothing lives in files");
 }
@@ -120,7 +120,7 @@ fn a_database_that_cannot_be_had_is_named() {
     for arguments in [&["migrate"][..], &["serve"], &["admin", "agent", "list"], &["keys", "list"]] {
         home.run(arguments).refused(1, &["attache: ", "data"]);
     }
-    // Nobody listens on port 1, and the password is nobody's business.
+    // Port 1 has no listener, and the password must not be printed.
     let home = Home::new()
         .set("database.url", "postgres://ada:hunter2@127.0.0.1:1/attache")
         .set("database.acquire_timeout", "1s");
@@ -132,7 +132,7 @@ fn a_database_that_cannot_be_had_is_named() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused_and_left_alone() {
+fn a_file_that_is_no_database_is_refused_and_not_changed() {
     let home = Home::new();
     home.run(&["migrate"]).said();
     let files: Vec<_> = std::fs::read_dir(home.data()).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::client::eventually;
-use crate::flow;
-use crate::process::Home;
-use crate::site::Site;
+use blackbox::eventually;
+use blackbox::flow;
+use blackbox::process::Home;
+use blackbox::site::Site;
 
 /// A page that no server may fetch, so that the tour is the same everywhere.
 const PAGE: [&str; 2] = ["--page", "http://10.0.0.1/"];
@@ -17,7 +17,7 @@ fn profiles(home: &Home) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn by_itself_it_goes_round_and_leaves_no_profile() {
+async fn the_demo_runs_on_its_own_and_leaves_no_profile() {
     let home = Home::new();
     let server = home.serve().await;
     let done = home.run(&[&["demo", "--auto", "--url", &server.url][..], &PAGE].concat());
@@ -39,7 +39,7 @@ async fn by_itself_it_goes_round_and_leaves_no_profile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_profile_can_be_kept_and_gone_on_with() {
+async fn the_profile_of_the_demo_can_be_reused() {
     let home = Home::new();
     let server = home.serve().await;
     let arguments = ["demo", "--auto", "--email", "ada@example.com", "--keep", "--json", "--url", &server.url];
@@ -113,12 +113,12 @@ async fn with_a_person_it_waits_for_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stands_in_its_way_is_said() {
+async fn a_blocked_installation_is_reported() {
     let (home, url) = flow::at_fixed_address();
     let demo = |home: &Home| home.run(&[&["demo", "--auto", "--url", &url][..], &PAGE].concat());
     demo(&home).refused(1, &["cannot be reached", "check that the server is running"]);
     let _server = home.serve().await;
-    // Signed in by somebody who is not this server's operator.
+    // Signed in by a person who is not the operator of this server.
     let stranger = Home::new();
     demo(&stranger)
         .refused(1, &["is not the server of this configuration", "--auto works with the configuration of that server"]);

@@ -1,4 +1,4 @@
-//! `attache doctor`: what is well is said, and what is not with what to do.
+//! `attache doctor`: healthy checks are reported, and failed ones with a remedy.
 
 use harness::upstream::{TOKEN, Upstream};
 use serde_json::{Value, json};
@@ -6,10 +6,11 @@ use sqlx::{Connection, PgConnection};
 use tokio::net::TcpListener;
 
 use crate::account::adas;
-use crate::client::{Client, Credential, eventually};
-use crate::event::Chain;
-use crate::flow;
-use crate::process::{Done, Home};
+use blackbox::client::{Client, Credential};
+use blackbox::eventually;
+use blackbox::flow;
+use blackbox::process::{Done, Home};
+use harness::event::Chain;
 
 /// The state of each thing, by name.
 fn states(done: &Done) -> Vec<(String, String)> {
@@ -60,7 +61,7 @@ async fn before_the_first_start_and_beside_a_server_all_is_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_is_not_signed_is_told_by_readiness_actors_metrics_log_and_doctor() {
+async fn an_unsigned_log_is_reported_by_readiness_actors_metrics_log_and_doctor() {
     let operator = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let home = Home::new().set("admin.bind", &operator.to_string()).set("admin.stalled_after", "1s");
     let server = home.serve().await;
@@ -99,8 +100,8 @@ async fn a_log_that_is_not_signed_is_told_by_readiness_actors_metrics_log_and_do
     flow::change_rows(&path, "UPDATE tree SET root = zeroblob(32)").await;
     flow::event(&server, &machine, &chain.next()).await.receipt();
     let unready = eventually("it is unready", async || {
-        let answer = get("/readyz").await;
-        (answer.status == 503).then(|| answer.json())
+        let response = get("/readyz").await;
+        (response.status == 503).then(|| response.json())
     })
     .await;
     assert_eq!(unready["failing"][0]["part"], "sequence", "{unready}");
@@ -129,7 +130,7 @@ async fn a_log_that_is_not_signed_is_told_by_readiness_actors_metrics_log_and_do
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_the_data_folder_is_said() {
+async fn faults_of_the_data_folder_are_reported() {
     let home = Home::new();
     home.run(&["migrate"]).said();
     std::fs::set_permissions(home.data(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
@@ -144,7 +145,7 @@ async fn what_is_wrong_with_the_data_folder_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_statistics_service_is_asked() {
+async fn the_doctor_checks_the_statistics_service() {
     let upstream = Upstream::start().await;
     let at = |token: &str| Home::new().set("upstream.url", &upstream.url()).set("upstream.token", token);
     assert_eq!(state(&at(TOKEN).run(&["doctor", "--json"]), "statistics"), "good");
@@ -181,7 +182,7 @@ async fn postgres_is_looked_at_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_connections_than_descriptors_are_told_with_a_way_out() {
+async fn more_connections_than_descriptors_are_reported_with_a_remedy() {
     let home = Home::new().set("http.connections_max", "4000000000");
     let done = home.run(&["check"]);
     assert!(

@@ -1,11 +1,11 @@
-//! `attache event send` once more: of what is done nothing is sent twice, and of what is meant nothing is lost.
+//! `attache event send` after an interruption: no sent line is sent twice, and no line is lost.
 
-use harness::upstream::{Answer as Script, Reply, Upstream};
+use harness::upstream::{Reply, Script, Upstream};
 use serde_json::{Value, json};
 
 use crate::event_send::{assert_dense, computer, file, head, log, over, told, write};
-use crate::flow;
-use crate::process::Home;
+use blackbox::flow;
+use blackbox::process::Home;
 
 fn line(memory: &str, id: Option<&str>) -> String {
     let mut line = json!({ "event_type": "memory.stored", "payload": { "memory_id": memory } });
@@ -19,12 +19,12 @@ fn later() -> Script {
     Script::reply(Reply::json(429, &json!({ "error": "rate_limited" })).header("Retry-After", "3600"))
 }
 
-/// The lines that were told of: none for an event of an earlier run.
+/// The reported lines: none for an event of an earlier run.
 fn numbers(stdout: &str) -> Vec<Option<u64>> {
     told(stdout).iter().map(|line| line["line"].as_u64()).collect()
 }
 
-/// What the statistics service behind took, in the order of the ids.
+/// The events in the statistics service, ordered by id.
 fn taken(upstream: &Upstream) -> Vec<String> {
     let memory = |body: &[u8]| flow::text(&serde_json::from_slice::<Value>(body).unwrap()["payload"], "memory_id");
     let mut taken: Vec<String> = upstream.taken().values().map(|taken| memory(&taken.body)).collect();
@@ -33,7 +33,7 @@ fn taken(upstream: &Upstream) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_was_changed_behind_what_is_done_goes_on_there() {
+async fn a_file_that_grew_is_continued_at_its_first_unsent_line() {
     let upstream = Upstream::start().await;
     let (home, _server, _) = over(&upstream).await;
     let ids = [flow::uuid(), flow::uuid()];
@@ -44,12 +44,12 @@ async fn a_file_that_was_changed_behind_what_is_done_goes_on_there() {
     let name = write(&home, "events.jsonl", &(begin.clone() + &line("a mistake", Some(&ids[0]))));
     let arguments = ["event", "send", name.as_str(), "--json"];
     home.run(&arguments).refused(1, &["1 of 3 events was not sent (line 3)"]);
-    // The line that was on its way is changed: it goes out as it was, since it may have arrived.
+    // The line in flight is changed: the original is sent again, since it may have arrived.
     write(&home, &name, &(begin.clone() + &line("3", Some(&ids[1]))));
     let done = home.run(&arguments);
     done.refused(1, &["1 of 3 events was not sent (line 3)"]);
     assert_eq!(numbers(&done.stdout), [None]);
-    // Behind the one that is on its way another is added.
+    // A line is added after the one in flight.
     write(&home, &name, &(begin + &line("3", Some(&ids[1])) + &line("4", None)));
     let done = home.run(&arguments);
     done.said();
@@ -58,7 +58,7 @@ async fn a_file_that_was_changed_behind_what_is_done_goes_on_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_of_which_another_command_sent_the_last_line_is_done_and_then_meant_anew() {
+async fn a_file_whose_last_line_another_command_sent_is_complete_and_may_be_sent_again() {
     let (home, _) = flow::at_fixed_address();
     let (mut server, machine) = computer(&home).await;
     let name = file(&home, "events.jsonl", 1);
@@ -89,14 +89,14 @@ async fn types_and_sizes_are_checked_before_the_first_line_is_sent() {
     let done = home.run(&["event", "send", &name]);
     done.refused(1, &reasons);
     assert_eq!(done.stdout, "");
-    // Nor is one that is read from elsewhere put in the way of the next.
+    // An event from another source does not block the next one either.
     let done = home.run_with_input(&["event", "send", "-"], lines[3].as_bytes());
     done.refused(1, &["the sealed event has", "line 1 was not sent"]);
     assert!(log(&server, &machine).await.is_empty());
     home.run(&["event", "send", "--type", "llm.failed"]).said();
 }
 
-/// Makes the event that is on its way larger than any server reads.
+/// Makes the event in flight larger than any server accepts.
 fn swell(home: &Home) {
     let mut kept: Value = serde_json::from_slice(&std::fs::read(head(home)).unwrap()).unwrap();
     let sealed = kept["pending"]["sealed"].as_str().unwrap();
@@ -139,7 +139,7 @@ async fn an_event_that_is_too_large_for_the_server_is_in_the_way_of_none_after_i
         swell(&home);
         server = home.serve().await;
         if round == 0 {
-            // An earlier command's: it is said, and the own one goes out.
+            // It belongs to an earlier command: it is reported, and the command's own event is sent.
             let done = home.run_with_input(&then, line("own", None).as_bytes());
             done.refused(1, &["not recorded: 1"]);
             let told = told(&done.stdout);
@@ -155,7 +155,7 @@ async fn an_event_that_is_too_large_for_the_server_is_in_the_way_of_none_after_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_commands_that_say_the_same_are_two_events_unless_they_name_one() {
+async fn equal_commands_are_two_events_unless_they_name_the_event_id() {
     let upstream = Upstream::start().await;
     let (home, _server, _) = over(&upstream).await;
     let arguments = ["event", "send", "--type", "memory.stored", "--payload", r#"{"memory_id":"beat"}"#, "--json"];
@@ -166,7 +166,7 @@ async fn two_commands_that_say_the_same_are_two_events_unless_they_name_one() {
     done.said();
     assert_eq!(numbers(&done.stdout), [None, Some(1)]);
     assert_eq!(taken(&upstream), ["beat", "beat"]);
-    // What it says helps: with the id it is that one, and no other.
+    // The hint works: with the id it is the same event.
     upstream.next(later());
     home.run(&arguments).refused(1, &["is stored"]);
     let kept: Value = serde_json::from_slice(&std::fs::read(head(&home)).unwrap()).unwrap();
@@ -183,11 +183,11 @@ async fn an_id_that_another_event_has_is_no_event_that_was_sent() {
     let id = flow::uuid();
     let name = write(&home, "one.jsonl", &line("first", Some(&id)));
     home.run(&["event", "send", &name, "--consent-level", "full"]).said();
-    // The same again is known, also when it is another moment and another level holds.
+    // The same event is recognised, also at another time and with another consent level.
     assert_eq!(home.run(&["event", "send", &name, "--json"]).json()["known"], true);
-    // A level that is said is one that is meant.
+    // An explicit level makes it a different event.
     home.run(&["event", "send", &name, "--consent-level", "off"]).refused(1, &["not recorded: 1"]);
-    // Another one is not, and what follows it is sent all the same.
+    // Another one is not, and the lines after it are sent.
     let name = write(&home, "two.jsonl", &(line("second", Some(&id)) + &line("third", None)));
     let done = home.run(&["event", "send", &name]);
     done.refused(1, &["not recorded: 1"]);
@@ -201,21 +201,21 @@ async fn an_id_that_another_event_has_is_no_event_that_was_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_whose_event_cannot_be_seen_is_not_taken_for_known() {
+async fn an_event_id_of_an_invisible_event_does_not_count_as_sent() {
     let upstream = Upstream::start().await;
     let (home, _server, _) = over(&upstream).await;
     let id = flow::uuid();
     let arguments =
         ["event", "send", "--type", "memory.stored", "--payload", r#"{"memory_id":"m"}"#, "--event-id", &id];
     home.run(&arguments).said();
-    // The service behind this server gives no proof that could be read.
+    // The statistics service of this server returns no readable proof.
     let done = home.run(&arguments);
     done.refused(1, &["not recorded: 1"]);
     assert!(done.stdout.contains("cannot be compared"), "{done:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_wants_no_event_held_is_told_by_the_exit_code() {
+async fn the_exit_code_reports_held_events_on_request() {
     let home = Home::new();
     let (_server, _) = computer(&home).await;
     let arguments = ["event", "send", "--type", "memory.dreamt", "--lane", "memory"];

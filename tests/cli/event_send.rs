@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use domain::Rng;
-use harness::upstream::{Answer as Script, Reply, TOKEN, Upstream};
+use harness::upstream::{Reply, Script, TOKEN, Upstream};
 use serde_json::{Value, json};
 
-use crate::client::Client;
-use crate::event::{Chain, Machine};
-use crate::flow;
-use crate::process::{Home, Server};
+use blackbox::client::Client;
+use blackbox::flow;
+use blackbox::process::{Home, Server};
+use harness::event::{Chain, Machine};
 
 /// A server, and this computer registered with it.
 pub async fn computer(home: &Home) -> (Server, Machine) {
@@ -20,7 +20,7 @@ pub async fn computer(home: &Home) -> (Server, Machine) {
     (server, machine)
 }
 
-/// A file with so many events, none of which names an id.
+/// A file with `count` events without ids.
 pub fn file(home: &Home, name: &str, count: usize) -> String {
     let line = |nth| json!({ "event_type": "memory.stored", "payload": { "memory_id": format!("{name}{nth}") } });
     let lines: Vec<String> = (0..count).map(|nth| line(nth).to_string()).collect();
@@ -32,7 +32,7 @@ pub fn write(home: &Home, name: &str, text: &str) -> String {
     name.to_owned()
 }
 
-/// What was said, line by line.
+/// The output, line by line.
 pub fn told(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
@@ -77,15 +77,15 @@ async fn an_event_of_the_arguments_goes_out_whole_and_is_proven() {
     let lines: Vec<&str> = done.said().lines().collect();
     assert!(lines[0].starts_with("sent ") && lines[0].contains("seq 1") && lines[0].contains("receipt "), "{done:?}");
     assert_eq!(lines[1..], ["1 sent"]);
-    // What the person allows on this computer is what the event declares.
+    // The event declares the level that the person allows on this computer.
     assert_eq!(log(&server, &machine).await[0]["consent_level"], "metadata-only");
-    // Another kind of agent has a chain of its own.
+    // Another kind of agent has its own chain.
     let other = home.run(&["event", "send", "--type", "llm.failed", "--agent-id", "codex", "--json"]).json();
     assert_eq!(other["seq"], 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_held_event_is_said_with_its_reason_and_does_not_move_the_head() {
+async fn a_held_event_is_reported_with_its_reason_and_does_not_move_the_head() {
     let home = Home::new();
     let (server, machine) = computer(&home).await;
     let text = [
@@ -134,7 +134,7 @@ async fn malformed_lines_are_all_named_before_anything_is_sent() {
     home.run(&["event", "send", &name, "--type", "memory.stored"]).refused(2, &["cannot be used with"]);
     home.run(&["event", "send", &name, "--agent-id", "../x"]).refused(2, &["--agent-id"]);
     assert!(log(&server, &machine).await.is_empty());
-    // Lines of standard input are sent as they come, up to the one that cannot be read.
+    // Lines of standard input are sent as they arrive, up to the first invalid one.
     let done =
         home.run_with_input(&["event", "send", "-", "--json"], format!("{good}\n\n{good}\n{{}}\n{good}\n").as_bytes());
     done.refused(
@@ -146,7 +146,7 @@ async fn malformed_lines_are_all_named_before_anything_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_not_known_is_told_what_to_do() {
+async fn a_command_without_a_credential_names_the_next_step() {
     let home = Home::new();
     let send = || home.run(&["event", "send", "--type", "memory.stored"]);
     send().refused(1, &["this computer is not registered", "attache machine register"]);
@@ -157,7 +157,7 @@ async fn who_is_not_known_is_told_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_server_is_down_nothing_is_lost_and_the_same_command_goes_on() {
+async fn the_same_command_continues_after_the_server_was_down() {
     let (home, _) = flow::at_fixed_address();
     let (mut server, machine) = computer(&home).await;
     let name = file(&home, "events.jsonl", 3);
@@ -175,7 +175,7 @@ async fn while_the_server_is_down_nothing_is_lost_and_the_same_command_goes_on()
     );
     let pending: Value = serde_json::from_slice(&std::fs::read(head(&home)).unwrap()).unwrap();
     let server = home.serve().await;
-    // Something else is sent in between: what was begun goes first.
+    // Another event is sent in between: the unfinished one is sent first.
     let done = home.run(&["event", "send", "--type", "llm.failed", "--json"]);
     done.said();
     let said = told(&done.stdout);
@@ -185,7 +185,7 @@ async fn while_the_server_is_down_nothing_is_lost_and_the_same_command_goes_on()
     done.said();
     assert_eq!(told(&done.stdout).iter().map(|line| line["line"].clone()).collect::<Vec<_>>(), [json!(2), json!(3)]);
     assert_dense(&server, &machine, 4).await;
-    // Done is done: asked once more it sends them once more.
+    // A complete file is sent again on the next call.
     home.run(&arguments).said();
     assert_dense(&server, &machine, 7).await;
 }
@@ -247,7 +247,7 @@ async fn two_senders_at_once_wait_for_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_that_was_lost_or_is_old_is_healed_by_what_the_server_expects() {
+async fn a_lost_or_stale_chain_head_is_corrected_from_the_conflict_response() {
     let home = Home::new();
     let (server, machine) = computer(&home).await;
     let send = || home.run(&["event", "send", "--type", "memory.stored", "--json"]).json();
@@ -265,7 +265,7 @@ async fn a_head_that_was_lost_or_is_old_is_healed_by_what_the_server_expects() {
     std::fs::write(head(&home), "{").unwrap();
     home.run(&["event", "send", "--type", "memory.stored"]).refused(1, &["chain-svc-cli.json cannot be read"]);
     assert_eq!(std::fs::read_to_string(head(&home)).unwrap(), "{");
-    // Registered again as another computer, it begins a chain of its own.
+    // Registered again as another computer, it begins a new chain.
     std::fs::remove_file(head(&home)).unwrap();
     send();
     let again = flow::machine(&home, &server).await;
@@ -274,7 +274,7 @@ async fn a_head_that_was_lost_or_is_old_is_healed_by_what_the_server_expects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_that_is_taken_is_said_and_sent_no_more() {
+async fn a_conflicting_event_id_is_reported_and_not_resent() {
     let home = Home::new();
     let (server, machine) = computer(&home).await;
     let id = flow::uuid();
@@ -292,7 +292,7 @@ async fn an_id_that_is_taken_is_said_and_sent_no_more() {
     assert_eq!(home.run(&["event", "send", "--type", "memory.stored", "--json"]).json()["seq"], 1);
 }
 
-/// A server over a statistics service that fails as it is told.
+/// A server with a statistics service that fails as scripted.
 pub async fn over(upstream: &Upstream) -> (Home, Server, Machine) {
     let home =
         Home::new().set("upstream.url", &upstream.url()).set("upstream.token", TOKEN).set("upstream.timeout", "2s");
@@ -324,7 +324,7 @@ async fn killed_between_sending_and_the_answer_it_sends_the_same_bytes_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_was_lost_is_asked_for_again_by_itself() {
+async fn a_lost_response_is_retried_automatically() {
     let upstream = Upstream::start().await;
     let (home, _server, _) = over(&upstream).await;
     let id = flow::uuid();
@@ -335,7 +335,7 @@ async fn an_answer_that_was_lost_is_asked_for_again_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_on_the_expected_place_too_it_ends_and_keeps_the_event() {
+async fn sending_ends_and_keeps_the_event_if_the_expected_position_is_refused_too() {
     let upstream = Upstream::start().await;
     let (home, _server, machine) = over(&upstream).await;
     let chain = Chain::new(&machine);
@@ -354,14 +354,14 @@ async fn refused_on_the_expected_place_too_it_ends_and_keeps_the_event() {
         1,
         &["chain_conflict (409)", "was refused there too", "event pending --drop", "is stored and sent first"],
     );
-    // The same command goes on with it, on that place.
+    // The same command continues with it, at that position.
     let told = home.run(&arguments).json();
     assert_eq!((&told["event_id"], &told["chain_epoch"], &told["seq"]), (&json!(id), &json!(3), &json!(0)));
     assert_eq!(upstream.taken().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_says_which_line_is_kept_when_the_service_behind_is_gone() {
+async fn an_unavailable_upstream_is_reported_with_the_stored_line() {
     let upstream = Upstream::start().await;
     let (home, server, machine) = over(&upstream).await;
     let ids = [flow::uuid(), flow::uuid(), flow::uuid()];

@@ -1,4 +1,4 @@
-//! `attache event tail`: what comes in, the newest last.
+//! `attache event tail`: new events, the newest last.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
@@ -7,10 +7,10 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::agent;
-use crate::client::eventually;
-use crate::event::Machine;
-use crate::flow;
-use crate::process::{Home, Server};
+use blackbox::eventually;
+use blackbox::flow;
+use blackbox::process::{Home, Server};
+use harness::event::Machine;
 
 async fn computer(home: &Home) -> (Server, Machine) {
     let server = home.serve().await;
@@ -19,7 +19,7 @@ async fn computer(home: &Home) -> (Server, Machine) {
     (server, machine)
 }
 
-/// Sends an event, and says its id.
+/// Sends an event; returns its id.
 fn send(home: &Home, arguments: &[&str]) -> String {
     let sent = home.run(&[&["event", "send", "--json"], arguments].concat()).json();
     flow::text(&sent, "event_id")
@@ -31,7 +31,7 @@ fn ids(stdout: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_there_comes_first_and_what_comes_is_shown_until_it_is_interrupted() {
+async fn tailing_prints_existing_events_first_and_follows_until_interrupted() {
     let home = Home::new();
     let (_server, _) = computer(&home).await;
     let mut sent: Vec<String> = (0..3).map(|_| send(&home, &["--type", "memory.stored"])).collect();
@@ -50,7 +50,7 @@ async fn what_was_there_comes_first_and_what_comes_is_shown_until_it_is_interrup
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_begins_where_it_is_told_and_ends_after_so_many() {
+async fn tailing_starts_at_the_given_time_and_ends_after_a_count() {
     let home = Home::new();
     let (_server, _) = computer(&home).await;
     let name = home.dir.path().join("many");
@@ -92,7 +92,7 @@ async fn a_server_that_goes_away_is_waited_for_and_one_that_was_never_there_is_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_when_nobody_reads_it_any_more() {
+async fn tailing_ends_when_its_output_is_closed() {
     let home = Home::new();
     let (_server, _) = computer(&home).await;
     let sent = send(&home, &["--type", "memory.stored"]);
@@ -101,7 +101,7 @@ async fn it_ends_when_nobody_reads_it_any_more() {
     let mut line = String::new();
     BufReader::new(tail.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(ids(&line), [sent]);
-    // Nothing comes in any more, and the reader is gone: it has nothing to fail at.
+    // No event arrives and the reader is gone, so no write can fail.
     let tail = RefCell::new(tail);
     let status = eventually("it ends", async || tail.borrow_mut().try_wait().unwrap()).await;
     assert_eq!(status.code(), Some(0));
@@ -130,7 +130,7 @@ async fn a_token_that_was_ended_elsewhere_is_exchanged_for_the_next_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_waits_for_its_server_and_not_for_what_does_not_come_back() {
+async fn an_agent_retries_an_unavailable_server_and_not_a_permanent_error() {
     let (home, _) = flow::at_fixed_address();
     // Tokens that end so soon are exchanged at every look.
     let home = home.set("claims.access_token_valid_for", "30s");

@@ -1,14 +1,14 @@
-//! `attache admin held`: what could not be forwarded, and what an operator can do about it beside the living server.
+//! `attache admin held`: held events, and what an operator can do with them while the server runs.
 
 use domain::Clock;
 use domain::consent::{Author, ConsentLevel, ConsentRule};
 use serde_json::{Value, json};
 use store::{DatabaseSettings, Store};
 
-use crate::client::{Client, Credential};
-use crate::event::{Chain, Machine};
-use crate::flow;
-use crate::process::{Home, Server};
+use blackbox::client::{Client, Credential};
+use blackbox::flow;
+use blackbox::process::{Home, Server};
+use harness::event::{Chain, Machine};
 
 /// The id of the one entry that waits for this event.
 fn entry(home: &Home, event: &Value) -> String {
@@ -17,7 +17,7 @@ fn entry(home: &Home, event: &Value) -> String {
     flow::text(found.unwrap_or_else(|| panic!("not held: {listed}")), "id")
 }
 
-fn release(home: &Home, id: &str) -> crate::process::Done {
+fn release(home: &Home, id: &str) -> blackbox::process::Done {
     home.run(&["admin", "held", "release", id])
 }
 
@@ -58,14 +58,14 @@ async fn a_release_beside_the_living_server_forwards_and_is_proven() {
     let mut chain = Chain::new(machine);
     let (first, second) = (chain.next(), chain.next());
     for event in [&first, &second] {
-        assert!(flow::event(server, person.clone(), event).await.held().starts_with("identity_mismatch: "));
+        assert!(flow::event(server, person.clone(), event).await.warning().starts_with("identity_mismatch: "));
     }
     assert_eq!(activity(server, person.clone()).await["unclassified"].as_array().unwrap().len(), 2);
     let id = entry(home, &first);
     release(home, &id).refused(1, &["the event is still held: identity_mismatch: "]);
     early.attach();
 
-    // Out of order the statistics service says no, and the entry waits on.
+    // The statistics service refuses an event out of order, and the entry stays.
     release(home, &entry(home, &second)).refused(1, &["the statistics service answered 409", "chain_conflict"]);
     let released = home.run(&["admin", "held", "release", &id, "--json"]).json();
     assert_eq!(released["released"], id);
@@ -80,12 +80,12 @@ async fn a_release_beside_the_living_server_forwards_and_is_proven() {
     for event in [&first, &second] {
         flow::proof(server, machine, event["event_id"].as_str().unwrap()).await;
     }
-    // Its sender asks again and is told the very same.
+    // A resend gets the same receipt.
     assert_eq!(flow::event(server, person.clone(), &first).await.receipt(), receipt);
     assert_eq!(home.run(&["admin", "held", "list"]).said(), "(none)");
     let all = home.run(&["admin", "held", "list", "--all", "--json"]).json();
     assert!(all.as_array().unwrap().iter().all(|entry| entry["state"] == "released"), "{all}");
-    // The living server goes on with the chain.
+    // The running server continues the chain.
     flow::event(server, machine, &chain.next()).await.receipt();
 }
 
@@ -93,7 +93,7 @@ async fn a_release_beside_the_living_server_forwards_and_is_proven() {
 async fn a_resend_releases_too() {
     let early = Early::new().await;
     let event = Chain::new(&early.machine).next();
-    flow::event(&early.server, early.person.clone(), &event).await.held();
+    flow::event(&early.server, early.person.clone(), &event).await.warning();
     early.attach();
     flow::event(&early.server, early.person.clone(), &event).await.receipt();
     assert_eq!(early.home.run(&["admin", "held", "list"]).said(), "(none)");
@@ -105,7 +105,7 @@ async fn nothing_that_a_sender_wrote_reaches_the_terminal_as_a_command() {
     let server = home.serve().await;
     let machine = flow::machine(&home, &server).await;
     let hostile = Chain::new(&machine).peek_with(|event| event["event_type"] = json!("a\u{9b}2J\u{202e}\u{200b}b"));
-    flow::event(&server, &machine, &hostile).await.held();
+    flow::event(&server, &machine, &hostile).await.warning();
     let obeyed = |text: &str| text.contains(['\u{9b}', '\u{202e}', '\u{200b}', '\u{1b}']);
     let listed = home.run(&["admin", "held", "list", "--json"]);
     let id = flow::text(&listed.json()[0], "id");
@@ -118,14 +118,14 @@ async fn nothing_that_a_sender_wrote_reaches_the_terminal_as_a_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_held_is_listed_shown_and_discarded() {
+async fn held_events_are_listed_shown_and_discarded() {
     let home = Home::new();
     let server = home.serve().await;
     let machine = flow::machine(&home, &server).await;
     let chain = Chain::new(&machine);
     let unknown = chain.peek_with(|event| event["event_type"] = json!("memory.dreamt"));
-    assert!(flow::event(&server, &machine, &unknown).await.held().starts_with("unknown_event_type: "));
-    flow::event(&server, &machine, &json!({ "n": 1 })).await.held();
+    assert!(flow::event(&server, &machine, &unknown).await.warning().starts_with("unknown_event_type: "));
+    flow::event(&server, &machine, &json!({ "n": 1 })).await.warning();
 
     let listed = |arguments: &[&str]| home.run(&[&["admin", "held", "list"], arguments].concat());
     assert_eq!(listed(&["--json"]).json().as_array().unwrap().len(), 2);
@@ -156,7 +156,7 @@ async fn what_is_held_is_listed_shown_and_discarded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_person_does_not_allow_cannot_be_released_because_it_is_not_there() {
+async fn held_events_without_a_body_cannot_be_released() {
     let home = Home::new();
     let server = home.serve().await;
     let machine = flow::machine(&home, &server).await;
@@ -167,7 +167,7 @@ async fn what_a_person_does_not_allow_cannot_be_released_because_it_is_not_there
     store.close().await;
 
     let event = Chain::new(&machine).next_with(|event| event["payload"]["content"] = json!("nobody may read this"));
-    assert!(flow::event(&server, &machine, &event).await.held().starts_with("consent_exceeded: "));
+    assert!(flow::event(&server, &machine, &event).await.warning().starts_with("consent_exceeded: "));
     let id = entry(&home, &event);
     assert_eq!(home.run(&["admin", "held", "show", &id, "--json"]).json()["body"], Value::Null);
     release(&home, &id).refused(1, &["its payload was not stored", "the sender has to send it again"]);

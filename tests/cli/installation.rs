@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, Row, SqliteConnection};
 
-use crate::event::{Chain, Machine};
-use crate::flow;
-use crate::process::{Home, Server};
+use blackbox::flow;
+use blackbox::process::{Home, Server};
+use harness::event::{Chain, Machine};
 
 /// Starts a server with `--new-log` and waits until it is ready.
 pub async fn serve_new_log(home: &Home) -> Server {
@@ -67,8 +67,8 @@ async fn used(home: &Home, events: usize) -> (Machine, Chain, String) {
 
 /// The key that signs, after it was checked that it is of a new epoch.
 async fn epoch_key(server: &Server) -> String {
-    let keys = crate::client::Client::new()
-        .get(&format!("{}/api/v1/audit/keys", server.url), crate::client::Credential::None)
+    let keys = blackbox::client::Client::new()
+        .get(&format!("{}/api/v1/audit/keys", server.url), blackbox::client::Credential::None)
         .await
         .expect(200);
     let active = keys["keys"].as_array().unwrap().iter().find(|key| key["retired_at"].is_null()).unwrap();
@@ -100,7 +100,7 @@ fn is_refused(home: &Home, reasons: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_log_is_refused_and_a_new_one_says_that_it_is_new() {
+async fn a_missing_log_is_refused_and_a_new_one_is_reported() {
     let home = Home::new();
     let (machine, _, vkey) = used(&home, 2).await;
     remove(&home, "statistics.db");
@@ -111,7 +111,7 @@ async fn a_missing_log_is_refused_and_a_new_one_says_that_it_is_new() {
     let server = serve_new_log(&home).await;
     let new = epoch_key(&server).await;
     assert_ne!(new, vkey);
-    // The chain of the computer begins again where this log ends.
+    // The chain of the computer continues at the end of this log.
     let proof = recorded(&server, &machine, &mut Chain::new(&machine)).await;
     assert_eq!((&proof["vkey"], &proof["leaf_index"]), (&json!(new), &json!(1)));
     assert!(flow::text(&proof, "checkpoint").starts_with(new.split('+').next().unwrap()), "{proof}");
@@ -144,8 +144,8 @@ async fn missing_facts_are_refused_and_the_log_without_facts_is_set_aside() {
 
     let server = serve_new_log(&home).await;
     assert_ne!(epoch_key(&server).await, vkey);
-    let answer = crate::client::Client::new().get(&format!("{}/api/v1/activity", server.url), &machine).await;
-    assert_eq!(answer.status, 401, "nobody knows the computer any more");
+    let response = blackbox::client::Client::new().get(&format!("{}/api/v1/activity", server.url), &machine).await;
+    assert_eq!(response.status, 401, "the computer is unknown");
     stop(server).await;
     let aside: Vec<PathBuf> = std::fs::read_dir(home.data())
         .unwrap()
@@ -160,7 +160,7 @@ async fn missing_facts_are_refused_and_the_log_without_facts_is_set_aside() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_copy_of_the_log_is_refused_and_keeps_its_events_in_a_new_epoch() {
+async fn an_older_copy_of_the_log_is_refused_and_continues_in_a_new_epoch() {
     let home = Home::new();
     let (machine, mut chain, vkey) = used(&home, 3).await;
     let older = home.dir.path().join("older");
@@ -292,7 +292,7 @@ async fn the_same_holds_on_postgres() {
     is_refused(&home, &["remember an event log of at least 2 events, and there is none"]);
     execute("DROP SCHEMA statistics CASCADE; ALTER SCHEMA kept RENAME TO statistics").await;
     let server = home.serve().await;
-    assert_eq!(flow::vkey(&server).await, vkey, "put back, it goes on");
+    assert_eq!(flow::vkey(&server).await, vkey, "it continues after it is restored");
     stop(server).await;
 
     execute("ALTER SCHEMA statistics RENAME TO kept").await;
@@ -322,7 +322,7 @@ async fn the_same_holds_on_postgres() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_external_statistics_service_leaves_the_remembered_log_alone() {
+async fn an_external_statistics_service_does_not_change_the_recorded_log() {
     let home = Home::new();
     let (_, _, vkey) = used(&home, 1).await;
     let upstream = harness::upstream::Upstream::start().await;
@@ -340,13 +340,13 @@ async fn an_external_statistics_service_leaves_the_remembered_log_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn folders_are_made_for_their_owner_alone() {
+async fn folders_are_created_with_owner_permissions_only() {
     let home = Home::new();
     let server = home.serve().await;
     // The owner is notified of the computer.
     crate::account::adas(&home, &server).await;
     let outbox = home.data().join("outbox");
-    crate::client::eventually("the letter is written", async || outbox.exists().then_some(())).await;
+    blackbox::eventually("the letter is written", async || outbox.exists().then_some(())).await;
     let mode = |path: &Path| {
         let about = std::fs::metadata(path).unwrap();
         std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o777

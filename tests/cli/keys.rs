@@ -1,12 +1,13 @@
-//! `attache keys`: rotation beside the living server.
+//! `attache keys`: rotation while the server runs.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use crate::client::{Client, Credential, eventually};
-use crate::flow;
-use crate::process::{Home, Server};
+use blackbox::client::{Client, Credential};
+use blackbox::eventually;
+use blackbox::flow;
+use blackbox::process::{Home, Server};
 
 /// `kid` by state.
 fn kids(home: &Home, state: &str) -> Vec<String> {
@@ -26,7 +27,7 @@ fn signed_by(assertion: &str) -> String {
 }
 
 #[test]
-fn the_first_look_makes_one_key_that_signs_and_one_that_will() {
+fn the_first_run_creates_the_current_and_the_next_signing_key() {
     let home = Home::new();
     assert_eq!((kids(&home, "active").len(), kids(&home, "next").len(), kids(&home, "retired").len()), (1, 1, 0));
     let done = home.run(&["keys", "list"]);
@@ -36,7 +37,7 @@ fn the_first_look_makes_one_key_that_signs_and_one_that_will() {
 }
 
 #[test]
-fn a_rotation_says_which_key_signs_from_now_on() {
+fn a_key_rotation_prints_the_new_signing_key() {
     let home = Home::new();
     let next = kids(&home, "next");
     assert_eq!(home.run(&["keys", "rotate", "--json"]).json(), json!({ "active": next[0] }));
@@ -46,7 +47,7 @@ fn a_rotation_says_which_key_signs_from_now_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_living_server_takes_a_rotation_over_and_what_was_signed_before_stays_good() {
+async fn a_running_server_applies_a_key_rotation_and_earlier_signatures_stay_valid() {
     let home = Home::new();
     let server = home.serve().await;
     let person = flow::session(&home, "ada@example.com");

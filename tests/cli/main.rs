@@ -1,19 +1,8 @@
-//! The command line: the real program, real files, and where it matters a real server beside it.
+//! The command line: the program as a child process with real files, and a server where a command needs one.
 //!
-//! Every command is here with every way in which it can fail; what an operator does is looked at from the living server.
+//! Each command is tested with each of its failures; effects of operator commands are checked on the running server.
 
-#![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
-
-#[path = "../crash/client.rs"]
-mod client;
-#[path = "../api/event.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod event;
-#[path = "../crash/process.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod process;
-#[path = "../api/knowledge/site.rs"]
-mod site;
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod account;
 mod activity;
@@ -29,7 +18,6 @@ mod doctor;
 mod event_again;
 mod event_send;
 mod event_tail;
-mod flow;
 mod held;
 mod installation;
 mod keys;

@@ -1,9 +1,9 @@
-//! `attache completions`, `attache manual` and the help: made from what is read, so that they never lie.
+//! `attache completions`, `attache manual` and the help are generated from the argument parser.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::process::Home;
+use blackbox::process::Home;
 
 #[test]
 fn completions_are_scripts_that_the_shell_accepts() {
@@ -31,7 +31,7 @@ fn the_manual_has_every_command_and_its_examples() {
     }
     assert!(page.contains("attache consent set off"), "examples are in it");
     assert!(page.is_ascii(), "old readers of manual pages know no other letters");
-    assert!(!page.contains("EXTRACT"), "what the server starts for itself is not a person's");
+    assert!(!page.contains("EXTRACT"), "an internal command is documented");
 }
 
 #[test]

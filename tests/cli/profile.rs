@@ -1,4 +1,4 @@
-//! `attache profile` and `attache key`: what is remembered, who may read it, and to whom it is shown.
+//! `attache profile` and `attache key`: stored credentials, their file permissions, and the servers that get them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -7,8 +7,8 @@ use serde_json::json;
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
 use crate::account::adas;
-use crate::flow;
-use crate::process::Home;
+use blackbox::flow;
+use blackbox::process::Home;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn profiles_are_listed_shown_and_removed_without_their_secrets() {
@@ -45,7 +45,7 @@ async fn profiles_are_listed_shown_and_removed_without_their_secrets() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_could_read_is_not_used() {
+async fn a_secret_file_readable_by_others_is_not_used() {
     let home = Home::new();
     let server = home.serve().await;
     home.run(&["machine", "register", "--url", &server.url]).said();
@@ -71,7 +71,7 @@ async fn what_others_could_read_is_not_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_opens_one_server_is_never_shown_to_another() {
+async fn credentials_of_one_server_are_never_sent_to_another() {
     let home = Home::new();
     let server = home.serve().await;
     adas(&home, &server).await;
@@ -90,7 +90,7 @@ async fn what_opens_one_server_is_never_shown_to_another() {
             .refused(1, &["is of", &server.url, "attache profile move"]);
     }
     assert_eq!(other.received_requests().await.unwrap().len(), 0);
-    // The same server by the same name, whatever the slash; and one that has moved.
+    // The same server with and without a trailing slash, and one that has moved.
     home.run(&["usage", "--url", &format!("{}/", server.url)]).said();
     let localhost = server.url.replace("127.0.0.1", "localhost");
     home.run(&["usage", "--url", &localhost]).refused(1, &["attache profile move"]);

@@ -4,9 +4,9 @@ use serde_json::Value;
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
 use crate::account::adas;
-use crate::event::{Chain, Machine};
-use crate::flow;
-use crate::process::{Home, Server};
+use blackbox::flow;
+use blackbox::process::{Home, Server};
+use harness::event::{Chain, Machine};
 
 /// An event that was received, and its computer.
 async fn received(home: &Home) -> (Server, Machine, String) {
@@ -18,7 +18,7 @@ async fn received(home: &Home) -> (Server, Machine, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_key_is_kept_and_said_and_later_proofs_are_held_against_it() {
+async fn the_first_key_is_stored_and_later_proofs_are_checked_against_it() {
     let home = Home::new();
     let (server, _, id) = received(&home).await;
     let vkey = flow::vkey(&server).await;
@@ -33,7 +33,7 @@ async fn the_first_key_is_kept_and_said_and_later_proofs_are_held_against_it() {
         (&true.into(), &id.clone().into(), &"pinned".into())
     );
     assert!(!home.run(&["verify", &id]).said().contains("first time"));
-    // The kept proof is checked offline, against the kept key or a given one.
+    // The stored proof is verified offline with the stored key or a given one.
     drop(server);
     assert_eq!(home.run(&["verify", "proof.json", "--json"]).json()["key"], "pinned");
     assert_eq!(home.run(&["verify", "proof.json", "--vkey", &vkey, "--json"]).json()["key"], "given");
@@ -42,13 +42,13 @@ async fn the_first_key_is_kept_and_said_and_later_proofs_are_held_against_it() {
     let nowhere = Home::new();
     nowhere.run_with_input(&["verify", "-"], &proof).refused(1, &["no trusted log key", "--vkey"]);
     nowhere.run_with_input(&["verify", "-", "--vkey", &vkey, "--pin"], &proof).said();
-    // Nobody was asked, so no server is remembered.
+    // No request was sent, so no server is stored.
     assert_eq!(nowhere.run(&["profile", "show", "--json"]).json()["url"], serde_json::Value::Null);
     nowhere.run_with_input(&["verify", "-"], &proof).said();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_changed_is_explained_and_taken_only_when_somebody_says_so() {
+async fn a_changed_key_is_explained_and_trusted_only_on_request() {
     let home = Home::new();
     let (server, _, id) = received(&home).await;
     let vkey = flow::vkey(&server).await;
@@ -58,14 +58,14 @@ async fn a_key_that_changed_is_explained_and_taken_only_when_somebody_says_so() 
     let refused = home.run(&["verify", &id, "--out", "proof.json"]);
     refused.refused(1, &["another key of the log", &other, &vkey, "--pin", "another party answers"]);
     assert_eq!(flow::profile(&home)["log_key"].as_str(), Some(other.as_str()), "it is not replaced by itself");
-    assert!(home.dir.path().join("proof.json").exists(), "what somebody answered is kept to be looked at");
+    assert!(home.dir.path().join("proof.json").exists(), "the refused response is stored for inspection");
 
     home.run(&["verify", &id, "--pin"]).refused(2, &["--vkey"]);
     assert!(home.run(&["verify", &id, "--vkey", &vkey, "--pin"]).said().contains("is pinned"));
     assert_eq!(home.run(&["verify", &id, "--json"]).json()["key"], "pinned");
 }
 
-/// A server that answers with this proof, so many times; the profile now takes it for its own.
+/// A server that answers with this proof `times` times; the profile now names it.
 async fn answering(home: &Home, proofs: &[(&Value, u64)]) -> MockServer {
     let server = MockServer::start().await;
     if let Some(note) = proofs.iter().find_map(|(proof, _)| proof["checkpoint"].as_str()) {
@@ -73,8 +73,8 @@ async fn answering(home: &Home, proofs: &[(&Value, u64)]) -> MockServer {
         newest.respond_with(ResponseTemplate::new(200).set_body_string(note)).mount(&server).await;
     }
     for (proof, times) in proofs {
-        let answer = ResponseTemplate::new(200).set_body_json(proof);
-        Mock::given(matchers::any()).respond_with(answer).up_to_n_times(*times).mount(&server).await;
+        let response = ResponseTemplate::new(200).set_body_json(proof);
+        Mock::given(matchers::any()).respond_with(response).up_to_n_times(*times).mount(&server).await;
     }
     home.run(&["profile", "move", "default", "--url", &server.uri()]).said();
     server
@@ -104,7 +104,7 @@ async fn an_event_that_one_may_not_see_has_no_proof() {
     let (server, _, id) = received(&home).await;
     let unknown = flow::uuid();
     home.run(&["verify", &unknown]).refused(1, &[&unknown, "attache activity"]);
-    // Somebody else's event looks like none.
+    // An event of another account looks like an unknown one.
     let stranger = Home::new();
     stranger.run(&["machine", "register", "--url", &server.url]).said();
     stranger.run(&["verify", &id]).refused(1, &[&id, "no event "]);

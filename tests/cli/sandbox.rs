@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::client::eventually;
-use crate::process::Home;
+use blackbox::eventually;
+use blackbox::process::Home;
 
 /// The value of a field of `/proc/<pid>/status`, of each thread.
 fn field(child: &Child, name: &str) -> Option<Vec<String>> {
@@ -42,15 +42,15 @@ async fn a_worker_is_confined_before_it_reads_the_head() {
     assert!(nice(&stat) > nice(&own) || nice(&own) == 19, "{stat}");
     stdin.write_all(b"{\"media_type\":\"text/html\",\"charset\":null,\"url\":null}\n<p>Some words").unwrap();
     drop(stdin);
-    let answer = BufReader::new(stdout).lines().map(Result::unwrap).find(|line| !line.is_empty()).unwrap();
-    let answer: Value = serde_json::from_str(&answer).unwrap();
-    assert_eq!(answer["extracted"]["markdown"], "Some words", "{answer}");
-    assert_eq!(answer["confinement"], json!({ "landlock": "full", "seccomp": true }), "{answer}");
+    let response = BufReader::new(stdout).lines().map(Result::unwrap).find(|line| !line.is_empty()).unwrap();
+    let response: Value = serde_json::from_str(&response).unwrap();
+    assert_eq!(response["extracted"]["markdown"], "Some words", "{response}");
+    assert_eq!(response["confinement"], json!({ "landlock": "full", "seccomp": true }), "{response}");
     assert!(child.wait().unwrap().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_says_what_the_system_keeps_from_it() {
+async fn the_doctor_reports_missing_system_features() {
     let sandbox = |home: &Home| {
         let told: Value = serde_json::from_str(&home.run(&["doctor", "--json"]).stdout).unwrap();
         told["findings"].as_array().unwrap().iter().find(|finding| finding["about"] == "sandbox").unwrap().clone()
@@ -58,9 +58,9 @@ async fn the_doctor_says_what_the_system_keeps_from_it() {
     let whole = sandbox(&Home::new());
     assert_eq!((&whole["state"], &whole["found"]), (&json!("good"), &json!("landlock, seccomp")));
     let folder = tempfile::tempdir().unwrap();
-    let worker = |answer: &str| {
+    let worker = |response: &str| {
         let path = folder.path().join("worker");
-        std::fs::write(&path, format!("#!/bin/sh\necho '{answer}'\n")).unwrap();
+        std::fs::write(&path, format!("#!/bin/sh\necho '{response}'\n")).unwrap();
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         Home::new().set("knowledge.worker", path.to_str().unwrap())
     };

@@ -1,10 +1,10 @@
 //! `attache search`: the best first, for a person and for a program.
 
-use crate::flow;
-use crate::process::Home;
+use blackbox::flow;
+use blackbox::process::Home;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_found_is_shown_with_its_passage_or_given_as_it_came() {
+async fn search_results_are_printed_with_their_passage_or_as_json() {
     let home = Home::new();
     let _server = flow::library(&home).await;
     let (friends, bloom) = ("They are old friends of people. ".repeat(12), "before they bloom ".repeat(12));

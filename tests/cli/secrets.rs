@@ -1,18 +1,19 @@
-//! What was handed out as a secret is nowhere but with its owner: not in logs, however loud, not in metrics, not in errors, not in the
+//! Secrets are only with their owners: not in logs at any level, not in metrics, not in errors, not in the
 //! database.
 
 use std::path::Path;
 
-use harness::upstream::{Answer as Script, TOKEN, Upstream};
+use harness::upstream::{Script, TOKEN, Upstream};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client, Credential, eventually};
-use crate::event::{Chain, Machine};
-use crate::flow;
-use crate::process::{Home, Server};
+use blackbox::client::{Client, Credential, Response, attempt_of};
+use blackbox::eventually;
+use blackbox::flow;
+use blackbox::process::{Home, Server};
+use harness::event::{Chain, Machine};
 
-/// Secrets, each with what it is called in a failure.
+/// Secrets, each with its name for failure messages.
 #[derive(Default)]
 struct Canaries(Vec<(&'static str, String)>);
 
@@ -24,14 +25,14 @@ impl Canaries {
         secret
     }
 
-    /// Fails if any of them stands in `bytes`.
+    /// Fails if `bytes` contains any of them.
     fn absent(&self, place: &str, bytes: &[u8]) {
         for (name, secret) in &self.0 {
             for at in positions(bytes, secret.as_bytes()) {
                 let context = &bytes[at.saturating_sub(100)..bytes.len().min(at + 100)];
-                // Digits may stand by chance inside a longer number, such as a time with microseconds.
-                let by_chance = name.ends_with("code") && !stands_alone(bytes, at, secret.len());
-                assert!(by_chance, "{name} stands in {place}: …{}…", String::from_utf8_lossy(context));
+                // Digits may occur by chance inside a longer number, such as a time with microseconds.
+                let by_chance = name.ends_with("code") && !is_separate(bytes, at, secret.len());
+                assert!(by_chance, "{name} is in {place}: …{}…", String::from_utf8_lossy(context));
             }
         }
     }
@@ -42,7 +43,7 @@ fn positions(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
     starts.filter(|(_, window)| *window == needle).map(|(at, _)| at).collect()
 }
 
-fn stands_alone(bytes: &[u8], at: usize, length: usize) -> bool {
+fn is_separate(bytes: &[u8], at: usize, length: usize) -> bool {
     let joined = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'.');
     !joined(at.checked_sub(1).and_then(|before| bytes.get(before))) && !joined(bytes.get(at + length))
 }
@@ -52,7 +53,7 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// Everything that a server is asked in this file, in every right and many wrong ways.
+/// The requests of this file: every valid one and many invalid ones.
 struct Tour {
     home: Home,
     server: Server,
@@ -68,13 +69,13 @@ impl Tour {
     }
 
     /// An answer that must be an error.
-    fn error(&mut self, what: &str, answer: &Answer) {
-        assert!(answer.status >= 400, "{what}: {answer:?}");
-        let headers = format!("{:?}", answer.headers).into_bytes();
-        self.told.push((format!("the error of {what}"), [&answer.body[..], &headers].concat()));
+    fn error(&mut self, what: &str, response: &Response) {
+        assert!(response.status >= 400, "{what}: {response:?}");
+        let headers = format!("{:?}", response.headers).into_bytes();
+        self.told.push((format!("the error of {what}"), [&response.body[..], &headers].concat()));
     }
 
-    async fn post(&self, path: &str, credential: impl Into<Credential>, body: &Value) -> Answer {
+    async fn post(&self, path: &str, credential: impl Into<Credential>, body: &Value) -> Response {
         Client::new().post(&format!("{}{path}", self.server.url), credential, body).await
     }
 
@@ -102,11 +103,11 @@ impl Tour {
         // Claims: started twice, guessed wrong, completed.
         let registered = flow::identity(&self.server, &json!({ "type": "service_auth", "login_hint": EMAIL })).await;
         let claim_token = self.canaries.keep("claim token", flow::text(&registered, "claim_token"));
-        self.canaries.keep("first attempt token", flow::attempt_of(&registered["claim"]));
+        self.canaries.keep("first attempt token", attempt_of(&registered["claim"]));
         let pending = flow::token_by_claim(&self.server, &claim_token).await;
         self.error("a claim that waits", &pending);
         let claim = flow::claim(&self.server, &claim_token).await;
-        let attempt = self.canaries.keep("attempt token", flow::attempt_of(&claim));
+        let attempt = self.canaries.keep("attempt token", attempt_of(&claim));
         let code = self.canaries.keep("user_code", flow::text(&claim, "user_code"));
         let other = format!("{:06}", (code.parse::<u32>().unwrap() + 1) % 1_000_000);
         let wrong = flow::complete(&self.server, &person, &attempt, &other).await;
@@ -123,8 +124,8 @@ impl Tour {
             json!({ "claim_attempt_token": attempt, "user_code": format!("{code}0") }),
             json!({ "claim_attempt_token": [attempt], "user_code": code }),
         ] {
-            let answer = self.post("/api/v1/agent-auth/claim/complete", person.clone(), &odd).await;
-            self.error("an odd completion", &answer);
+            let response = self.post("/api/v1/agent-auth/claim/complete", person.clone(), &odd).await;
+            self.error("an odd completion", &response);
         }
         flow::complete(&self.server, &person, &attempt, &code).await.expect(200);
         let again = flow::complete(&self.server, &person, &attempt, &code).await;
@@ -165,8 +166,8 @@ impl Tour {
             event["payload"]["content"] = json!(content);
             event["event_type"] = json!("memory.dreamt");
         });
-        flow::event(&self.server, &machine, &wrong).await.held();
-        flow::event(&self.server, Credential::Bearer(pre_claim), &json!({ "n": content })).await.held();
+        flow::event(&self.server, &machine, &wrong).await.warning();
+        flow::event(&self.server, Credential::Bearer(pre_claim), &json!({ "n": content })).await.warning();
         let mut fork = Chain::new(&machine);
         let fork = fork.next_with(|event| event["payload"]["content"] = json!(content));
         let refused = flow::event(&self.server, &machine, &fork).await;
@@ -178,14 +179,14 @@ impl Tour {
         self.error("a revoked token", &revoked);
 
         for path in ["metrics", "actors", "readyz"] {
-            let answer = Client::new().get(&format!("{}/{path}", self.server.operator), Credential::None).await;
-            assert_eq!(answer.status, 200, "{path}");
-            assert!(!answer.body.is_empty());
-            self.told.push((format!("/{path}"), answer.body.to_vec()));
+            let response = Client::new().get(&format!("{}/{path}", self.server.operator), Credential::None).await;
+            assert_eq!(response.status, 200, "{path}");
+            assert!(!response.body.is_empty());
+            self.told.push((format!("/{path}"), response.body.to_vec()));
         }
     }
 
-    /// The computer asks to be attached: polls that come too early, a wrong code, an approval, a second one; and a key is made.
+    /// The device flow with early polls, a wrong code and two approvals; and a new API key.
     async fn attach(&mut self, machine: &Machine, person: &Credential) {
         let (device_code, user_code) = flow::device_code(&self.server, machine).await;
         self.canaries.keep("device code", &device_code);
@@ -196,7 +197,7 @@ impl Tour {
             self.error(what, &polled);
         }
         let wrong = flow::device_approve(&self.server, person, "BBBB-BBBB").await.unwrap();
-        self.error("a code that nobody has", &wrong);
+        self.error("an unknown code", &wrong);
         flow::device_approve(&self.server, person, &user_code).await.unwrap().expect(200);
         let again = flow::device_approve(&self.server, person, &user_code).await.unwrap();
         self.error("a second approval", &again);
@@ -205,7 +206,7 @@ impl Tour {
         self.canaries.keep("API key", flow::text(&key, "key"));
     }
 
-    /// The person signs in on the pages, too: with a wrong code, then with the one from the letter.
+    /// A sign-in on the pages: with a wrong code, then with the one from the mail.
     async fn sign_in(&mut self, email: &str) {
         let url = self.server.url.clone();
         let submit = async |path: &str, cookie: &str, body: String| {
@@ -215,8 +216,8 @@ impl Tour {
                 request.header("origin", &url).header("content-type", "application/x-www-form-urlencoded").body(body);
             Client::new().try_send(form).await.unwrap()
         };
-        let cookie = |answer: &Answer, name: &str| {
-            let lines = answer.headers.get_all("set-cookie").iter().map(|line| line.to_str().unwrap().to_owned());
+        let cookie = |response: &Response, name: &str| {
+            let lines = response.headers.get_all("set-cookie").iter().map(|line| line.to_str().unwrap().to_owned());
             let pair = lines.filter_map(|line| line.split(';').next().map(str::to_owned));
             pair.into_iter().find(|pair| pair.starts_with(&format!("attache.{name}="))).unwrap()
         };
@@ -225,8 +226,8 @@ impl Tour {
         self.canaries.keep("sign-in ticket", ticket.split_once('=').unwrap().1);
         let outbox = self.home.data().join("outbox");
         let code = eventually("the letter came", async || {
-            let letters = if outbox.exists() { files(&outbox) } else { Vec::new() };
-            let mail = letters.into_iter().find(|file| file.extension().is_some_and(|kind| kind == "eml"))?;
+            let mails = if outbox.exists() { files(&outbox) } else { Vec::new() };
+            let mail = mails.into_iter().find(|file| file.extension().is_some_and(|kind| kind == "eml"))?;
             let text = std::fs::read_to_string(mail).unwrap();
             let line = text.lines().find(|line| line.starts_with("    ") && line.trim().len() == 9)?;
             Some(line.replace(' ', ""))
@@ -244,7 +245,7 @@ impl Tour {
         self.error("a form from nowhere", &refused);
     }
 
-    /// Reads everything that anybody could read.
+    /// Reads all outputs: logs, metrics, files.
     async fn search(mut self) {
         self.server.process.signal("TERM");
         assert_eq!(self.server.process.exit().await.code(), Some(0), "{}", self.server.process.stderr.text());
@@ -255,18 +256,18 @@ impl Tour {
         for (place, bytes) in &self.told {
             self.canaries.absent(place, bytes);
         }
-        // The database knows people's addresses and, while it is held or logged, what they wrote.
+        // The database contains e-mail addresses and the content of held and recorded events.
         self.canaries.0.retain(|(name, _)| *name != "e-mail" && *name != "content");
         let files = files(&self.home.data());
         assert!(!files.is_empty());
-        // Letters are the one place where codes are meant to be.
-        let (letters, others): (Vec<_>, Vec<_>) =
+        // Mails contain codes by design.
+        let (mails, others): (Vec<_>, Vec<_>) =
             files.into_iter().partition(|file| file.extension().is_some_and(|kind| kind == "eml"));
         for file in others {
             self.canaries.absent(&file.display().to_string(), &std::fs::read(&file).unwrap());
         }
         self.canaries.0.retain(|(name, _)| *name != "sign-in code");
-        for file in letters {
+        for file in mails {
             self.canaries.absent(&file.display().to_string(), &std::fs::read(&file).unwrap());
         }
     }
@@ -302,19 +303,19 @@ async fn no_secret_is_anywhere_with_the_loudest_json_log_over_a_failing_upstream
     for script in [Script::reset(), Script::hang(), Script::garbage(), Script::broken(500)] {
         let event = Chain::new(&machine).next();
         upstream.for_event(flow::text(&event, "event_id"), script);
-        let answer = flow::event(&tour.server, &machine, &event).await;
-        tour.error("a failing upstream", &answer);
+        let response = flow::event(&tour.server, &machine, &event).await;
+        tour.error("a failing upstream", &response);
     }
     for line in tour.server.process.stderr.text().lines() {
         assert!(serde_json::from_str::<Value>(line).is_ok_and(|line| line.is_object()), "not one JSON object: {line}");
     }
     tour.search().await;
-    // The service was told whose events they are and nothing of how they signed in.
+    // The service got the scope of the events and no credentials.
     upstream.assert_no_surprises();
 }
 
 #[test]
-fn a_canary_is_found_where_it_stands() {
+fn a_canary_is_found_in_its_output() {
     let mut canaries = Canaries::default();
     canaries.keep("token", "at_1");
     canaries.keep("user_code", "123456");

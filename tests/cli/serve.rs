@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use harness::upstream::{Answer as Script, TOKEN, Upstream};
+use harness::upstream::{Script, TOKEN, Upstream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use crate::client::{Answer, Client, Credential, eventually};
-use crate::event::{Chain, Machine};
-use crate::flow;
-use crate::process::{Home, Server};
+use blackbox::client::{Client, Credential, Response, attempt_of};
+use blackbox::eventually;
+use blackbox::flow;
+use blackbox::process::{Home, Server};
+use harness::event::{Chain, Machine};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_says_one_line_when_it_is_ready_and_then_it_is() {
+async fn the_ready_line_is_printed_once_the_server_accepts_requests() {
     let home = Home::new();
     let mut server = home.serve().await;
     let client = Client::new();
@@ -31,7 +32,7 @@ async fn it_says_one_line_when_it_is_ready_and_then_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn serving_is_the_default_and_the_base_url_is_what_it_shows() {
+async fn serving_is_the_default_and_shows_the_base_url() {
     let home = Home::new().set("http.base_url", "https://attache.example.com");
     let mut process = home.spawn("");
     let line = process.ready_line().await;
@@ -61,13 +62,13 @@ fn a_database_that_cannot_be_reached_is_refused_with_its_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_the_store_cannot_answer_leaves_a_line_with_the_cause() {
+async fn a_failed_store_request_is_logged_with_its_cause() {
     let home = Home::new();
     let server = home.serve().await;
     let machine = flow::machine(&home, &server).await;
     flow::change_tables(&home.data().join("attache.db"), "ALTER TABLE machines RENAME TO gone").await;
-    let answer = Client::new().get(&format!("{}/api/v1/activity", server.url), &machine).await;
-    answer.refused(424, "temporarily_unavailable");
+    let response = Client::new().get(&format!("{}/api/v1/activity", server.url), &machine).await;
+    response.refused(424, "temporarily_unavailable");
     eventually("the cause is in the log", async || {
         let lines = server.process.stderr.text();
         let line = lines.lines().find(|line| line.contains("the store could not answer a request"))?;
@@ -77,14 +78,14 @@ async fn a_request_that_the_store_cannot_answer_leaves_a_line_with_the_cause() {
     .await;
 }
 
-/// A server over a statistics service that was asked and has not answered yet.
+/// A server whose statistics service has received a request and not answered.
 struct Busy {
     home: Home,
     upstream: Arc<Upstream>,
     server: Server,
     machine: Machine,
     body: Bytes,
-    answer: JoinHandle<Option<Answer>>,
+    response: JoinHandle<Option<Response>>,
 }
 
 async fn busy(script: Script, drain_deadline: &str) -> Busy {
@@ -102,21 +103,21 @@ async fn busy(script: Script, drain_deadline: &str) -> Busy {
     upstream.for_event(flow::text(&event, "event_id"), script);
     let body = Bytes::from(event.to_string());
     let (url, sender, sent) = (server.url.clone(), machine.clone(), body.clone());
-    let answer = tokio::spawn(async move { client.event(&url, &sender, sent).await });
+    let response = tokio::spawn(async move { client.event(&url, &sender, sent).await });
     upstream.wait_for_requests(1).await;
-    Busy { home, upstream, server, machine, body, answer }
+    Busy { home, upstream, server, machine, body, response }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_in_progress_is_finished_and_nothing_new_begins() {
+async fn shutdown_completes_requests_in_progress_and_accepts_no_new_ones() {
     let mut busy = busy(Script::late(Duration::from_millis(700)), "10m").await;
     busy.server.process.signal("TERM");
     let address = busy.server.url.strip_prefix("http://").unwrap();
-    eventually("nobody listens any more", async || TcpStream::connect(address).await.is_err().then_some(())).await;
+    eventually("the listener is closed", async || TcpStream::connect(address).await.is_err().then_some(())).await;
     let operator = format!("{}/readyz", busy.server.operator);
     let unready = Client::new().get(&operator, Credential::None).await.expect(503);
     assert_eq!((&unready["draining"], &unready["status"]), (&true.into(), &"unready".into()));
-    let receipt = busy.answer.await.unwrap().unwrap().receipt();
+    let receipt = busy.response.await.unwrap().unwrap().receipt();
     assert_eq!(busy.server.process.exit().await.code(), Some(0), "{}", busy.server.process.stderr.text());
     assert_eq!(busy.upstream.taken().values().next().unwrap().receipt_id, receipt);
 }
@@ -129,15 +130,15 @@ async fn a_second_signal_ends_it_at_once() {
     busy.server.process.signal("TERM");
     assert_eq!(busy.server.process.exit().await.code(), Some(1));
     assert!(busy.server.process.stderr.text().contains("second signal"));
-    // Nobody was told that it is safe, so it is sent again, and counts once.
-    assert!(busy.answer.await.unwrap().is_none_or(|answer| answer.status == 424));
+    // It was not acknowledged, so it is resent, and counts once.
+    assert!(busy.response.await.unwrap().is_none_or(|response| response.status == 424));
     let server = busy.home.serve().await;
     let receipt = Client::new().event(&server.url, &busy.machine, busy.body).await.unwrap().receipt();
     assert_eq!(busy.upstream.taken().values().next().unwrap().receipt_id, receipt);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_finish_in_time_is_cut_off() {
+async fn an_extraction_over_its_time_limit_is_killed() {
     let mut busy = busy(Script::hang(), "400ms").await;
     busy.server.process.signal("TERM");
     assert_eq!(busy.server.process.exit().await.code(), Some(1));
@@ -146,14 +147,14 @@ async fn what_does_not_finish_in_time_is_cut_off() {
         "{}",
         busy.server.process.stderr.text()
     );
-    assert!(busy.answer.await.unwrap().is_none_or(|answer| answer.status == 424));
+    assert!(busy.response.await.unwrap().is_none_or(|response| response.status == 424));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_kill_the_next_one_goes_on_with_the_same_data() {
+async fn a_server_continues_with_its_data_after_a_kill() {
     let home = Home::new().set("http.base_url", "https://attache.example.com");
     let bind = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    // With a base URL the line does not tell the port, so it is chosen here.
+    // With a base URL the line does not contain the port, so the test chooses it.
     let home = home.set("http.bind", &bind.to_string());
     let at_home = |mut server: Server| {
         server.url = format!("http://{bind}");
@@ -184,7 +185,7 @@ async fn after_a_kill_the_next_one_goes_on_with_the_same_data() {
     // A claim that was shown to a person before the kill is completed after it.
     let claim_token = flow::text(&waiting, "claim_token");
     flow::token_by_claim(&server, &claim_token).await.refused(400, "authorization_pending");
-    let attempt = flow::attempt_of(&waiting["claim"]);
+    let attempt = attempt_of(&waiting["claim"]);
     flow::complete(&server, &person, &attempt, &flow::text(&waiting["claim"], "user_code")).await.expect(200);
     flow::token_by_claim(&server, &claim_token).await.expect(200);
 }

@@ -4,9 +4,9 @@ use domain::Rng;
 use serde_json::Value;
 use statistics::checkpoint::SignerKey;
 
-use crate::event::Chain;
-use crate::flow;
-use crate::process::{Done, Home};
+use blackbox::flow;
+use blackbox::process::{Done, Home};
+use harness::event::Chain;
 
 /// Proofs of two events of one chain, and the key to pin.
 async fn proofs() -> ([Value; 2], String) {
@@ -31,7 +31,7 @@ fn verify(proof: &Value, vkey: &str) -> Done {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proof_that_holds_is_said_to_hold_and_what_it_shows() {
+async fn a_valid_proof_is_reported_with_its_content() {
     let (proofs, vkey) = proofs().await;
     for proof in &proofs {
         let done = verify(proof, &vkey);
@@ -54,7 +54,7 @@ async fn a_proof_that_holds_is_said_to_hold_and_what_it_shows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proof_that_was_touched_names_the_member() {
     let ([first, second], vkey) = proofs().await;
-    // Each member on its own, with what the other proof says there or what would fit its form.
+    // Each member on its own, with the value of the other proof or another value of the same form.
     let other = "019b76da-a800-7a67-8a14-94a3f41b0634";
     let cases: [(&str, Value, &str); 20] = [
         ("/schema", "audit-proof/v2".into(), "schema"),
@@ -107,7 +107,7 @@ async fn a_key_that_is_not_the_logs_shows_nothing() {
     let ([proof, _], vkey) = proofs().await;
     let stranger = SignerKey::draw("attache/log", &Rng::system()).unwrap().verifier().to_string();
     verify(&proof, &stranger).refused(1, &["vkey: "]);
-    // A forger would write the stranger's key into the proof too; the signature tells.
+    // A forger would also write another key into the proof; the signature shows it.
     let mut forged = proof.clone();
     forged["vkey"] = stranger.clone().into();
     verify(&forged, &stranger).refused(1, &["checkpoint: "]);
@@ -117,7 +117,7 @@ async fn a_key_that_is_not_the_logs_shows_nothing() {
 }
 
 #[test]
-fn what_is_no_proof_at_all_is_refused() {
+fn a_file_that_is_no_proof_is_refused() {
     let home = Home::new();
     let vkey = SignerKey::draw("attache/log", &Rng::system()).unwrap().verifier().to_string();
     home.run(&["verify", "nowhere.json", "--vkey", &vkey]).refused(1, &["nowhere.json: "]);

@@ -2,26 +2,26 @@
 
 use domain::Rng;
 
-use crate::library::{asking, assert_kept, library, notes, rejoin};
-use crate::stream::Stream;
+use blackbox::library::{assert_stored, library, notes, rejoin, request};
+use blackbox::stream::Stream;
 
 const NOTES: usize = 60;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_ends_once_for_every_item_however_often_the_server_dies() {
+async fn a_batch_has_one_outcome_per_item_through_server_kills() {
     let seed = std::env::var("ATTACHE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
     let rng = Rng::seeded(seed);
     let (home, key) = library();
     let mut server = home.serve().await;
-    let add = asking(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
+    let add = request(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
     let mut stream = Stream::open(add.send().await.unwrap()).await;
     let batch = stream.batch.clone();
     let (mut told, mut last, mut deaths) = (Vec::new(), None, 0);
     loop {
-        // How much is heard before the next death.
+        // Number of messages before the next kill.
         let patience = 1 + u32::from(rng.bytes::<1>()[0] % 30);
         for _ in 0..patience {
-            match stream.heard().await {
+            match stream.next_or_cut().await {
                 Some(message) => told.push(message),
                 None => break,
             }
@@ -36,7 +36,7 @@ async fn a_batch_ends_once_for_every_item_however_often_the_server_dies() {
         stream = rejoin(&server, &key, &batch, last.as_deref()).await;
     }
     assert!(deaths > 2, "seed {seed}: it died only {deaths} times");
-    assert_kept(&server, &key, &told).await;
-    // Told again from the beginning, it is the same story.
+    assert_stored(&server, &key, &told).await;
+    // The stream from its beginning is the same.
     assert_eq!(rejoin(&server, &key, &batch, None).await.whole().await, told);
 }

@@ -8,14 +8,14 @@ use sqlx::{Connection, PgConnection};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::client::Client;
-use crate::event::{Chain, Machine};
-use crate::ledger::{Witness, compare_activity, compare_held, compare_proofs, compare_upstream};
-use crate::oracle::Oracle;
-use crate::process::{Home, Server};
-use crate::sender::{World, send};
+use blackbox::client::Client;
+use blackbox::ledger::{Witness, compare_activity, compare_held, compare_proofs, compare_upstream};
+use blackbox::oracle::Oracle;
+use blackbox::process::{Home, Server};
+use blackbox::sender::{Traffic, send};
+use harness::event::{Chain, Machine};
 
-/// Every agent kind has a chain of its own on every machine.
+/// Each agent kind has its own chain on each machine.
 const AGENTS: [&str; 8] =
     ["svc-cli", "svc-control-plane", "claude-code", "codex", "cursor", "gemini-cli", "github-copilot", "opencode"];
 
@@ -24,16 +24,16 @@ struct Scale {
     chains: usize,
     rounds: u64,
     /// Answers in a round at most.
-    answers: u64,
+    responses: u64,
     proofs: usize,
 }
 
 impl Scale {
     fn chosen() -> Self {
         if std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1") {
-            Self { senders: 8, chains: 50, rounds: 100, answers: 1500, proofs: 5000 }
+            Self { senders: 8, chains: 50, rounds: 100, responses: 1500, proofs: 5000 }
         } else {
-            Self { senders: 4, chains: 12, rounds: 5, answers: 150, proofs: 400 }
+            Self { senders: 4, chains: 12, rounds: 5, responses: 150, proofs: 400 }
         }
     }
 }
@@ -50,7 +50,7 @@ fn rng() -> Rng {
 struct Soak {
     home: Home,
     server: Server,
-    world: Arc<World>,
+    traffic: Arc<Traffic>,
     senders: JoinSet<()>,
     rng: Rng,
     scale: Scale,
@@ -72,22 +72,22 @@ impl Soak {
             shares[number % scale.senders].push((machine, chain));
         }
         let (url, stop) = (watch::Sender::new(server.url.clone()), watch::Sender::new(false));
-        let world = Arc::new(World { oracle: Oracle::new(), client, machines, url, stop, upstream });
+        let traffic = Arc::new(Traffic { oracle: Oracle::new(), client, machines, url, stop, upstream });
         let mut senders = JoinSet::new();
         for share in shares {
-            senders.spawn(send(Arc::clone(&world), share, Rng::seeded(rng.below(u64::MAX))));
+            senders.spawn(send(Arc::clone(&traffic), share, Rng::seeded(rng.below(u64::MAX))));
         }
-        Self { home, server, world, senders, rng, scale }
+        Self { home, server, traffic, senders, rng, scale }
     }
 
-    /// Lets the senders work until a random number of requests was answered. The kill then falls among those that are on their way.
+    /// Waits for a random number of responses, so that the kill hits requests in flight.
     async fn traffic(&mut self, answers_max: u64) {
         let more = 1 + self.rng.below(answers_max);
         tokio::select! {
-            () = self.world.oracle.wait_for_answers(more) => {}
+            () = self.traffic.oracle.wait_for_responses(more) => {}
             Some(ended) = self.senders.join_next() => {
                 ended.unwrap();
-                panic!("a sender stopped before it was told to");
+                panic!("a sender stopped before the end");
             }
         }
     }
@@ -96,17 +96,17 @@ impl Soak {
     async fn kill_and_restart(&mut self) {
         self.server.process.kill();
         if self.rng.below(3) == 0 {
-            let loud = self.home.spawn_loud();
+            let loud = self.home.spawn_with_trace_log();
             let lines = 1 + usize::try_from(self.rng.below(30)).unwrap();
             loud.logged_or_ready(lines).await;
         }
         self.server = self.home.serve().await;
-        self.world.url.send_replace(self.server.url.clone());
+        self.traffic.url.send_replace(self.server.url.clone());
     }
 
-    /// Everything on its way is sent until it is answered.
+    /// Each event in flight is resent until it is answered.
     async fn end(&mut self) {
-        self.world.stop.send_replace(true);
+        self.traffic.stop.send_replace(true);
         while let Some(ended) = self.senders.join_next().await {
             ended.unwrap();
         }
@@ -114,25 +114,25 @@ impl Soak {
 
     /// Kills the server round after round, then compares all that was promised with all that is there.
     async fn run_on_embedded_log(mut self, database: Option<String>) {
-        let mut witness = Witness::pin(&self.world.client, &self.server.url).await;
+        let mut witness = Witness::pin(&self.traffic.client, &self.server.url).await;
         for _ in 0..self.scale.rounds {
-            self.traffic(self.scale.answers).await;
+            self.traffic(self.scale.responses).await;
             if let Some(database) = &database {
                 self.terminate_backends(database).await;
             }
             self.traffic(20).await;
-            // A terminated backend may still be in the way of an answer.
+            // A terminated backend may still delay a response.
             if database.is_none() {
-                witness.look(&self.world.client, &self.server.url).await;
+                witness.look(&self.traffic.client, &self.server.url).await;
             }
             self.kill_and_restart().await;
-            witness.look(&self.world.client, &self.server.url).await;
+            witness.look(&self.traffic.client, &self.server.url).await;
         }
         self.end().await;
-        witness.look(&self.world.client, &self.server.url).await;
-        let events = compare_activity(&self.world).await;
-        let held = compare_held(&self.world.oracle, &self.home);
-        compare_proofs(&self.world, &witness, self.scale.proofs, &self.rng).await;
+        witness.look(&self.traffic.client, &self.server.url).await;
+        let events = compare_activity(&self.traffic).await;
+        let held = compare_held(&self.traffic.oracle, &self.home);
+        compare_proofs(&self.traffic, &witness, self.scale.proofs, &self.rng).await;
         eprintln!("{events} events taken, {held} held, {} trees seen, {} kills", witness.seen(), self.scale.rounds);
         assert!(events > 0 && held > 0 && witness.seen() > 0, "a run without traffic shows nothing");
     }
@@ -162,21 +162,21 @@ impl Soak {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn soak_what_was_acknowledged_survives_kills_on_sqlite() {
-    // The kills come in the middle of the passes that write the indexes, too.
+async fn soak_acknowledged_events_survive_kills_on_sqlite() {
+    // Kills hit the passes that write the indexes, too.
     let home = Home::new().set("log.index_every", "40");
     Soak::begin(home, None).await.run_on_embedded_log(None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn soak_what_was_acknowledged_survives_kills_on_postgres_that_loses_connections() {
+async fn soak_acknowledged_events_survive_kills_on_postgres_that_loses_connections() {
     let Some(database) = harness::postgres::database().await else { return };
     let home = Home::new().set("database.url", &database.url);
     Soak::begin(home, None).await.run_on_embedded_log(Some(database.url.clone())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn soak_what_was_acknowledged_was_taken_by_an_upstream_that_misbehaves() {
+async fn soak_acknowledged_events_are_in_an_upstream_that_misbehaves() {
     let upstream = Arc::new(Upstream::start().await);
     let home = Home::new()
         .set("upstream.url", &upstream.url())
@@ -185,12 +185,12 @@ async fn soak_what_was_acknowledged_was_taken_by_an_upstream_that_misbehaves() {
         .set("upstream.breaker.failures", "1000000");
     let mut soak = Soak::begin(home, Some(Arc::clone(&upstream))).await;
     for _ in 0..soak.scale.rounds {
-        soak.traffic(soak.scale.answers).await;
+        soak.traffic(soak.scale.responses).await;
         soak.kill_and_restart().await;
     }
     soak.end().await;
-    let events = compare_upstream(&soak.world);
-    let held = compare_held(&soak.world.oracle, &soak.home);
+    let events = compare_upstream(&soak.traffic);
+    let held = compare_held(&soak.traffic.oracle, &soak.home);
     eprintln!("{events} events taken, {held} held, {} kills", soak.scale.rounds);
     assert!(events > 0 && held > 0, "a run without traffic shows nothing");
     upstream.assert_no_surprises();

@@ -2,54 +2,54 @@
 
 use serde_json::{Value, json};
 
-use crate::client::eventually;
-use crate::library::{asking, assert_kept, library, notes, rejoin};
-use crate::stream::Stream;
+use blackbox::eventually;
+use blackbox::library::{assert_stored, library, notes, rejoin, request};
+use blackbox::stream::Stream;
 
 const NOTES: usize = 8;
 
-/// Adds, hears until the server dies at `place`, and hears the rest from the next one.
+/// Adds a batch, reads its stream until the server dies at `place`, and the rest from the next server.
 async fn dies_at(place: &str) {
     let (home, key) = library();
     let mut server = home.serve_failing(&format!("{place}=2*off->1*return")).await;
-    let add = asking(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
+    let add = request(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
     let mut stream = Stream::open(add.send().await.unwrap()).await;
     let (batch, mut told) = (stream.batch.clone(), Vec::new());
-    while let Some(message) = stream.heard().await {
+    while let Some(message) = stream.next_or_cut().await {
         told.push(message);
     }
     assert_eq!(server.process.exit().await.code(), None, "it ended by a signal of its own");
     let server = home.serve().await;
     told.extend(rejoin(&server, &key, &batch, stream.last.as_deref()).await.rest().await);
-    assert_kept(&server, &key, &told).await;
+    assert_stored(&server, &key, &told).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_goes_on_after_a_death_before_an_item_is_committed() {
+async fn a_batch_continues_after_a_death_before_an_item_is_committed() {
     dies_at("batches.ready").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_goes_on_after_a_death_between_a_memory_and_its_outcome() {
+async fn a_batch_continues_after_a_death_between_a_memory_and_its_outcome() {
     dies_at("batches.put").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_goes_on_after_a_death_before_an_outcome_is_told() {
+async fn a_batch_continues_after_a_death_before_an_outcome_is_streamed() {
     dies_at("batches.finished").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_was_taken_is_worked_on_even_if_nobody_heard_of_it() {
+async fn a_committed_batch_is_processed_even_if_its_response_was_lost() {
     let (home, key) = library();
     let mut server = home.serve_failing("batches.taken=1*return").await;
-    let add = asking(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
-    assert!(add.send().await.is_err(), "nobody was left to answer");
+    let add = request(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
+    assert!(add.send().await.is_err(), "the server answered after its death");
     server.process.exit().await;
     let server = home.serve().await;
     eventually("all notes are found", async || {
         let search = json!({ "query": "note about", "limit": 50 });
-        let asked = asking(&server, &key, reqwest::Method::POST, "/v1/search").json(&search).send().await.unwrap();
+        let asked = request(&server, &key, reqwest::Method::POST, "/v1/search").json(&search).send().await.unwrap();
         let found: Value = asked.json().await.unwrap();
         (found["results"].as_array().unwrap().len() == NOTES).then_some(())
     })
@@ -57,10 +57,10 @@ async fn a_batch_that_was_taken_is_worked_on_even_if_nobody_heard_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_goes_on_when_the_actor_behind_it_panics() {
+async fn a_stream_continues_when_its_actor_panics() {
     let (home, key) = library();
     let server = home.serve_failing("batches.ready=2*off->1*panic->3*off->1*panic->off").await;
-    let add = asking(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
+    let add = request(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
     let told = Stream::open(add.send().await.unwrap()).await.whole().await;
-    assert_kept(&server, &key, &told).await;
+    assert_stored(&server, &key, &told).await;
 }

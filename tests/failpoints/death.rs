@@ -1,26 +1,27 @@
-//! The process dies at a chosen place, as by `kill -9`, and comes back on the same data.
+//! The process dies at a chosen place, as by `kill -9`, and restarts on the same data.
 
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::client::{Answer, Client, Credential, eventually};
-use crate::event::{Chain, Machine};
-use crate::flow;
-use crate::process::{Home, Server};
+use blackbox::client::{Client, Credential, Response, attempt_of};
+use blackbox::eventually;
+use blackbox::flow;
+use blackbox::process::{Home, Server};
+use harness::event::{Chain, Machine};
 
-/// How many events go through before the process dies.
+/// Number of events before the process dies.
 const BEFORE: usize = 3;
 
-/// Sends until nobody answers any more; gives what was sent with its answers, the last of them without one.
-async fn send_until_death(server: &mut Server, machine: &Machine, hopeless: bool) -> Vec<(Bytes, Option<Answer>)> {
+/// Sends events until no response is received; returns the events with their responses, the last one without.
+async fn send_until_death(server: &mut Server, machine: &Machine, hopeless: bool) -> Vec<(Bytes, Option<Response>)> {
     let (client, mut chain, mut sent) = (Client::new(), Chain::new(machine), Vec::new());
     loop {
         let event =
             if hopeless { chain.peek_with(|event| event["event_type"] = json!("memory.dreamt")) } else { chain.next() };
         let body = Bytes::from(event.to_string());
-        let answer = client.event(&server.url, machine, body.clone()).await;
-        let dead = answer.is_none();
-        sent.push((body, answer));
+        let response = client.event(&server.url, machine, body.clone()).await;
+        let dead = response.is_none();
+        sent.push((body, response));
         if dead {
             break;
         }
@@ -30,7 +31,7 @@ async fn send_until_death(server: &mut Server, machine: &Machine, hopeless: bool
     sent
 }
 
-/// Dies at `place` while it takes an event, and keeps its promises. `there`: whether the event that was not answered had been taken.
+/// Dies at `place` while it accepts an event, and keeps its promises. `there`: whether the unanswered event was stored.
 async fn dies_while_forwarding(place: &str, there: bool) {
     let home = Home::new();
     let mut server = home.serve_failing(&format!("{place}={BEFORE}*off->1*return")).await;
@@ -50,10 +51,10 @@ async fn dies_while_forwarding(place: &str, there: bool) {
     };
     assert_eq!(activity().await.len(), BEFORE + usize::from(there), "{place}");
     let mut receipts = Vec::new();
-    for (body, answer) in &sent {
+    for (body, response) in &sent {
         let receipt = client.event(&server.url, &machine, body.clone()).await.unwrap().receipt();
-        if let Some(answer) = answer {
-            assert_eq!(answer.receipt(), receipt, "{place}");
+        if let Some(response) = response {
+            assert_eq!(response.receipt(), receipt, "{place}");
         }
         let id = flow::text(&serde_json::from_slice(body).unwrap(), "event_id");
         flow::proof(&server, &machine, &id).await;
@@ -73,10 +74,10 @@ async fn dies_while_holding(place: &str, there: bool) {
     let listed = || home.run(&["admin", "held", "list", "--json"]).json().as_array().unwrap().len();
     assert_eq!(listed(), BEFORE + usize::from(there), "{place}");
     let server = home.serve().await;
-    for (body, answer) in &sent {
-        let warning = Client::new().event(&server.url, &machine, body.clone()).await.unwrap().held();
-        if let Some(answer) = answer {
-            assert_eq!(answer.held(), warning);
+    for (body, response) in &sent {
+        let warning = Client::new().event(&server.url, &machine, body.clone()).await.unwrap().warning();
+        if let Some(response) = response {
+            assert_eq!(response.warning(), warning);
         }
     }
     assert_eq!(listed(), BEFORE + 1, "{place}: each once");
@@ -104,12 +105,12 @@ async fn before_the_sender_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn before_what_is_held_is_committed() {
+async fn before_a_held_event_is_committed() {
     dies_while_holding("hold.before", false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_what_is_held_was_committed() {
+async fn after_a_held_event_is_committed() {
     dies_while_holding("hold.after", true).await;
 }
 
@@ -124,7 +125,7 @@ async fn before_a_claim_is_committed_and_the_person_tries_again() {
     let registered = flow::identity(&server, &json!({ "type": "anonymous" })).await;
     let claim_token = flow::text(&registered, "claim_token");
     let claim = flow::claim(&server, &claim_token).await;
-    let body = json!({ "claim_attempt_token": flow::attempt_of(&claim), "user_code": claim["user_code"] });
+    let body = json!({ "claim_attempt_token": attempt_of(&claim), "user_code": claim["user_code"] });
     let client = Client::new();
     let complete = |url: &str| {
         let url = format!("{url}/api/v1/agent-auth/claim/complete");
@@ -142,7 +143,7 @@ async fn before_a_claim_is_committed_and_the_person_tries_again() {
     client.get(&activity, Credential::Bearer(flow::text(&tokens, "access_token"))).await.expect(200);
 }
 
-/// Dies at `place` while a person approves. `attached`: whether the approval had been taken.
+/// Dies at `place` while a person approves. `attached`: whether the approval was stored.
 async fn dies_while_approving(place: &str, attached: bool) {
     let home = Home::new();
     let mut server = home.serve_failing(&format!("{place}=1*return")).await;
@@ -177,19 +178,19 @@ async fn after_an_approval_was_committed_and_the_computer_learns_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_tree_goes_on_after_a_death_of_the_sequencer() {
+async fn the_tree_grows_after_a_death_of_the_sequencer() {
     let home = Home::new();
     // Registered before: on a busy machine the passes would be over by then.
     let machine = flow::machine(&home, &home.serve().await).await;
-    // Dies at some pass while events come in.
+    // Dies during a pass while events arrive.
     let mut server = home.serve_failing("sequence.pass=4*off->1*return").await;
     let client = Client::new();
     let mut chain = Chain::new(&machine);
     let mut taken = Vec::new();
     loop {
         let event = chain.next();
-        let Some(answer) = client.event(&server.url, &machine, event.to_string().into()).await else { break };
-        taken.push((event, answer.receipt()));
+        let Some(response) = client.event(&server.url, &machine, event.to_string().into()).await else { break };
+        taken.push((event, response.receipt()));
     }
     assert_eq!(server.process.exit().await.code(), None);
     let server = home.serve().await;
@@ -199,7 +200,7 @@ async fn the_tree_goes_on_after_a_death_of_the_sequencer() {
     }
 }
 
-/// Dies while the meter counts, and counts every event once all the same.
+/// Dies while the meter counts; every event is still counted once.
 async fn dies_while_counting(place: &str) {
     let home = Home::new().set("plans.FREE.memory_events", "10");
     let mut server = home.serve_failing(&format!("{place}=1*return")).await;
@@ -209,9 +210,9 @@ async fn dies_while_counting(place: &str) {
     // The meter dies at the first event that it counts, perhaps before all three were sent.
     for _ in 0..BEFORE {
         let body = Bytes::from(chain.next().to_string());
-        let answer = client.event(&server.url, &machine, body.clone()).await;
+        let response = client.event(&server.url, &machine, body.clone()).await;
         sent.push(body);
-        if answer.is_none() {
+        if response.is_none() {
             break;
         }
     }
@@ -249,7 +250,7 @@ async fn after_usage_was_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_change_of_consent_was_committed_and_before_it_was_told() {
+async fn after_a_consent_change_was_committed_and_before_it_was_forwarded() {
     let home = Home::new();
     let mut server = home.serve_failing("outbox.before=1*return").await;
     let (machine, client) = (flow::machine(&home, &server).await, Client::new());
@@ -267,13 +268,13 @@ async fn after_a_change_of_consent_was_committed_and_before_it_was_told() {
     let server = home.serve().await;
     let activity = format!("{}/api/v1/activity", server.url);
     let told = async || client.get(&activity, person.clone()).await.expect(200)["events"].as_array().unwrap().len();
-    crate::client::eventually("the change is told", async || (told().await == 1).then_some(())).await;
+    blackbox::eventually("the change is forwarded", async || (told().await == 1).then_some(())).await;
     assert_eq!(client.try_send(post(&server.url)).await.unwrap().expect(200)["written"], 0);
     assert_eq!(told().await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_epoch_that_was_not_finished_is_refused_and_begun_again() {
+async fn an_unfinished_epoch_is_refused_and_started_again() {
     for place in ["epoch.begun", "epoch.recorded"] {
         let home = Home::new();
         let server = home.serve().await;

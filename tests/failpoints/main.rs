@@ -1,4 +1,4 @@
-//! What happens when the process dies, or an actor panics, at a chosen place (feature `failpoints`).
+//! The process dies, or an actor panics, at a chosen place (feature `failpoints`).
 //!
 //! | place | where |
 //! |---|---|
@@ -14,23 +14,7 @@
 //! | `meter.pass`, `presence.pass`, `budget.pass`, `outbox.pass`, `anchor.pass` | and of these |
 //! | `epoch.begun`, `epoch.recorded` | a new epoch of the log has its key; its record is appended, and the facts do not contain it |
 
-#![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
-
-#[path = "../crash/client.rs"]
-mod client;
-#[path = "../api/event.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod event;
-#[path = "../cli/flow.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod flow;
-#[path = "../crash/library.rs"]
-mod library;
-#[path = "../crash/process.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
-mod process;
-#[path = "../api/knowledge/stream.rs"]
-mod stream;
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod batches;
 mod death;

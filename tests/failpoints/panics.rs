@@ -1,13 +1,14 @@
-//! An actor panics inside a living server: others go on, it comes back, and nothing that was acknowledged is lost.
+//! An actor panics in a running server: others continue, it is restarted, and nothing acknowledged is lost.
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client, Credential, eventually};
-use crate::event::{Chain, Machine};
-use crate::flow;
-use crate::process::{Home, Server};
+use blackbox::client::{Client, Credential, Response, attempt_of};
+use blackbox::eventually;
+use blackbox::flow;
+use blackbox::process::{Home, Server};
+use harness::event::{Chain, Machine};
 
-/// A server that panics there; its actors come back quickly.
+/// A server with these failpoints, whose actors restart quickly.
 async fn world(failpoints: &str) -> (Home, Server, Machine) {
     let home = Home::new().set("actors.restart.backoff_min", "10ms").set("actors.restart.backoff_max", "20ms");
     let server = home.serve_failing(failpoints).await;
@@ -28,7 +29,7 @@ async fn restarted(server: &Server, name: &str, times: u64) {
         let node = node(server, name).await;
         (node["restarts"] == times && node["status"] == "running").then(|| {
             let error = node["last_failure"]["error"].as_str().unwrap();
-            // The panic's own words are lost when it dies before its supervisor heard that it was up.
+            // The panic message is lost if the actor dies before its supervisor knows that it started.
             assert!(error.contains("failpoint") || error.contains("ended as soon as"), "{node}");
         })
     })
@@ -37,20 +38,20 @@ async fn restarted(server: &Server, name: &str, times: u64) {
 }
 
 #[track_caller]
-fn crashed(answer: &Answer) {
-    let body = answer.refused(424, "temporarily_unavailable");
+fn crashed(response: &Response) {
+    let body = response.refused(424, "temporarily_unavailable");
     assert_eq!(body["retryable"], true, "{body}");
-    assert!(answer.headers.contains_key("retry-after"), "{answer:?}");
+    assert!(response.headers.contains_key("retry-after"), "{response:?}");
 }
 
 /// Sends an event until it is answered 202.
-async fn insist(server: &Server, machine: &Machine, event: &Value) -> Answer {
+async fn insist(server: &Server, machine: &Machine, event: &Value) -> Response {
     eventually("it is answered 202", async || {
-        let answer = flow::event(server, machine, event).await;
-        if answer.status != 202 {
-            crashed(&answer);
+        let response = flow::event(server, machine, event).await;
+        if response.status != 202 {
+            crashed(&response);
         }
-        (answer.status == 202).then_some(answer)
+        (response.status == 202).then_some(response)
     })
     .await
 }
@@ -60,7 +61,7 @@ async fn ids(server: &Server, machine: &Machine) -> Vec<String> {
     page["events"].as_array().unwrap().iter().map(|event| flow::text(event, "event_id")).collect()
 }
 
-/// Events of one chain, the second of which meets the panic; `actor` is what comes back.
+/// Events of one chain; the second one causes the panic, after which `actor` restarts.
 async fn an_event_meets_a_panic(place: &str, actor: Option<&str>) {
     let (_home, server, machine) = world(&format!("{place}=1*off->1*panic")).await;
     let mut chain = Chain::new(&machine);
@@ -85,27 +86,27 @@ async fn an_intake_worker_is_replaced_and_the_event_counts_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_committer_of_the_log_comes_back_and_the_event_counts_once() {
+async fn the_committer_of_the_log_restarts_and_the_event_counts_once() {
     an_event_meets_a_panic("append.before", Some("append")).await;
     an_event_meets_a_panic("append.after", Some("append")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_committer_of_held_events_comes_back_while_others_are_forwarded() {
+async fn the_committer_of_held_events_restarts_while_others_are_forwarded() {
     for place in ["hold.before", "hold.after"] {
         let (home, server, machine) = world(&format!("{place}=1*panic")).await;
         let mut chain = Chain::new(&machine);
         let hopeless = chain.peek_with(|event| event["event_type"] = json!("memory.dreamt"));
         crashed(&flow::event(&server, &machine, &hopeless).await);
         flow::event(&server, &machine, &chain.next()).await.receipt();
-        insist(&server, &machine, &hopeless).await.held();
+        insist(&server, &machine, &hopeless).await.warning();
         assert_eq!(home.run(&["admin", "held", "list", "--json"]).json().as_array().unwrap().len(), 1, "{place}");
         restarted(&server, "hold", 1).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sequencer_comes_back_and_events_get_their_places() {
+async fn the_sequencer_restarts_and_events_get_their_positions() {
     let (_home, server, machine) = world("sequence.pass=3*panic").await;
     let event = Chain::new(&machine).next();
     flow::event(&server, &machine, &event).await.receipt();
@@ -114,7 +115,7 @@ async fn the_sequencer_comes_back_and_events_get_their_places() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_watch_comes_back_and_notices_what_operators_change() {
+async fn the_watch_restarts_and_notices_changes_of_operators() {
     let (home, server, _) = world("watch.pass=2*panic").await;
     restarted(&server, "watch", 2).await;
     let next = home.run(&["keys", "rotate", "--json"]).json();
@@ -128,14 +129,14 @@ async fn the_watch_comes_back_and_notices_what_operators_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_janitor_comes_back_and_nobody_is_hurt() {
+async fn the_janitor_restarts_without_affecting_others() {
     let (_home, server, machine) = world("janitor.pass=2*panic").await;
     flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
     restarted(&server, "janitor", 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_meter_comes_back_and_counts_on() {
+async fn the_meter_restarts_and_continues_to_count() {
     let (_home, server, machine) = world("meter.pass=2*panic").await;
     flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
     restarted(&server, "meter", 2).await;
@@ -144,13 +145,13 @@ async fn the_meter_comes_back_and_counts_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_anchor_comes_back() {
+async fn the_anchor_restarts() {
     let (_home, server, _) = world("anchor.pass=2*panic").await;
     restarted(&server, "anchor", 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn presence_and_outbox_come_back() {
+async fn presence_and_outbox_restart() {
     let (_home, server, machine) = world("presence.pass=1*panic;outbox.pass=1*panic").await;
     restarted(&server, "presence", 1).await;
     restarted(&server, "outbox", 1).await;
@@ -158,7 +159,7 @@ async fn presence_and_outbox_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_whose_forwarding_crashed_is_written_and_told_later() {
+async fn a_consent_change_whose_forwarding_crashed_is_written_and_forwarded_later() {
     let (_home, server, machine) = world("outbox.before=1*panic").await;
     let url = format!("{}/api/v1/consent", server.url);
     let set = async || Client::new().post(&url, &machine, &json!({ "level": "off" })).await;
@@ -167,33 +168,33 @@ async fn a_change_whose_forwarding_crashed_is_written_and_told_later() {
     assert_eq!(Client::new().get(&url, &machine).await.expect(200)["level"], "off");
 }
 
-/// Registers an agent and gives its claim token.
+/// Registers an agent; returns its claim token.
 async fn registered(server: &Server) -> String {
     flow::text(&flow::identity(server, &json!({ "type": "anonymous" })).await, "claim_token")
 }
 
-async fn start(server: &Server, claim_token: &str) -> Answer {
+async fn start(server: &Server, claim_token: &str) -> Response {
     let url = format!("{}/api/v1/agent-auth/claim", server.url);
     Client::new().post(&url, Credential::None, &json!({ "claim_token": claim_token })).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_ceremony_that_crashed_goes_on_from_its_row() {
+async fn a_claim_ceremony_that_crashed_continues_from_its_row() {
     let (home, server, _) = world("claims.exchange=1*panic;claims.complete=1*panic").await;
     let person = flow::session(&home, "ada@example.com");
     let claim_token = registered(&server).await;
     let claim = start(&server, &claim_token).await.expect(200)["claim"].clone();
     crashed(&flow::token_by_claim(&server, &claim_token).await);
     flow::token_by_claim(&server, &claim_token).await.refused(400, "authorization_pending");
-    let (attempt, code) = (flow::attempt_of(&claim), flow::text(&claim, "user_code"));
-    // The crash is nobody's wrong code: the same one is still good.
+    let (attempt, code) = (attempt_of(&claim), flow::text(&claim, "user_code"));
+    // The crash does not count as a wrong code: the same code is still valid.
     crashed(&flow::complete(&server, &person, &attempt, &code).await);
     flow::complete(&server, &person, &attempt, &code).await.expect(200);
     flow::token_by_claim(&server, &claim_token).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_poller_that_crashed_goes_on_from_its_row_and_others_do_not_notice() {
+async fn a_device_poller_that_crashed_continues_from_its_row_without_affecting_others() {
     let (_home, server, machine) = world("devices.poll=1*off->1*panic").await;
     let other = Client::new().machine(&server.url, "tz4a98xxat96iws9zmbrgj3a", &flow::uuid()).await;
     let ((crashing, _), (untouched, _)) =
@@ -201,19 +202,19 @@ async fn a_device_poller_that_crashed_goes_on_from_its_row_and_others_do_not_not
     flow::device_token(&server, &untouched).await.refused(400, "authorization_pending");
     crashed(&flow::device_token(&server, &crashing).await);
     flow::device_token(&server, &crashing).await.refused(400, "authorization_pending");
-    // It still knows when it was polled last.
+    // The time of its last poll is not lost.
     assert_eq!(flow::device_token(&server, &untouched).await.refused(400, "slow_down")["interval"], 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approval_that_met_a_panic_is_taken_once_or_may_be_repeated() {
+async fn an_approval_during_a_panic_applies_once_or_may_be_repeated() {
     let (home, server, machine) = world("devices.approve=1*panic;devices.approved=1*panic").await;
     let person = flow::session(&home, "ada@example.com");
     let (device_code, user_code) = flow::device_code(&server, &machine).await;
     let approve = async || flow::device_approve(&server, &person, &user_code).await.unwrap();
     crashed(&approve().await);
     flow::device_token(&server, &device_code).await.refused(400, "authorization_pending");
-    // The next one is committed, and nobody is told.
+    // The next one is committed, and no response is sent.
     crashed(&approve().await);
     let claimed = flow::device_token(&server, &device_code).await.expect(200);
     assert_eq!(claimed["status"], "claimed");
@@ -226,19 +227,19 @@ async fn a_key_that_keeps_crashing_is_quarantined_alone() {
     let (_home, server, machine) = world("claims.exchange=panic").await;
     let [poison, healthy] = [registered(&server).await, registered(&server).await];
     for _ in 0..3 {
-        let answer = flow::token_by_claim(&server, &poison).await;
-        crashed(&answer);
-        assert_eq!(answer.json()["reason"], "crashed", "{answer:?}");
+        let response = flow::token_by_claim(&server, &poison).await;
+        crashed(&response);
+        assert_eq!(response.json()["reason"], "crashed", "{response:?}");
         start(&server, &healthy).await.expect(200);
     }
-    // Whatever it is asked now: its family was told of the crash a moment after the one who asked.
-    let answer = eventually("it is quarantined", async || {
-        let answer = start(&server, &poison).await;
-        (answer.status == 424).then_some(answer)
+    // Retried: its family learns of the crash a moment after the caller.
+    let response = eventually("it is quarantined", async || {
+        let response = start(&server, &poison).await;
+        (response.status == 424).then_some(response)
     })
     .await;
-    crashed(&answer);
-    assert_eq!(answer.json()["reason"], "quarantined", "{answer:?}");
+    crashed(&response);
+    assert_eq!(response.json()["reason"], "quarantined", "{response:?}");
     start(&server, &healthy).await.expect(200);
     flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
     let claims = node(&server, "claims").await;

@@ -1,16 +1,16 @@
-//! What happens when two things meet that are usually far apart; a failpoint holds one of them up until the other is there.
+//! Races between two operations: a failpoint delays one of them until the other runs.
 
 use std::sync::Arc;
 
-use harness::upstream::{Answer as Script, Reply, TOKEN, Upstream};
+use harness::upstream::{Reply, Script, TOKEN, Upstream};
 
-use crate::client::Client;
-use crate::event::Chain;
-use crate::flow;
-use crate::process::Home;
+use blackbox::client::Client;
+use blackbox::flow;
+use blackbox::process::Home;
+use harness::event::Chain;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resend_that_comes_while_its_event_is_being_held_settles_the_entry_all_the_same() {
+async fn a_resend_while_its_event_is_being_held_settles_the_held_entry() {
     let upstream = Arc::new(Upstream::start().await);
     let home = Home::new().set("upstream.url", &upstream.url()).set("upstream.token", TOKEN);
     let server = home.serve_failing("hold.before=1*sleep(500)").await;
@@ -24,10 +24,10 @@ async fn a_resend_that_comes_while_its_event_is_being_held_settles_the_entry_all
         let (client, url, machine, body) = (client.clone(), server.url.clone(), machine.clone(), body.clone());
         tokio::spawn(async move { client.event(&url, &machine, body).await })
     };
-    // The service has said no, the entry is on its way to the disk: nothing of this computer is held yet when the resend comes in.
+    // The service has refused and the entry is being written: no event of this computer is held yet when the resend arrives.
     upstream.wait_for_requests(1).await;
     let second = client.event(&server.url, &machine, body.clone()).await.unwrap();
-    assert!(first.await.unwrap().unwrap().held().starts_with("upstream_refused: "));
+    assert!(first.await.unwrap().unwrap().warning().starts_with("upstream_refused: "));
     let receipt = second.receipt();
     assert_eq!(upstream.taken()[&id].receipt_id, receipt);
     assert_eq!(home.run(&["admin", "held", "list"]).said(), "(none)", "it was forwarded");

@@ -10,12 +10,12 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
 use crate::patient::{KINDS, Patient, home, is_soak, rounds};
-use crate::process::Home;
+use blackbox::process::Home;
 
-/// Room for the databases with their logs and the files beside them.
+/// Size of the file system: the databases with their logs and other files.
 const SIZE_MB: u32 = 160;
 
-/// A file system of its own in memory; unmounted when dropped.
+/// A file system in memory; unmounted when dropped.
 struct Disk {
     folder: PathBuf,
 }
@@ -70,10 +70,10 @@ impl Drop for Disk {
     }
 }
 
-/// Gives the room of the log beside a database back, so that the next write needs new room.
+/// Truncates the write-ahead log of a database, so that the next write needs new space.
 async fn shrink(path: &Path) {
     let mut connection = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
-    // With traffic beside it this may not come to an end; then the log is only longer.
+    // With concurrent traffic this may fail; then the log is only longer.
     let _ = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await;
     connection.close().await.unwrap();
 }

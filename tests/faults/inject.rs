@@ -1,6 +1,6 @@
 //! Input and output errors under SQLite: writes that fail with EIO, and a disk that cannot be synchronised.
 //!
-//! A library that is preloaded into the server (`faults.c`, built here) makes the calls fail while a control file says so.
+//! A library that is preloaded into the server (`faults.c`, built here) makes system calls fail as a control file states.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::patient::{KINDS, Patient, home, is_soak, rounds};
-use crate::process::Home;
+use blackbox::process::Home;
 
-/// What makes calls fail.
+/// The preloaded library and its control file.
 struct Faults {
     control: PathBuf,
 }
 
 impl Faults {
-    /// Builds the library and gives the home with it; `None` where there is no compiler.
+    /// Builds the library; returns the home with it, or `None` without a compiler.
     fn under(home: Home) -> Option<(Self, Home)> {
         let (library, control) = (home.dir.path().join("faults.so"), home.dir.path().join("faults"));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/faults.c");
@@ -39,7 +39,7 @@ impl Faults {
 
     /// Calls of this kind (`write`, `sync`) fail on files with `part` in their path.
     fn begin(&self, kind: &str, part: &str) {
-        // Written beside and renamed, so that it is never read half.
+        // Written to another file and renamed, so that it is never read incomplete.
         let whole = self.control.with_extension("new");
         fs::write(&whole, format!("{kind} {part}")).unwrap();
         fs::rename(whole, &self.control).unwrap();

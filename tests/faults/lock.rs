@@ -9,7 +9,7 @@ use crate::patient::{KINDS, Patient, home, is_soak, rounds};
 
 async fn lock(patient: &Patient, name: &str) -> SqliteConnection {
     let options = SqliteConnectOptions::new().filename(patient.home.data().join(name));
-    let mut connection = options.busy_timeout(crate::process::PATIENCE).connect().await.unwrap();
+    let mut connection = options.busy_timeout(blackbox::PATIENCE).connect().await.unwrap();
     connection.execute("BEGIN IMMEDIATE").await.unwrap();
     connection
 }
@@ -20,7 +20,7 @@ async fn unlock(mut connection: SqliteConnection) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn soak_a_locked_database_refuses_what_needs_it_and_its_release_heals_it() {
+async fn soak_a_locked_database_refuses_requests_until_its_release() {
     let mut patient = Patient::begin(home()).await;
     for _ in 0..rounds() {
         for (name, part, kinds) in [("statistics.db", "log", &KINDS[..1]), ("attache.db", "store", &KINDS[1..])] {

@@ -1,4 +1,4 @@
-//! A server under traffic, what a fault must do to it, and what it must be like afterwards.
+//! A server under traffic, and its required behaviour during a fault and afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,14 +12,15 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::client::{Answer, Client, Credential, eventually};
-use crate::event::{Chain, Machine};
-use crate::ledger::{Witness, compare_activity, compare_held, compare_proofs};
-use crate::library::notes;
-use crate::oracle::Oracle;
-use crate::process::{Home, Server};
-use crate::sender::{World, send};
-use crate::stream::Stream;
+use blackbox::client::{Client, Credential, Response};
+use blackbox::eventually;
+use blackbox::ledger::{Witness, compare_activity, compare_held, compare_proofs};
+use blackbox::library::notes;
+use blackbox::oracle::Oracle;
+use blackbox::process::{Home, Server};
+use blackbox::sender::{Traffic, send};
+use blackbox::stream::Stream;
+use harness::event::{Chain, Machine};
 
 /// Chains that grow all the time.
 const AGENTS: [&str; 4] = ["svc-cli", "claude-code", "codex", "cursor"];
@@ -30,7 +31,7 @@ const HEALED_WITHIN: Duration = Duration::from_secs(15);
 /// The kinds of requests that must work.
 pub const KINDS: [&str; 4] = ["event", "registration", "sign-in", "batch"];
 
-/// How often a fault comes and goes.
+/// Number of rounds of a fault.
 pub fn rounds() -> usize {
     if is_soak() { 20 } else { 2 }
 }
@@ -44,7 +45,7 @@ pub fn is_soak() -> bool {
 pub struct Patient {
     pub home: Home,
     pub server: Server,
-    world: Arc<World>,
+    traffic: Arc<Traffic>,
     senders: JoinSet<()>,
     witness: Witness,
     rng: Rng,
@@ -84,16 +85,16 @@ impl Patient {
         let witness = Witness::pin(&client, &server.url).await;
         let machines = vec![machine.clone(), own.machine.clone()];
         let (url, stop) = (watch::Sender::new(server.url.clone()), watch::Sender::new(false));
-        let world = Arc::new(World { oracle: Oracle::new(), client, machines, url, stop, upstream: None });
+        let traffic = Arc::new(Traffic { oracle: Oracle::new(), client, machines, url, stop, upstream: None });
         let mut senders = JoinSet::new();
         for agent in AGENTS {
             let chains = vec![(0, Chain::of_agent(&machine, agent))];
-            senders.spawn(send(Arc::clone(&world), chains, Rng::seeded(rng.below(u64::MAX))));
+            senders.spawn(send(Arc::clone(&traffic), chains, Rng::seeded(rng.below(u64::MAX))));
         }
         let mut patient = Self {
             home,
             server,
-            world,
+            traffic,
             senders,
             witness,
             rng,
@@ -109,15 +110,15 @@ impl Patient {
         patient
     }
 
-    /// What the operator's listener says.
+    /// The readiness report of the operator's listener.
     pub async fn readiness(&self) -> (u16, Value) {
-        let answer = self.world.client.get(&format!("{}/readyz", self.server.operator), Credential::None).await;
+        let answer = self.traffic.client.get(&format!("{}/readyz", self.server.operator), Credential::None).await;
         (answer.status, answer.json())
     }
 
-    /// Waits until each of `kinds` is refused. From the first refusal on `/readyz` must come to 503, stay there, and name `part`.
+    /// Waits until each of `kinds` is refused. After the first refusal `/readyz` must become 503, stay there, and name `part`.
     pub async fn suffers(&mut self, kinds: &[&str], part: &str) {
-        let patience = Instant::now() + crate::process::PATIENCE;
+        let patience = Instant::now() + blackbox::PATIENCE;
         let mut missing: BTreeSet<&str> = kinds.iter().copied().collect();
         let mut unready = false;
         while !missing.is_empty() || !unready {
@@ -160,14 +161,13 @@ impl Patient {
             let kinds: Vec<_> = missing.keys().collect();
             assert!(waited < HEALED_WITHIN, "after {waited:?} these are still refused: {kinds:?}; readiness: {body}");
         }
-        let receipts = |world: &World| world.oracle.all().values().filter(|sent| sent.receipt.is_some()).count();
-        let before = receipts(&self.world);
-        eventually("the senders go on", async || (receipts(&self.world) > before).then_some(())).await;
+        let receipts = |traffic: &Traffic| traffic.oracle.all().values().filter(|sent| sent.receipt.is_some()).count();
+        let before = receipts(&self.traffic);
+        eventually("the senders continue", async || (receipts(&self.traffic) > before).then_some(())).await;
         self.is_alive();
     }
 
-    /// Whether one request of this kind is answered as it should be. Whatever else the answer is, it must be a refusal that the
-    /// specification knows.
+    /// Sends one request of this kind; returns whether it succeeded. Any other response must be a refusal of the protocol.
     pub async fn works(&mut self, kind: &str) -> bool {
         match kind {
             "event" => self.event().await,
@@ -183,17 +183,17 @@ impl Patient {
         if self.pending.is_none() {
             let large = |event: &mut Value| event["payload"]["content"] = json!("x".repeat(60_000));
             let event = self.own.peek_with(large);
-            self.world.oracle.sends(&event, 1);
+            self.traffic.oracle.sends(&event, 1);
             self.pending = Some(event);
         }
         let event = self.pending.as_ref().unwrap();
         let body = Bytes::from(event.to_string());
-        let answer = self.world.client.event(&self.server.url, &self.own.machine, body).await;
+        let answer = self.traffic.client.event(&self.server.url, &self.own.machine, body).await;
         let Some(answer) = answer else { return false };
         if is_refused(&answer) {
             return false;
         }
-        self.world.oracle.receipt(event["event_id"].as_str().unwrap(), &answer.receipt());
+        self.traffic.oracle.receipt(event["event_id"].as_str().unwrap(), &answer.receipt());
         event["hash_chain"]["self"].as_str().unwrap().clone_into(&mut self.own.prev);
         self.own.seq += 1;
         self.pending = None;
@@ -204,7 +204,7 @@ impl Patient {
         let (uuid, user_cuid) = (self.rng.uuid_v7(Clock::system().now()).to_string(), self.rng.cuid2());
         let body = json!({ "user_cuid": user_cuid, "machine_uuid": uuid });
         let answer = self.post("/api/v1/machines").json(&body);
-        let Some(answer) = self.world.client.try_send(answer).await else { return false };
+        let Some(answer) = self.traffic.client.try_send(answer).await else { return false };
         if is_refused(&answer) {
             return false;
         }
@@ -219,7 +219,7 @@ impl Patient {
         let form = self.post("/signin").header(ORIGIN, &self.server.url);
         let form = form.header("content-type", "application/x-www-form-urlencoded");
         let request = form.body(format!("email=person{}%40example.com", self.asked));
-        let Some(answer) = self.world.client.try_send(request).await else { return false };
+        let Some(answer) = self.traffic.client.try_send(request).await else { return false };
         if is_refused(&answer) {
             return false;
         }
@@ -240,7 +240,7 @@ impl Patient {
         let mut stream = Stream::open(response).await;
         let end = tokio::time::timeout(HEALED_WITHIN, async {
             let mut kept = None;
-            while let Some(message) = stream.heard().await {
+            while let Some(message) = stream.next_or_cut().await {
                 kept = message["id"].as_str().map(str::to_owned).or(kept);
                 if message["type"] == "complete" {
                     return kept;
@@ -248,7 +248,7 @@ impl Patient {
             }
             None
         });
-        // A batch that was begun and cannot go on is no success, and none that is lost: it goes on later.
+        // A batch that cannot continue has not succeeded and is not lost: it continues later.
         let Ok(Some(kept)) = end.await else { return false };
         self.kept.push(kept);
         true
@@ -256,7 +256,7 @@ impl Patient {
 
     fn post(&self, path: &str) -> reqwest::RequestBuilder {
         let url = format!("{}{path}", self.server.url);
-        self.world.client.request(Method::POST, &url, &Credential::None).timeout(HEALED_WITHIN)
+        self.traffic.client.request(Method::POST, &url, &Credential::None).timeout(HEALED_WITHIN)
     }
 
     fn is_alive(&self) {
@@ -264,31 +264,31 @@ impl Patient {
         assert_eq!(self.server.process.stdout.text().lines().count(), 1, "the server said more than that it is ready");
     }
 
-    /// Ends the traffic and compares all that was acknowledged with what the server shows.
+    /// Ends the traffic and compares all acknowledged events and notes with the state of the server.
     pub async fn is_whole(&mut self) {
-        self.world.stop.send_replace(true);
+        self.traffic.stop.send_replace(true);
         while let Some(ended) = self.senders.join_next().await {
             ended.unwrap();
         }
         assert_eq!(self.pending, None, "its own event is taken");
-        let (client, url) = (&self.world.client, &self.server.url);
+        let (client, url) = (&self.traffic.client, &self.server.url);
         self.witness.look(client, url).await;
-        let events = compare_activity(&self.world).await;
-        compare_held(&self.world.oracle, &self.home);
-        compare_proofs(&self.world, &self.witness, 200, &self.rng).await;
+        let events = compare_activity(&self.traffic).await;
+        compare_held(&self.traffic.oracle, &self.home);
+        compare_proofs(&self.traffic, &self.witness, 200, &self.rng).await;
         for machine in &self.registered {
             client.get(&format!("{url}/api/v1/activity"), machine).await.expect(200);
         }
         let exported = client.get(&format!("{url}/v1/export"), Credential::Bearer(self.key.clone())).await;
         let exported = String::from_utf8(exported.body.to_vec()).unwrap();
         for kept in &self.kept {
-            assert!(exported.contains(kept), "{kept} was told as kept, and is lost");
+            assert!(exported.contains(kept), "{kept} was acknowledged and is lost");
         }
         let outbox = self.home.data().join("outbox");
         eventually("every letter with a code is there", async || {
-            let letters = std::fs::read_dir(&outbox).ok()?;
-            let letters: String = letters.filter_map(|mail| std::fs::read_to_string(mail.ok()?.path()).ok()).collect();
-            self.addresses.iter().all(|address| letters.contains(address)).then_some(())
+            let mails = std::fs::read_dir(&outbox).ok()?;
+            let mails: String = mails.filter_map(|mail| std::fs::read_to_string(mail.ok()?.path()).ok()).collect();
+            self.addresses.iter().all(|address| mails.contains(address)).then_some(())
         })
         .await;
         let (machines, codes, batches) = (self.registered.len(), self.addresses.len(), self.kept.len());
@@ -298,7 +298,7 @@ impl Patient {
 }
 
 /// Refused for now: with the status of the specification, and not with anything else.
-fn is_refused(answer: &Answer) -> bool {
+fn is_refused(answer: &Response) -> bool {
     assert!(!matches!(answer.status, 500..=502 | 504), "{answer:?}");
     matches!(answer.status, 424 | 503)
 }

@@ -1,7 +1,7 @@
 //! Fuzzes parsers and verifiers of untrusted input with stored examples and their mutations, for a second each; with `ATTACHE_SOAK=1`
 //! for minutes (see the crate `fuzz`). Private parsers are fuzzed in their own crate.
 
-#![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod extraction;
 mod json;

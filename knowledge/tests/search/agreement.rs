@@ -38,7 +38,7 @@ fn assert_same(a: &[(ChunkId, f32)], b: &[(ChunkId, f32)]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pgvector_and_memory_agree() {
-    let Some(world) = World::pgvector().await else { return };
+    let Some(world) = World::on_pgvector().await else { return };
     let model = ModelId { name: "directions".into(), dimensions: DIMENSIONS };
     let rng = Rng::seeded(11);
     let settings = |pgvector, exact| Settings { pgvector, pgvector_exact_max: exact, ..Settings::default() };

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use harness::laws_of_vectors;
 use knowledge::search::{SearchQuery, SearchResults, Settings};
 use store::memory::MemoryScope;
 
 use crate::world::{World, query, titles};
+use harness::on_each_vector_index;
 
 /// Settings under which every word is common, with few candidates and few entries.
 fn bounded() -> Settings {
@@ -18,7 +18,7 @@ fn ranking(answer: &SearchResults) -> Vec<(&str, f64)> {
     answer.found.iter().map(|found| (found.memory.title.as_str(), found.similarity)).collect()
 }
 
-laws_of_vectors! {
+on_each_vector_index! {
     async fn an_old_space_is_ranked_completely_behind_newer_memories_with_the_same_words(world: &World) {
         let ada = world.account("ada@example.com").await;
         let (red, blue) = (world.space(&ada).await, world.space(&ada).await);

@@ -23,7 +23,7 @@ async fn words_alone_rank_as_well_as_bm25_does_and_the_default_better() {
         eprintln!("SKIPPED: no collection in {}: this test has shown nothing", folder.display());
         return;
     };
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let account = world.account("ada@example.com").await;
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let mut names: HashMap<MemoryId, String> = HashMap::new();

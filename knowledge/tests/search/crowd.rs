@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use domain::ids::{SpaceId, UserAccountId};
-use harness::laws_of_vectors;
 use knowledge::search::{SearchQuery, SearchResults, Settings};
 use store::memory::MemoryScope;
 
 use crate::world::{World, query, titles};
+use harness::on_each_vector_index;
 
 fn repeated(passage: &str, passages: usize) -> String {
     vec![passage; passages].join("|")
@@ -26,7 +26,7 @@ fn named(answer: &SearchResults) -> BTreeSet<&str> {
     titles(answer).into_iter().collect()
 }
 
-laws_of_vectors! {
+on_each_vector_index! {
     async fn a_document_with_the_very_word_is_found_beside_long_ones_that_repeat_it(world: &World) {
         let ada = world.account("ada@example.com").await;
         let red = world.space(&ada).await;

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use harness::laws_of_vectors;
 use knowledge::backfill::{self, Step};
 use knowledge::index;
 use knowledge::index::database::Pgvector;
@@ -10,8 +9,9 @@ use knowledge::search::{Search, SearchQuery, Settings};
 use store::memory::MemoryScope;
 
 use crate::world::{Letters, World, query, titles};
+use harness::on_each_vector_index;
 
-laws_of_vectors! {
+on_each_vector_index! {
     async fn kept_entries_are_found_at_once_and_forgotten_ones_are_not(world: &World) {
         let ada = world.account("ada@example.com").await;
         let scope = MemoryScope::Account(ada.clone());

@@ -1,5 +1,5 @@
 //! Search on both databases, with a model whose vectors can be computed by hand.
-#![expect(clippy::unwrap_used, reason = "the bodies of the laws are outside of the test functions that run them")]
+#![expect(clippy::unwrap_used, reason = "the bodies of the tests are outside of the functions that run them")]
 
 mod agreement;
 mod common;

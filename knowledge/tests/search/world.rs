@@ -79,15 +79,15 @@ pub struct World {
 }
 
 impl World {
-    pub async fn sqlite() -> Self {
+    pub async fn on_sqlite() -> Self {
         Self::open(DatabaseSettings::default(), None, false).await
     }
 
-    pub async fn postgres() -> Option<Self> {
+    pub async fn on_postgres() -> Option<Self> {
         Some(Self::on(harness::postgres::database().await?, false).await)
     }
 
-    pub async fn pgvector() -> Option<Self> {
+    pub async fn on_pgvector() -> Option<Self> {
         Some(Self::on(harness::postgres::database_with_pgvector().await?, true).await)
     }
 

@@ -3,7 +3,8 @@
 use statistics::log::AuditFault;
 use store::Pool;
 
-use crate::world::{Chain, World, laws, scope_of};
+use crate::world::{Chain, World, scope_of};
+use harness::on_each_database;
 
 /// Three chains, one with a second epoch, more than a tile of events, and two that have no place yet.
 async fn grown(world: &World) -> usize {
@@ -39,7 +40,7 @@ async fn spoil(pool: &Pool, sql: &'static str) {
     assert!(done.unwrap() > 0, "{sql}");
 }
 
-laws! {
+on_each_database! {
     async fn a_log_that_was_left_alone_holds(world: World) {
         let empty = world.log.audit().await.unwrap();
         assert_eq!((empty.events, empty.chains, empty.checkpoint.size), (0, 0, 0));

@@ -5,7 +5,8 @@ use domain::ids::InstallationId;
 use domain::{Clock, Timestamp};
 use statistics::log::{Continuity, Log, LogHead};
 
-use crate::world::{Chain, ORIGIN, World, laws};
+use crate::world::{Chain, ORIGIN, World};
+use harness::on_each_database;
 
 async fn grow(world: &World, chain: &mut Chain, events: usize) -> LogHead {
     for _ in 0..events {
@@ -20,7 +21,7 @@ async fn continues(log: &Log, head: &LogHead) -> Continuity {
     log.continues(&head.vkey, &seen).await.unwrap()
 }
 
-laws! {
+on_each_database! {
     async fn a_log_belongs_to_the_first_installation(world: World) {
         let id = || InstallationId::from(world.rng.uuid_v7(Clock::system().now()));
         let (one, two) = (id(), id());

@@ -3,13 +3,14 @@
 use domain::Clock;
 use store::{Pool, on_reader, on_writer};
 
-use crate::world::{Chain, World, laws};
+use crate::world::{Chain, World};
+use harness::on_each_database;
 
 async fn run(pool: &Pool, sql: &'static str) {
     on_writer!(pool, |db| async { sqlx::query(sql).execute(db).await.map(drop) }).unwrap();
 }
 
-laws! {
+on_each_database! {
     async fn a_probe_really_writes(world: World) {
         let pool = world.pool().await;
         // A number that changes with every commit of another connection. PostgreSQL shows no such thing.

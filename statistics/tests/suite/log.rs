@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use statistics::contract::{ActivityQuery, RecordScope, SubmitOutcome};
 use statistics::log::{AppendOutcome, LogError};
 
-use crate::world::{Chain, World, laws, scope_of, vectors};
+use crate::world::{Chain, World, scope_of, vectors};
+use harness::on_each_database;
 
 fn receipt(outcome: &AppendOutcome) -> domain::ids::ReceiptId {
     match outcome {
@@ -17,7 +18,7 @@ fn receipt(outcome: &AppendOutcome) -> domain::ids::ReceiptId {
     }
 }
 
-laws! {
+on_each_database! {
     async fn every_variant_of_the_vectors_is_answered_as_it_says(world: World) {
         let vectors = vectors();
         let chain = vectors["chain"].as_array().unwrap();

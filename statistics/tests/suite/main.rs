@@ -1,6 +1,6 @@
-//! The laws of the embedded log, each on SQLite and on PostgreSQL.
+//! Tests of the embedded log, each on SQLite and on PostgreSQL.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod audit;
 mod epoch;

@@ -8,7 +8,8 @@ use statistics::log::{Log, LogError};
 use statistics::merkle::verify_consistency;
 use statistics::proof::{AuditProof, verify};
 
-use crate::world::{Chain, World, laws, scope_of};
+use crate::world::{Chain, World, scope_of};
+use harness::on_each_database;
 
 async fn vkey(log: &Log) -> VerifierKey {
     let keys: Value = serde_json::from_slice(&log.keys().await.unwrap().body).unwrap();
@@ -20,7 +21,7 @@ async fn signed(log: &Log) -> Checkpoint {
     vkey(log).await.open(std::str::from_utf8(&note).unwrap()).unwrap()
 }
 
-laws! {
+on_each_database! {
     async fn every_event_gets_a_place_and_a_proof_that_holds(world: World) {
         let mut chains: Vec<Chain> = (0..3).map(|_| Chain::new(&world)).collect();
         let mut events = Vec::new();

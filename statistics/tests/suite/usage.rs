@@ -5,7 +5,8 @@ use domain::recorder::Recorder;
 use domain::usage::{Day, Used, Window};
 use serde_json::{Value, json};
 
-use crate::world::{Chain, World, laws};
+use crate::world::{Chain, World};
+use harness::on_each_database;
 
 fn used(memory: u64, retrospectives: u64) -> Used {
     Used { memory, retrospectives }
@@ -19,7 +20,7 @@ fn retrospective(chain: &mut Chain) -> Value {
     })
 }
 
-laws! {
+on_each_database! {
     async fn every_leaf_is_counted_once_and_the_rest_is_seen_beyond(world: World) {
         let (mut one, mut two) = (Chain::new(&world), Chain::new(&world));
         let (ada, bob) = (one.recorder(), two.recorder());

@@ -1,10 +1,11 @@
-//! A log of its own for every law, and events to put into it.
+//! A log of its own for each test, and events to append to it.
 
 use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed};
 use domain::ids::{MachineUuid, UserCuid};
 use domain::recorder::{Recorder, Recorders};
-use domain::{Clock, Digest, Rng, canonical};
+use domain::{Clock, Rng};
+use harness::event::Machine;
 use harness::postgres::TestDatabase;
 use serde_json::{Value, json};
 use statistics::contract::{RecordScope, Submission};
@@ -14,31 +15,7 @@ use tempfile::TempDir;
 
 pub const ORIGIN: &str = "attache.test/log";
 
-/// Runs each law on SQLite and on PostgreSQL.
-macro_rules! laws {
-    ($($(#[$meta:meta])* async fn $name:ident($world:ident: World) $body:block)*) => {$(
-        mod $name {
-            use super::*;
-
-            $(#[$meta])*
-            async fn law($world: World) $body
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_sqlite() {
-                law(World::on_sqlite().await).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_postgres() {
-                if let Some(world) = World::on_postgres().await {
-                    law(world).await;
-                }
-            }
-        }
-    )*};
-}
-pub(crate) use laws;
-
+/// A log on an empty database.
 pub struct World {
     pub log: Log,
     pub rng: Rng,
@@ -67,7 +44,7 @@ impl World {
         open(&self.dir, self.database.as_ref(), origin).await
     }
 
-    /// The database under the log, for tests that spoil it.
+    /// The database of the log, for tests that damage it.
     pub async fn pool(&self) -> Pool {
         pool(&self.dir, self.database.as_ref()).await
     }
@@ -135,32 +112,28 @@ pub fn vectors() -> Value {
     serde_json::from_slice(include_bytes!("../../../tests/vectors/chain.json")).unwrap()
 }
 
-/// One chain, growing.
+/// A chain of a computer, whose events differ only in their position unless a test changes them.
 #[derive(Debug, Clone)]
-pub struct Chain {
-    machine: (MachineUuid, UserCuid),
-    epoch: u64,
-    seq: u64,
-    prev: String,
-    rng: Rng,
-}
+pub struct Chain(harness::event::Chain);
 
 impl Chain {
     pub fn new(world: &World) -> Self {
-        Self { machine: world.machine(), epoch: 0, seq: 0, prev: "GENESIS".into(), rng: world.rng.clone() }
+        let (uuid, user_cuid) = world.machine();
+        let machine = Machine { user_cuid: user_cuid.to_string(), uuid: uuid.to_string(), secret: String::new() };
+        Self(harness::event::Chain::new(&machine))
     }
 
-    /// The same chain, begun anew.
+    /// The same chain at the beginning of an epoch.
     pub fn again(&self, epoch: u64) -> Self {
-        Self { epoch, seq: 0, prev: "GENESIS".into(), ..self.clone() }
+        Self(self.0.at_epoch(epoch))
     }
 
     pub fn recorder(&self) -> Recorder {
-        Recorder { machine: self.machine.0, identity: self.machine.1.clone() }
+        Recorder { machine: self.0.machine.uuid.parse().unwrap(), identity: self.identity() }
     }
 
     pub fn identity(&self) -> UserCuid {
-        self.machine.1.clone()
+        self.0.machine.user_cuid.parse().unwrap()
     }
 
     pub fn next(&mut self) -> Value {
@@ -169,25 +142,11 @@ impl Chain {
 
     /// The next event, changed before it is sealed.
     pub fn next_with(&mut self, change: impl FnOnce(&mut Value)) -> Value {
-        let mut event = json!({
-            "schema_version": "v1",
-            "event_id": self.rng.uuid_v7(Clock::system().now()),
-            "event_type": "memory.stored",
-            "lane": "memory",
-            "ts_edge_ms": 1_767_225_600_000_i64,
-            "consent_level": "full",
-            "redacted": false,
-            "chain_epoch": self.epoch,
-            "seq": self.seq,
-            "scope": { "user_id": self.machine.1, "machine_id": self.machine.0, "agent_id": "svc-cli" },
-            "hash_chain": { "prev": self.prev },
-            "payload": { "n": self.seq },
-        });
-        change(&mut event);
-        let members = canonical::parse_object(event.to_string().as_bytes(), usize::MAX).unwrap();
-        self.prev = Digest::of(&canonical::canonical_bytes(&members)).to_string();
-        event["hash_chain"]["self"] = json!(self.prev);
-        self.seq += 1;
-        event
+        let seq = self.0.seq;
+        self.0.next_with(|event| {
+            event["ts_edge_ms"] = json!(1_767_225_600_000_i64);
+            event["payload"] = json!({ "n": seq });
+            change(event);
+        })
     }
 }

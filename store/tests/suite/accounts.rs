@@ -7,9 +7,10 @@ use domain::usage::Plan;
 use store::account::Provision;
 use store::session::NewSession;
 
-use crate::world::{World, at, email, laws, now};
+use crate::world::{World, at, email, now};
+use harness::on_each_database;
 
-laws! {
+on_each_database! {
     async fn a_first_sign_in_makes_a_person_and_if_wanted_an_account(world: &World) {
         let store = &world.store;
         let ada = store.person_sign_in(&email("ada@example.com"), false, now(), &world.rng).await.unwrap();

@@ -6,7 +6,8 @@ use domain::confirm::ConfirmedVia;
 use domain::token::TokenScope;
 use store::claim::{AttemptStart, Confirmed};
 
-use crate::world::{World, at, email, laws, now};
+use crate::world::{World, at, email, now};
+use harness::on_each_database;
 
 const STARTS_MAX: u32 = 3;
 
@@ -14,7 +15,7 @@ fn window() -> TimeDelta {
     TimeDelta::hours(1)
 }
 
-laws! {
+on_each_database! {
     async fn a_registration_is_kept_whole(world: &World) {
         let store = &world.store;
         let anonymous = world.new_registration();

@@ -4,7 +4,8 @@ use domain::api_key::{ApiKey, ApiKeyScope};
 use domain::ids::UserAccountId;
 use store::api_key::KeyCreate;
 
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
 fn key(world: &World, account: &UserAccountId, name: &str) -> ApiKey {
     ApiKey {
@@ -20,7 +21,7 @@ fn key(world: &World, account: &UserAccountId, name: &str) -> ApiKey {
     }
 }
 
-laws! {
+on_each_database! {
     async fn a_key_is_kept_as_it_was_made_and_ended_by_its_owner_alone(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);

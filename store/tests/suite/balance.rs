@@ -2,9 +2,10 @@
 
 use store::balance::BalanceAdd;
 
-use crate::world::{World, at, email, laws};
+use crate::world::{World, at, email};
+use harness::on_each_database;
 
-laws! {
+on_each_database! {
     async fn a_balance_is_the_sum_of_its_entries(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);

@@ -9,7 +9,8 @@ use domain::memory::MemoryType;
 use store::batch::{BatchCreate, Lease, NewBatch};
 use tokio::task::JoinSet;
 
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
 fn items() -> Vec<Item> {
     vec![
@@ -33,7 +34,7 @@ fn failed(index: usize) -> ItemOutcome {
     ItemOutcome::error(&items()[index], Fault::Timeout, "slow")
 }
 
-laws! {
+on_each_database! {
     async fn a_batch_is_read_as_it_was_taken_in(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);

@@ -4,13 +4,14 @@ use domain::usage::Day;
 use store::budget::Spent;
 use store::held::Sender;
 
-use crate::world::{World, laws, now};
+use crate::world::{World, now};
+use harness::on_each_database;
 
 fn spent(events: i64, bytes: i64) -> Spent {
     Spent { events, bytes }
 }
 
-laws! {
+on_each_database! {
     async fn counts_of_all_processes_are_summed_by_sender_and_day(world: &World) {
         let second = world.second().await;
         let senders: Vec<Sender> = (0..150).map(|_| Sender::Machine(world.rng.uuid_v7(now()).into())).collect();

@@ -12,7 +12,8 @@ use store::passage::{AccountStatistics, ChunkId, Wanted};
 use store::{Pool, Store};
 
 use crate::memories::{Draft, space};
-use crate::world::{World, laws};
+use crate::world::World;
+use harness::on_each_database;
 
 const MEMORIES_MAX: u32 = 10_000;
 
@@ -132,7 +133,7 @@ fn filling(migration: &'static str) -> &'static str {
     &migration[migration.find("INSERT INTO").unwrap()..]
 }
 
-laws! {
+on_each_database! {
     async fn a_ranked_search_of_spaces_is_the_search_of_all_without_what_is_elsewhere(world: &World) {
         let library = Library::new(world, 150).await;
         let store = &world.store;

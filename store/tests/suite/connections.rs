@@ -7,9 +7,10 @@ use std::task::{Context, Waker};
 use store::pool::Undo;
 use store::{DatabaseSettings, During, Pool, Store, StoreError, in_transaction, on_reader, on_writer};
 
-use crate::world::{World, email, laws, now};
+use crate::world::{World, email, now};
+use harness::on_each_database;
 
-laws! {
+on_each_database! {
     async fn a_store_takes_writes_and_says_so(world: &World) {
         world.store.writable().await.unwrap();
         let open = world.store.pool().connections().open;
@@ -157,7 +158,7 @@ async fn beats_of(pool: &Pool) -> i64 {
 /// SQLite then ends the transaction on its own, and the driver must not believe that it is still open.
 #[tokio::test]
 async fn a_full_file_refuses_writes_and_takes_them_again_without_a_restart() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let pool = world.store.pool();
     for _ in 0..3 {
         let filled: Result<(), sqlx::Error> = in_transaction!(pool, |tx| {
@@ -175,7 +176,7 @@ async fn a_full_file_refuses_writes_and_takes_them_again_without_a_restart() {
 
 #[tokio::test]
 async fn writes_at_the_same_time_share_commits() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let pool = world.store.pool();
     let Pool::Sqlite { writer, .. } = pool else { unreachable!() };
     let before = pool.writer_counts().unwrap();
@@ -192,7 +193,7 @@ async fn writes_at_the_same_time_share_commits() {
 
 #[tokio::test]
 async fn a_connection_whose_transaction_went_wrong_is_not_used_again() {
-    let Some(world) = World::postgres().await else { return };
+    let Some(world) = World::on_postgres().await else { return };
     world.tamper("CREATE TABLE strict (id BIGINT UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
     let settings = DatabaseSettings { connections_max: 1, ..world.settings.clone() };
     let store = Store::open(&settings, &world.path()).await.unwrap();
@@ -213,7 +214,7 @@ async fn a_connection_whose_transaction_went_wrong_is_not_used_again() {
 
 #[tokio::test]
 async fn a_reader_of_a_file_cannot_write() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let sql = "UPDATE heartbeat SET beats = 1";
     let written = on_reader!(world.store.pool(), |db| async { sqlx::query(sql).execute(db).await.map(drop) });
     assert!(written.is_err());
@@ -224,7 +225,7 @@ async fn a_reader_of_a_file_cannot_write() {
 #[tokio::test]
 async fn only_its_owner_may_read_the_file_and_what_lies_beside_it() {
     use std::os::unix::fs::PermissionsExt;
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     world.person("ada@example.com").await;
     let mut files = 0;
     for file in std::fs::read_dir(world.folder.path()).unwrap() {
@@ -245,7 +246,7 @@ async fn a_path_that_is_no_file_is_refused() {
 
 #[tokio::test]
 async fn a_server_that_does_not_wait_for_its_disk_is_refused() {
-    let Some(world) = World::postgres().await else { return };
+    let Some(world) = World::on_postgres().await else { return };
     world
         .tamper(
             "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit TO off', current_database()); END $$",
@@ -267,7 +268,7 @@ async fn a_server_that_is_not_there_is_an_error_that_may_pass() {
 
 #[tokio::test]
 async fn a_schema_of_its_own_keeps_the_same_names_apart() {
-    let Some(world) = World::postgres().await else { return };
+    let Some(world) = World::on_postgres().await else { return };
     let other = Pool::open(&world.settings, &world.path(), Some("statistics")).await.unwrap();
     let again = Pool::open(&world.settings, &world.path(), Some("statistics")).await.unwrap();
     let make = "CREATE TABLE heartbeat (id BIGINT, beats BIGINT)";
@@ -281,7 +282,7 @@ async fn a_schema_of_its_own_keeps_the_same_names_apart() {
 
 #[tokio::test]
 async fn the_server_may_end_every_connection_and_is_used_again() {
-    let Some(world) = World::postgres().await else { return };
+    let Some(world) = World::on_postgres().await else { return };
     let person = world.person("ada@example.com").await;
     let Pool::Postgres(pool) = world.store.pool() else { unreachable!() };
     let second = world.second().await;
@@ -305,7 +306,7 @@ async fn the_server_may_end_every_connection_and_is_used_again() {
 
 #[tokio::test]
 async fn a_writer_in_another_process_is_waited_for_only_so_long() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let settings =
         DatabaseSettings { busy_timeout: std::time::Duration::from_millis(20), ..DatabaseSettings::default() };
     let hasty = Store::open(&settings, &world.path()).await.unwrap();

@@ -5,9 +5,10 @@ use domain::Clock;
 use store::inventory::Inventory;
 use store::{Pool, Store, StoreError};
 
-use crate::world::{World, laws};
+use crate::world::World;
+use harness::on_each_database;
 
-laws! {
+on_each_database! {
     async fn everything_is_counted(world: &World) {
         let store = &world.store;
         assert!(store.inventory().await.unwrap().counts().all(|(_, count)| count == 0));
@@ -54,7 +55,7 @@ laws! {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_file_is_said() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let account = world.account("ada@example.com").await;
     let Pool::Sqlite { file, .. } = world.store.pool() else { unreachable!() };
     file.writer().unwrap().execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM accounts").unwrap();

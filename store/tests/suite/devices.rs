@@ -17,7 +17,8 @@ use store::janitor::{PurgeSettings, Purged};
 use store::machine::{AttachRefusal, NewMachine, Register};
 use store::mail::QueuedMail;
 
-use crate::world::{World, at, email, laws, now};
+use crate::world::{World, at, email, now};
+use harness::on_each_database;
 
 const CODES_MAX: u32 = 3;
 
@@ -102,7 +103,7 @@ async fn typed(world: &World, store: &Store, sealed: &[u8; 32], person: PersonId
     store.device_typed(sealed, guesser, guess, (GUESSES_MAX, GUESS_WINDOW), at).await.unwrap()
 }
 
-laws! {
+on_each_database! {
     async fn a_code_is_kept_whole_and_found_by_what_a_person_types(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;

@@ -3,9 +3,10 @@
 use domain::filter::{FilterSettings, FilterVerdict, VerdictBy};
 use tokio::task::JoinSet;
 
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
-laws! {
+on_each_database! {
     async fn settings_are_replaced_as_a_whole_and_belong_to_one_account(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);

@@ -10,7 +10,8 @@ use store::held::{
     ENTRY_BYTES_MIN, HeldFilter, HeldOutcome, HeldQuotas, HeldScope, HeldState, NewHeld, SENDER_BYTES_MIN, Sender,
 };
 
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
 /// An event of `sender` with a body of its own, held as `malformed_envelope`.
 pub fn new_held(world: &World, sender: Sender, body: &str, at: Timestamp) -> NewHeld {
@@ -43,7 +44,7 @@ fn unattributed(world: &World, agent: RegistrationId, body: &str, at: Timestamp)
     NewHeld { reason: HoldReason::Unattributed, ..new_held(world, Sender::Registration(agent), body, at) }
 }
 
-laws! {
+on_each_database! {
     async fn an_entry_is_kept_whole(world: &World) {
         let store = &world.store;
         let account = world.account("ada@example.com").await;

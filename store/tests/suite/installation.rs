@@ -4,13 +4,14 @@ use domain::ids::InstallationId;
 use store::installation::RememberedLog;
 use store::usage::UsageDay;
 
-use crate::world::{World, laws, now};
+use crate::world::{World, now};
+use harness::on_each_database;
 
 fn log(vkey: &str, size: u64) -> RememberedLog {
     RememberedLog { vkey: vkey.to_owned(), checkpoint: format!("attache/log\n{size}\n"), size }
 }
 
-laws! {
+on_each_database! {
     async fn the_first_process_gives_the_installation_its_id(world: &World) {
         let store = &world.store;
         assert!(!store.pool().is_empty().await.unwrap());

@@ -11,11 +11,12 @@ use store::janitor::{PurgeSettings, Purged};
 use store::signin::{Asking, CodeLimits};
 
 use crate::held::new_held;
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
 const DAY: i64 = 24 * 60 * 60;
 
-laws! {
+on_each_database! {
     async fn what_is_over_for_long_is_deleted_and_nothing_else(world: &World) {
         let store = &world.store;
         let settings = PurgeSettings::default();

@@ -8,9 +8,10 @@ use store::account::Provision;
 use store::machine::{AttachRefusal, NewMachine, Register};
 
 use crate::held::new_held;
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
-laws! {
+on_each_database! {
     async fn a_computer_registers_once(world: &World) {
         let store = &world.store;
         let (machine_uuid, user_cuid, secret) = world.machine().await;
@@ -283,7 +284,7 @@ laws! {
 /// PostgreSQL keeps plans. One that was made when a table was empty must not read it whole when it is full.
 #[tokio::test]
 async fn a_plan_made_for_empty_tables_probes_full_ones() {
-    let Some(world) = World::postgres().await else { return };
+    let Some(world) = World::on_postgres().await else { return };
     // One connection, so that its own kept plans are what is measured.
     let settings = store::DatabaseSettings { connections_max: 1, ..world.settings.clone() };
     let store = store::Store::open(&settings, &world.path()).await.unwrap();

@@ -4,9 +4,10 @@ use chrono::TimeDelta;
 use domain::confirm::ConfirmedVia;
 use store::mail::MailFailure;
 
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
-laws! {
+on_each_database! {
     async fn a_letter_is_taken_once_and_again_when_nobody_reports(world: &World) {
         let store = &world.store;
         let mail = world.new_mail("ada@example.com");

@@ -1,5 +1,5 @@
 //! One suite for both databases: every law here runs on SQLite and on PostgreSQL, and every method of the store is in it.
-#![expect(clippy::unwrap_used, reason = "the bodies of the laws stand outside of the test functions that run them")]
+#![expect(clippy::unwrap_used, reason = "the bodies of the tests are outside of the functions that run them")]
 
 mod accounts;
 mod agents;

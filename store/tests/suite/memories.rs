@@ -6,7 +6,8 @@ use domain::memory::{MemoryType, ModelId};
 use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put, Unlink};
 use store::{Pool, Store, on_writer};
 
-use crate::world::{World, at, laws_of_vectors, now};
+use crate::world::{World, at, now};
+use harness::on_each_vector_index;
 
 /// A memory with one chunk per text.
 pub struct Draft {
@@ -90,7 +91,7 @@ async fn rows_left(world: &World) -> i64 {
     .unwrap()
 }
 
-laws_of_vectors! {
+on_each_vector_index! {
     async fn a_memory_is_new_known_or_changed_and_keeps_its_id(world: &World) {
         let store = &world.store;
         let ada = world.account("ada@example.com").await;

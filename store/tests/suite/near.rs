@@ -8,7 +8,8 @@ use store::passage::{AccountStatistics, ChunkId, Wanted};
 use store::{Pool, Store};
 
 use crate::memories::{Draft, model, space};
-use crate::world::{World, laws};
+use crate::world::World;
+use harness::on_each_database;
 
 async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
     store.shelves_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
@@ -45,7 +46,7 @@ async fn differences(world: &World) -> i64 {
     sqlx::query_scalar(SQL).fetch_one(pool).await.unwrap()
 }
 
-laws! {
+on_each_database! {
     async fn a_database_that_cannot_compare_says_why(world: &World) {
         match world.store.near_prepare().await.unwrap() {
             Prepared::Absent(why) if world.store.pool().is_postgres() => assert!(why.contains("pgvector"), "{why}"),
@@ -58,7 +59,7 @@ laws! {
 
 #[tokio::test]
 async fn without_postgresql_there_is_nothing_to_fill_and_nothing_near() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let ada = world.account("ada@example.com").await;
     kept(&world, &ada, "1", &[[1.0, 0.0, 0.0, 0.0]]).await;
     let (store, shelf) = (&world.store, shelf(&world.store, &ada).await);
@@ -71,7 +72,7 @@ async fn without_postgresql_there_is_nothing_to_fill_and_nothing_near() {
 
 #[tokio::test]
 async fn pgvector_has_every_vector_that_was_kept_and_none_that_was_forgotten() {
-    let Some(world) = World::pgvector().await else { return };
+    let Some(world) = World::on_pgvector().await else { return };
     let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
     // 16-bit numbers of every size, and each sign.
     let odd = [[65_504.0, -6.1e-5, 5.96e-8, -0.0], [0.333, -1e-6, -65_504.0, 1.0]];
@@ -109,7 +110,7 @@ async fn pgvector_has_every_vector_that_was_kept_and_none_that_was_forgotten() {
 
 #[tokio::test]
 async fn pgvector_looks_only_where_it_may() {
-    let Some(world) = World::pgvector().await else { return };
+    let Some(world) = World::on_pgvector().await else { return };
     let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
     let (red, blue) = (space(&world, &ada).await, space(&world, &ada).await);
     for (account, key, spaces) in [
@@ -145,7 +146,7 @@ async fn pgvector_looks_only_where_it_may() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn pgvector_takes_over_what_was_there_while_others_go_on_writing() {
     const KEYS: [&str; 8] = ["1", "2", "3", "4", "5", "6", "7", "8"];
-    let Some(world) = World::before_pgvector().await else { return };
+    let Some(world) = World::on_unprepared_pgvector().await else { return };
     let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
     let mut drafts = Vec::new();
     for (key, account) in KEYS.into_iter().zip([&ada, &bob].into_iter().cycle()) {
@@ -180,7 +181,7 @@ async fn pgvector_takes_over_what_was_there_while_others_go_on_writing() {
 
 #[tokio::test]
 async fn pgvector_spreads_over_memories_what_it_finds() {
-    let Some(world) = World::pgvector().await else { return };
+    let Some(world) = World::on_pgvector().await else { return };
     let ada = world.account("ada@example.com").await;
     let near_by = |at: u16| [1.0, f32::from(at) / 1_000.0, 0.0, 0.0];
     let space = space(&world, &ada).await;
@@ -214,7 +215,7 @@ async fn pgvector_spreads_over_memories_what_it_finds() {
 /// A graph is made by chance and may miss a few.
 #[tokio::test]
 async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
-    let Some(world) = World::pgvector().await else { return };
+    let Some(world) = World::on_pgvector().await else { return };
     let ada = world.account("ada@example.com").await;
     let point = |at: u16| {
         // Spread over the sphere without any order.

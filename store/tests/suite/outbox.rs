@@ -7,7 +7,8 @@ use domain::ids::UserCuid;
 use store::Store;
 use store::machine::{NewMachine, Register};
 
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
 fn rule(lane: Option<Lane>, level: ConsentLevel) -> ConsentRule {
     ConsentRule { machine: None, lane, level, set_by: Author::Person }
@@ -34,7 +35,7 @@ async fn waiting(store: &Store, cuid: &UserCuid) -> Vec<Sealed> {
     opened
 }
 
-laws! {
+on_each_database! {
     async fn every_changed_level_leaves_one_event_at_the_end_of_its_chain(world: &World) {
         let store = &world.store;
         let account = world.account("ada@example.com").await;

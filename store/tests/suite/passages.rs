@@ -12,7 +12,8 @@ use store::passage::words::QueryStem;
 use store::passage::{AccountStatistics, ChunkId, Wanted};
 
 use crate::memories::{Draft, model, space};
-use crate::world::{World, laws_of_vectors};
+use crate::world::World;
+use harness::on_each_vector_index;
 
 async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
     store.shelves_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
@@ -50,7 +51,7 @@ async fn follow(store: &Store, shelf: i64, mut since: i64, page: usize) -> (Vec<
     }
 }
 
-laws_of_vectors! {
+on_each_vector_index! {
     async fn chunks_are_found_by_any_form_of_their_words_best_first(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let mut draft = Draft::new(world, &ada, "1", &["heat conducts, heated heating heats", "the heat of a wing", "wings"]);

@@ -7,7 +7,8 @@ use store::machine::{Computer, NewMachine, Register};
 use store::pool::ROWS_MAX;
 use store::{Pool, Store};
 
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
 /// The pooled connections that read, of a store on SQLite.
 macro_rules! pooled_readers {
@@ -48,7 +49,7 @@ store::row! {
     }
 }
 
-laws! {
+on_each_database! {
     async fn a_database_that_lost_a_table_of_credentials_is_not_readable(world: &World) {
         let rename = async |sql: &'static str| {
             let pool = world.store.pool();
@@ -122,7 +123,7 @@ laws! {
 /// Probes succeed although the pooled readers are closed.
 #[tokio::test]
 async fn sqlite_answers_probes_in_place() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     let account = person.account.clone().unwrap();
     let (machine, identity, secret) = world.attached(&account).await;
@@ -150,7 +151,7 @@ async fn sqlite_answers_probes_in_place() {
 /// SQLite compares moments as text, so a probe must encode them like the pool, with and without milliseconds.
 #[tokio::test]
 async fn a_moment_is_the_same_in_place_and_through_the_pool() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     for millis in [1_767_225_600_000, 1_767_225_600_001, 1_767_225_600_120, 1_767_225_600_123] {
         let end = Timestamp::from_timestamp_millis(millis).unwrap();
@@ -172,7 +173,7 @@ async fn a_moment_is_the_same_in_place_and_through_the_pool() {
 
 #[tokio::test]
 async fn the_last_one_to_close_leaves_no_log_behind() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     world.store.person_by_id(person.id).await.unwrap();
     let log = world.folder.path().join("attache.db-wal");
@@ -185,7 +186,7 @@ async fn the_last_one_to_close_leaves_no_log_behind() {
 /// More threads than connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn threads_share_the_connections() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..16 {
         let person = world.person(&format!("p{number}@example.com")).await;
@@ -205,7 +206,7 @@ async fn threads_share_the_connections() {
 /// A failing probe is answered by the pool, and its connection is closed.
 #[tokio::test]
 async fn a_probe_that_fails_leaves_no_connection_that_fails() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     world.store.person_by_id(person.id).await.unwrap();
     world.tamper("ALTER TABLE persons RENAME TO people").await;
@@ -218,7 +219,7 @@ async fn a_probe_that_fails_leaves_no_connection_that_fails() {
 
 #[tokio::test]
 async fn damage_is_named_by_the_pool() {
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     world.tamper("UPDATE persons SET account_id = NULL; UPDATE accounts SET created_at = 'soon'").await;
     let error = world.store.account_by_id(&person.account.unwrap()).await.unwrap_err();
@@ -244,7 +245,7 @@ async fn a_revocation_by_another_process_counts_at_once() {
         assert!(store.machine_detach(machine, &account).await.unwrap());
         return;
     }
-    let world = World::sqlite().await;
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     let (_, _, secret) = world.attached(&person.account.unwrap()).await;
     let session = world.session(person.id, now(), at(100)).await;

@@ -12,8 +12,8 @@ type Column = (String, String, String, bool);
 
 #[tokio::test]
 async fn both_databases_have_the_same_tables_columns_and_indexes() {
-    let Some(postgres) = World::postgres().await else { return };
-    let sqlite = World::sqlite().await;
+    let Some(postgres) = World::on_postgres().await else { return };
+    let sqlite = World::on_sqlite().await;
     let (Pool::Sqlite { reader, .. }, Pool::Postgres(pool)) = (sqlite.store.pool(), postgres.store.pool()) else {
         unreachable!()
     };

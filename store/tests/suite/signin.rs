@@ -9,11 +9,12 @@ use store::session::NewSession;
 use store::signin::{Asking, CodeLimits, TicketStart};
 use store::{Store, StoreError};
 
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
 const HOUR: TimeDelta = TimeDelta::hours(1);
 
-laws! {
+on_each_database! {
     async fn a_ticket_reads_back_as_it_was_taken_down(world: &World) {
         let store = &world.store;
         let ticket = world.new_ticket("ada@example.com", now());

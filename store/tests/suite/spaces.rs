@@ -6,7 +6,8 @@ use store::space::{SpaceChange, SpaceCreate};
 use tokio::task::JoinSet;
 
 use crate::memories::Draft;
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
 fn name(text: &str) -> SpaceName {
     text.parse().unwrap()
@@ -23,7 +24,7 @@ async fn space(world: &World, owner: &UserAccountId, title: &str, is_public: boo
     id
 }
 
-laws! {
+on_each_database! {
     async fn a_space_is_seen_by_whom_it_lets_in(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);

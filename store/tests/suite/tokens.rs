@@ -3,9 +3,10 @@
 use chrono::TimeDelta;
 use domain::token::{KeyState, TokenScope};
 
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, now};
+use harness::on_each_database;
 
-laws! {
+on_each_database! {
     async fn a_scope_is_issued_only_to_whom_it_belongs(world: &World) {
         let store = &world.store;
         let unclaimed = world.registration().await;

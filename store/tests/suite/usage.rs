@@ -4,7 +4,8 @@ use domain::recorder::Recorder;
 use domain::usage::{Day, Used, Window};
 use store::usage::{Counted, UsageDay};
 
-use crate::world::{World, laws, now};
+use crate::world::{World, now};
+use harness::on_each_database;
 
 fn used(memory: u64, retrospectives: u64) -> Used {
     Used { memory, retrospectives }
@@ -23,7 +24,7 @@ fn window(first: i64, end: i64) -> Window {
     Window { first: Day::from(first), end: Day::from(end) }
 }
 
-laws! {
+on_each_database! {
     async fn usage_is_summed_over_the_computers_and_days_that_are_asked_for(world: &World) {
         let store = &world.store;
         let (one, two) = (recorder(world), recorder(world));

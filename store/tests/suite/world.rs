@@ -19,8 +19,6 @@ use store::session::NewSession;
 use store::{DatabaseSettings, Store, on_writer};
 use tempfile::TempDir;
 
-pub use harness::{laws, laws_of_vectors};
-
 /// A store on an empty database that is gone with it.
 pub struct World {
     pub store: Store,
@@ -32,16 +30,16 @@ pub struct World {
 }
 
 impl World {
-    pub async fn sqlite() -> Self {
+    pub async fn on_sqlite() -> Self {
         Self::open(DatabaseSettings::default(), None).await
     }
 
-    pub async fn postgres() -> Option<Self> {
+    pub async fn on_postgres() -> Option<Self> {
         Some(Self::on(harness::postgres::database().await?).await)
     }
 
     /// A database that compares vectors.
-    pub async fn pgvector() -> Option<Self> {
+    pub async fn on_pgvector() -> Option<Self> {
         let world = Self::on(harness::postgres::database_with_pgvector().await?).await;
         assert_eq!(world.store.near_prepare().await.unwrap(), Prepared::Filling);
         assert!(world.store.near_fill(1).await.unwrap(), "nothing is there to copy");
@@ -49,7 +47,7 @@ impl World {
     }
 
     /// The same, without anything that compares.
-    pub async fn before_pgvector() -> Option<Self> {
+    pub async fn on_unprepared_pgvector() -> Option<Self> {
         Some(Self::on(harness::postgres::database_with_pgvector().await?).await)
     }
 

@@ -1,8 +1,8 @@
-//! The guides work as printed: their commands are run, one after the other, in one shell, by somebody who has read nothing else.
+//! The guides work as printed: their commands are run, one after the other, in one shell, as a reader of nothing else would.
 //!
-//! What they do when the server is away, or says no, is in [`away`].
+//! [`away`] tests them against an unavailable server and refusals.
 //!
-//! What a person does in between is done when the agent polls for the first time: so far it has shown a link and a code and waited.
+//! The person acts when the agent polls for the first time; until then the agent has shown a link and a code.
 
 mod away;
 
@@ -14,9 +14,10 @@ use base64::Engine;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::world::{Credential, Person, World};
+use blackbox::client::Credential;
+use blackbox::world::{Person, World};
 
-/// The blocks marked `sh`, in order; every other block shows what is answered and is marked as that.
+/// The blocks marked `sh`, in order; every other block shows a response and is marked as that.
 fn commands(guide: &str) -> String {
     let mut script = String::new();
     for block in guide.split("\n```").skip(1).step_by(2) {
@@ -28,15 +29,11 @@ fn commands(guide: &str) -> String {
         }
         script.push('\n');
     }
-    assert_eq!(
-        guide.matches("curl -").count(),
-        script.matches("curl -").count(),
-        "a command stands outside the blocks"
-    );
+    assert_eq!(guide.matches("curl -").count(), script.matches("curl -").count(), "a command is outside the blocks");
     script
 }
 
-/// The functions that the blocks define, without what the blocks do.
+/// The functions that the blocks define, without their commands.
 fn functions(guide: &str) -> String {
     let (mut found, mut inside) = (String::new(), false);
     for line in commands(guide).lines() {
@@ -50,7 +47,7 @@ fn functions(guide: &str) -> String {
     found
 }
 
-/// Runs a script line by line as it prints, with a person beside it; gives all that it printed.
+/// Runs a script and acts as the person when it prints a link; returns its output.
 async fn run(
     script: String,
     folder: &Path,
@@ -61,7 +58,7 @@ async fn run(
     run_beside(script, folder, environment, world, ada, None).await
 }
 
-/// The same, with a person who says how much of the memory may be recorded as soon as they have a computer.
+/// [`run`] with a person who sets a consent level as soon as they have a computer.
 async fn run_beside(
     script: String,
     folder: &Path,
@@ -70,7 +67,7 @@ async fn run_beside(
     ada: &Person,
     level: Option<&str>,
 ) -> String {
-    // Waiting is shorter here. Whoever polls too early is told so and goes on.
+    // Waiting is shorter here: a poll that is too early gets `slow_down`, and the script continues.
     let script = format!("set -euo pipefail\nsleep() {{ command sleep 0.1; }}\n{script}");
     let bin = folder.join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -102,11 +99,11 @@ async fn run_beside(
     }
     let end = end.await.unwrap();
     assert!(end.status.success(), "{}\n{printed}\n{}", end.status, String::from_utf8_lossy(&end.stderr));
-    assert!(asked.is_none(), "nobody waited for the person");
+    assert!(asked.is_none(), "no command waited for the person");
     printed
 }
 
-/// What the person does with "Open … and type 123456" or "Open … and compare the code XXXX-XXXX".
+/// Acts as the person after "Open … and type 123456" or "Open … and compare the code XXXX-XXXX".
 async fn confirm(asked: &str, world: &World, person: &Person, level: Option<&str>) {
     let code = asked.rsplit(' ').next().unwrap();
     let link = asked.split(' ').nth(1).unwrap();
@@ -128,7 +125,7 @@ async fn guide(world: &World, path: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_the_guide_to_authentication_works_as_printed() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let ada = world.person("ada@example.com").await;
     let folder = tempfile::tempdir().unwrap();
     let script = commands(&guide(&world, "/auth.md").await);
@@ -152,7 +149,7 @@ async fn every_command_of_the_guide_to_authentication_works_as_printed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_of_the_whole_guide_works_as_printed() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let (ada, key) = world.librarian("ada@example.com").await;
     let Credential::Bearer(key) = key else { unreachable!() };
     let folder = tempfile::tempdir().unwrap();
@@ -179,19 +176,19 @@ async fn every_command_of_the_whole_guide_works_as_printed() {
     assert_eq!(printed.matches("# attache\n").count(), 2, "{printed}");
     let computers = world.get("/api/v1/account/computers", &ada.cookie).await.expect(200);
     assert_eq!(computers["computers"].as_array().unwrap().len(), 1);
-    // What was given back is over.
+    // A revoked credential has ended.
     let token: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("tokens.json")).unwrap()).unwrap();
     let token = Credential::Bearer(token["access_token"].as_str().unwrap().to_owned());
     world.get("/api/v1/usage/bar", &token).await.refused(401, "unauthorized");
-    // And the program that nobody has to read the source of says the same of what it has no key for.
+    // The program reports the same for an API without a key.
     world.search(&Credential::None, json!({ "query": "roses" })).await.refused(401, "unauthorized");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_more_is_recorded_than_the_person_allows() {
+async fn the_guide_records_no_more_than_the_consent_level() {
     for (level, events) in [("full", 3), ("metadata-only", 3), ("off", 0)] {
-        let world = World::new().await;
+        let world = World::on_sqlite().await;
         let ada = world.person("ada@example.com").await;
         let folder = tempfile::tempdir().unwrap();
         let text = guide(&world, "/llms-full.txt").await;
@@ -214,8 +211,8 @@ async fn no_more_is_recorded_than_the_person_allows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_place_is_found_again_in_a_later_epoch_too() {
-    let world = World::new().await;
+async fn a_lost_chain_position_is_recovered_in_a_later_epoch_too() {
+    let world = World::on_sqlite().await;
     let ada = world.person("ada@example.com").await;
     let folder = tempfile::tempdir().unwrap();
     let text = guide(&world, "/llms-full.txt").await;
@@ -238,8 +235,8 @@ async fn a_lost_place_is_found_again_in_a_later_epoch_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_knows_no_address_begins_anonymously_and_is_held_until_claimed() {
-    let world = World::new().await;
+async fn an_anonymous_agent_of_the_guide_is_held_until_claimed() {
+    let world = World::on_sqlite().await;
     let ada = world.person("ada@example.com").await;
     let folder = tempfile::tempdir().unwrap();
     let text = guide(&world, "/llms-full.txt").await;
@@ -271,8 +268,8 @@ async fn whoever_knows_no_address_begins_anonymously_and_is_held_until_claimed()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_heading_of_the_guides_stands_alone() {
-    let world = World::new().await;
+async fn every_heading_of_the_guides_is_separated() {
+    let world = World::on_sqlite().await;
     for path in ["/llms.txt", "/llms-full.txt", "/auth.md"] {
         let text = guide(&world, path).await;
         for (above, heading) in text.lines().zip(text.lines().skip(1)).filter(|(_, line)| line.starts_with("## ")) {
@@ -283,6 +280,6 @@ async fn every_heading_of_the_guides_stands_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_short_guide_has_no_commands() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     assert_eq!(commands(&guide(&world, "/llms.txt").await), "");
 }

@@ -6,16 +6,18 @@ use knowledge::embed::Provider;
 use serde_json::{Value, json};
 
 use super::closed_network;
-use super::site::Site;
-use super::stream::assert_whole;
-use crate::world::{World, both};
+use blackbox::eventually;
+use blackbox::site::Site;
+use blackbox::stream::assert_whole;
+use blackbox::world::World;
+use harness::on_each_database;
 
 fn notes(count: usize) -> Vec<Value> {
     (0..count).map(|nth| json!({ "content": format!("Note number {nth} of many") })).collect()
 }
 
-both! {
-    async fn a_batch_streams_what_becomes_of_its_items(world: World) {
+on_each_database! {
+    async fn a_batch_streams_the_outcome_of_each_item(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let body = json!({
             "urls": ["ftp://example.com/", "http://192.168.0.1/"],
@@ -25,12 +27,12 @@ both! {
                 { "content": "Second note", "title": null, "type": null },
             ],
         });
-        let told = world.add(&key, body).await.whole().await;
-        let at = |index: u64| told.iter().find(|message| message["index"] == index).unwrap();
+        let messages = world.add(&key, body).await.whole().await;
+        let at = |index: u64| messages.iter().find(|message| message["index"] == index).unwrap();
         assert_eq!((&at(0)["error"], &at(0)["url"]), (&json!("invalid_url"), &json!("ftp://example.com/")));
         assert_eq!((&at(1)["error"], &at(1)["url"]), (&json!("blocked_address"), &json!("http://192.168.0.1/")));
         assert_eq!((&at(3)["error"], &at(3)["title"]), (&json!("empty_content"), &json!("Empty")));
-        let kept: Vec<&Value> = told.iter().filter(|message| message["type"] == "success").collect();
+        let kept: Vec<&Value> = messages.iter().filter(|message| message["type"] == "success").collect();
         assert_eq!(kept.len(), 2);
         let mut seen = Vec::new();
         for success in kept {
@@ -61,7 +63,7 @@ both! {
         }
     }
 
-    async fn a_batch_keeps_within_its_bounds(world: World) {
+    async fn limits_of_a_batch_are_enforced(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let one_more: Vec<String> = (0..21).map(|_| world.rng().uuid_v7(world.clock().now()).to_string()).collect();
         for (body, path) in [
@@ -80,12 +82,12 @@ both! {
             (json!({ "urls": [5] }), "urls[0]"),
             (json!({ "urls": "http://example.com/" }), "urls"),
         ] {
-            let answer = world.add_refused(&key, body).await.refused(400, "invalid_request");
-            assert_eq!(answer["issues"][0]["path"], path, "{answer}");
+            let response = world.add_refused(&key, body).await.refused(400, "invalid_request");
+            assert_eq!(response["issues"][0]["path"], path, "{response}");
         }
     }
 
-    async fn whoever_left_hears_the_rest(world: World) {
+    async fn a_rejoined_stream_has_the_remaining_messages(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let (_, stranger) = world.librarian("bob@example.com").await;
         let mut stream = world.add(&key, json!({ "contents": notes(12) })).await;
@@ -112,7 +114,7 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_goes_on_without_its_client_and_ends_when_it_is_told_to() {
+async fn a_batch_continues_without_its_client_until_it_is_cancelled() {
     let (site, address) = Site::start().await;
     let world = World::with(|settings| {
         closed_network(settings);
@@ -139,13 +141,13 @@ async fn a_batch_goes_on_without_its_client_and_ends_when_it_is_told_to() {
     let opened = watching.next().await.unwrap();
     assert_eq!(opened["type"], "success", "{opened}");
     assert_eq!(world.delete(&format!("/v1/batch-add/{batch}"), &key).await.expect(200), json!({ "ok": true }));
-    let told = watching.rest().await;
-    assert!(told.iter().any(|message| message["error"] == "cancelled"), "{told:?}");
+    let messages = watching.rest().await;
+    assert!(messages.iter().any(|message| message["error"] == "cancelled"), "{messages:?}");
     assert_whole(&world.rejoin(&key, &batch, None).await.rest().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_has_so_many_batches_running() {
+async fn running_batches_per_account_are_limited() {
     let (_, address) = Site::start().await;
     let world = World::with(|settings| {
         closed_network(settings);
@@ -165,19 +167,19 @@ async fn an_account_has_so_many_batches_running() {
     world.add(&other, json!({ "contents": notes(1) })).await.whole().await;
     world.delete(&format!("/v1/batch-add/{}", running[0].batch), &key).await.expect(200);
     world.add(&key, json!({ "contents": notes(1) })).await.whole().await;
-    // Whoever listens while the server stops is not kept waiting, and hears the rest from the next one.
+    // A stream that is open while the server stops ends at once, and the next server sends the rest.
     let batch = running[1].batch.clone();
     let world = world.restart().await;
     for stream in &mut running[1..] {
-        let told = stream.rest().await;
-        assert!(told.iter().all(|message| message["type"] != "complete"), "{told:?}");
+        let messages = stream.rest().await;
+        assert!(messages.iter().all(|message| message["type"] != "complete"), "{messages:?}");
     }
     world.delete(&format!("/v1/batch-add/{batch}"), &key).await.expect(200);
     assert_whole(&world.rejoin(&key, &batch, None).await.rest().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_keeps_so_many_memories() {
+async fn memories_per_account_are_limited() {
     let (_, address) = Site::start().await;
     let world = World::with(|settings| {
         closed_network(settings);
@@ -186,22 +188,22 @@ async fn an_account_keeps_so_many_memories() {
     })
     .await;
     let (_, key) = world.librarian("ada@example.com").await;
-    let told = world.add(&key, json!({ "contents": notes(5) })).await.whole().await;
-    assert_eq!(told.iter().filter(|message| message["type"] == "success").count(), 3);
-    assert_eq!(told.iter().filter(|message| message["error"] == "quota_exceeded").count(), 2);
-    // An error tells of an item what the client wrote, and nothing that was made of it.
+    let messages = world.add(&key, json!({ "contents": notes(5) })).await.whole().await;
+    assert_eq!(messages.iter().filter(|message| message["type"] == "success").count(), 3);
+    assert_eq!(messages.iter().filter(|message| message["error"] == "quota_exceeded").count(), 2);
+    // An item error has the item as the client wrote it, not as the server normalised it.
     let url = format!("http://{address}/text?utm_source=x#part");
     let contents = json!([{ "content": "# A heading", "title": "Mine" }, { "content": "# Another heading" }]);
-    let told = world.add(&key, json!({ "urls": [url], "contents": contents })).await.whole().await;
-    let at = |index: u64| told.iter().find(|message| message["index"] == index).unwrap();
-    assert!((0..3).all(|index| at(index)["error"] == "quota_exceeded"), "{told:?}");
+    let messages = world.add(&key, json!({ "urls": [url], "contents": contents })).await.whole().await;
+    let at = |index: u64| messages.iter().find(|message| message["index"] == index).unwrap();
+    assert!((0..3).all(|index| at(index)["error"] == "quota_exceeded"), "{messages:?}");
     assert_eq!((&at(0)["url"], at(0).get("title")), (&json!(url), None));
     assert_eq!((&at(1)["title"], at(1).get("url")), (&json!("Mine"), None));
     assert_eq!((at(2).get("title"), at(2).get("url")), (None, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_cancelled_is_told_as_the_client_wrote_it() {
+async fn cancelled_items_are_reported_as_the_client_wrote_them() {
     let (_, address) = Site::start().await;
     let world = World::with(|settings| {
         closed_network(settings);
@@ -214,10 +216,10 @@ async fn what_is_cancelled_is_told_as_the_client_wrote_it() {
     let contents = json!([{ "content": "First", "title": "Titled \u{0}" }, { "content": "Second" }]);
     let mut stream = world.add(&key, json!({ "urls": [url], "contents": contents })).await;
     world.delete(&format!("/v1/batch-add/{}", stream.batch), &key).await.expect(200);
-    let told = stream.rest().await;
-    assert_whole(&told);
-    let at = |index: u64| told.iter().find(|message| message["index"] == index).unwrap();
-    assert!((0..3).all(|index| at(index)["error"] == "cancelled"), "{told:?}");
+    let messages = stream.rest().await;
+    assert_whole(&messages);
+    let at = |index: u64| messages.iter().find(|message| message["index"] == index).unwrap();
+    assert!((0..3).all(|index| at(index)["error"] == "cancelled"), "{messages:?}");
     assert_eq!((&at(0)["url"], at(0).get("title")), (&json!(url), None));
     assert_eq!((&at(1)["title"], at(1).get("url")), (&json!("Titled \u{0}"), None));
     assert_eq!((at(2).get("title"), at(2).get("url")), (None, None));
@@ -235,20 +237,20 @@ async fn a_batch_is_followed_from_any_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_was_cleaned_up_is_not_told_from_memory() {
+async fn a_purged_batch_is_not_replayed_from_memory() {
     let world = World::with(|settings| settings.janitor.every = Duration::from_millis(50)).await;
     let (_, key) = world.librarian("ada@example.com").await;
     let stream = world.add(&key, json!({ "contents": notes(2) })).await;
     let path = format!("/v1/batch-add/{}", stream.batch);
-    let told = stream.whole().await;
+    let messages = stream.whole().await;
     let batch = path.rsplit('/').next().unwrap();
-    assert_eq!(world.rejoin(&key, batch, None).await.whole().await, told);
+    assert_eq!(world.rejoin(&key, batch, None).await.whole().await, messages);
     world.advance(Duration::from_hours(48));
-    world.eventually("it is gone", async || (world.get(&path, &key).await.status == 404).then_some(())).await;
+    eventually("it is gone", async || (world.get(&path, &key).await.status == 404).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_has_a_limit_and_large_ones_are_taken() {
+async fn large_batch_bodies_are_accepted_up_to_their_limit() {
     let world = World::with(|settings| {
         settings.knowledge.batch.body_bytes_max = 4 * 1024 * 1024;
         settings.knowledge.embedding.provider = Provider::None;
@@ -258,8 +260,8 @@ async fn a_body_has_a_limit_and_large_ones_are_taken() {
     let megabyte = |nth: usize| format!("{nth} {}", "w ".repeat(524_287));
     assert_eq!(megabyte(0).len(), 1024 * 1024);
     let contents: Vec<Value> = (0..3).map(|nth| json!({ "content": megabyte(nth) })).collect();
-    let told = world.add(&key, json!({ "contents": contents })).await.whole().await;
-    assert!(told.iter().all(|message| message["type"] != "error"), "{told:?}");
+    let messages = world.add(&key, json!({ "contents": contents })).await.whole().await;
+    assert!(messages.iter().all(|message| message["type"] != "error"), "{messages:?}");
     let contents: Vec<Value> =
         (0..5).map(|nth| json!({ "content": format!("{nth} {}", "x".repeat(1_000_000)) })).collect();
     world.add_refused(&key, json!({ "contents": contents })).await.refused(413, "payload_too_large");

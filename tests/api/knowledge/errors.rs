@@ -1,20 +1,22 @@
-//! Who may come in, and what is told to those who may not: `{error, details, issues?}`.
+//! Credentials of the knowledge API and its errors: `{error, details, issues?}`.
 
 use attache::http::{Accepts, knowledge_routes};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::world::{Answer, Credential, World, both};
+use blackbox::client::{Credential, Response};
+use blackbox::world::World;
+use harness::on_each_database;
 
 /// An error in the words of this surface.
 #[track_caller]
-fn refused(answer: &Answer, status: u16, code: &str) {
-    let body = answer.refused(status, code);
+fn refused(response: &Response, status: u16, code: &str) {
+    let body = response.refused(status, code);
     assert!(!body["details"].as_str().unwrap().is_empty(), "{body}");
 }
 
-both! {
-    async fn every_route_asks_for_a_key_and_takes_nothing_else(world: World) {
+on_each_database! {
+    async fn every_knowledge_route_accepts_only_an_api_key(world: World) {
         let (person, key) = world.librarian("ada@example.com").await;
         let agent = world.agent_of(&person).await;
         let machine = world.attached_machine(&person).await;
@@ -38,9 +40,9 @@ both! {
             let path = route.path.replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634");
             let ask = async |credential: &Credential| world.send(world.request(route.method.clone(), &path, credential).json(&json!({}))).await;
             for credential in &bad {
-                let answer = ask(credential).await;
-                refused(&answer, 401, "unauthorized");
-                let challenge = answer.header("www-authenticate").unwrap();
+                let response = ask(credential).await;
+                refused(&response, 401, "unauthorized");
+                let challenge = response.header("www-authenticate").unwrap();
                 assert!(challenge.starts_with("Bearer "));
                 // A session is no credential here, so it is as if none was sent.
                 assert_eq!(challenge.contains("invalid_token"), matches!(credential, Credential::Bearer(_)), "{challenge}");
@@ -54,7 +56,7 @@ both! {
         world.activity(key, "").await.refused(401, "unauthorized");
     }
 
-    async fn a_key_opens_what_its_scopes_say(world: World) {
+    async fn an_api_key_has_the_permissions_of_its_scopes(world: World) {
         let person = world.person("ada@example.com").await;
         let needed = |method: &Method, path: &str| match (method.as_str(), path) {
             (_, "/v1/settings") => "settings",
@@ -65,11 +67,11 @@ both! {
             let key = world.key(&person, json!({ "name": scope, "scopes": [scope] })).await;
             for route in knowledge_routes() {
                 let path = route.path.replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634");
-                let answer = world.send(world.request(route.method.clone(), &path, &key).json(&json!({}))).await;
+                let response = world.send(world.request(route.method.clone(), &path, &key).json(&json!({}))).await;
                 if needed(&route.method, route.path) == scope {
-                    assert_ne!(answer.status, 403, "{} {path}", route.method);
+                    assert_ne!(response.status, 403, "{} {path}", route.method);
                 } else {
-                    refused(&answer, 403, "insufficient_scope");
+                    refused(&response, 403, "insufficient_scope");
                 }
             }
         }
@@ -77,8 +79,8 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn faults_of_a_request_are_told_apart() {
-    let world = World::new().await;
+async fn faults_of_a_knowledge_request_have_their_error_codes() {
+    let world = World::on_sqlite().await;
     let (_, key) = world.librarian("ada@example.com").await;
     let post = |path: &str| world.request(Method::POST, path, &key);
     for path in ["/v1/search", "/v1/spaces/create", "/v1/batch-add"] {
@@ -101,7 +103,7 @@ async fn faults_of_a_request_are_told_apart() {
         refused(&world.send(compressed).await, 415, "unsupported_content_encoding");
         refused(&world.send(world.request(Method::OPTIONS, path, &key)).await, 405, "method_not_allowed");
     }
-    // Whether anybody reads the member or not.
+    // Also for members that no handler reads.
     for wrong in [&b"{\"query\":\"x\",\"pad\":\"\xff\xfe\"}"[..], b"{\"query\":\"\xff\xfe\"}", b"{\"\xff\":1}"] {
         let request = post("/v1/search").header("content-type", "application/json").body(wrong);
         refused(&world.send(request).await, 400, "invalid_json");
@@ -118,12 +120,12 @@ async fn faults_of_a_request_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_done_now_is_503_here_and_424_there() {
+async fn temporarily_unavailable_is_503_for_knowledge_and_424_for_accounts() {
     let world = World::with(|settings| settings.http.requests_max = 0).await;
-    let answer = world.search(&Credential::None, json!({})).await;
-    refused(&answer, 503, "temporarily_unavailable");
-    assert_eq!(answer.json()["retryable"], true);
-    assert!(answer.header("retry-after").is_some());
+    let response = world.search(&Credential::None, json!({})).await;
+    refused(&response, 503, "temporarily_unavailable");
+    assert_eq!(response.json()["retryable"], true);
+    assert!(response.header("retry-after").is_some());
     world.get("/api/v1/activity", &Credential::None).await.refused(424, "temporarily_unavailable");
 }
 
@@ -143,8 +145,11 @@ async fn the_knowledge_api_may_have_a_listener_and_an_address_of_its_own() {
         .post(format!("{own}/v1/batch-add"))
         .bearer_auth(token)
         .json(&json!({ "contents": [{ "content": "Yaks" }] }));
-    let told = super::stream::Stream::open(add.send().await.unwrap()).await.whole().await;
-    assert!(told[1]["url"].as_str().unwrap().starts_with("https://memory.example.com/v1/memories/"), "{told:?}");
+    let messages = blackbox::stream::Stream::open(add.send().await.unwrap()).await.whole().await;
+    assert!(
+        messages[1]["url"].as_str().unwrap().starts_with("https://memory.example.com/v1/memories/"),
+        "{messages:?}"
+    );
     let other = client.get(format!("{own}/api/v1/activity")).send().await.unwrap();
     assert_eq!(other.status(), 404);
 }

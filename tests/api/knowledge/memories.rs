@@ -3,10 +3,11 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::world::{World, both};
+use blackbox::world::World;
+use harness::on_each_database;
 
-both! {
-    async fn a_memory_is_read_and_deleted_by_its_owner(world: World) {
+on_each_database! {
+    async fn a_memory_is_read_and_deleted_only_by_its_owner(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let (_, stranger) = world.librarian("bob@example.com").await;
         let id = world.notes(&key, &["# Quokkas\n\nQuokkas smile."]).await.remove(0);
@@ -22,7 +23,7 @@ both! {
         assert_eq!(world.found(&key, json!({ "query": "quokkas" })).await, [""; 0]);
     }
 
-    async fn what_a_search_in_a_public_space_found_is_read_at_its_url(world: World) {
+    async fn a_search_result_of_a_public_space_is_readable_at_its_url(world: World) {
         let (_, owner) = world.librarian("ada@example.com").await;
         let (bob, stranger) = world.librarian("bob@example.com").await;
         let (open, closed) = (world.space(&owner, "Open", true).await, world.space(&owner, "Closed", false).await);
@@ -52,7 +53,7 @@ both! {
         assert_eq!(world.get(path, &owner).await.expect(200)["spaces"].as_array().unwrap().len(), 2);
     }
 
-    async fn everything_is_exported_a_line_each(world: World) {
+    async fn an_export_has_one_line_per_memory(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let (_, stranger) = world.librarian("bob@example.com").await;
         let notes: Vec<String> = (0..45).map(|nth| format!("Note number {nth}")).collect();

@@ -7,8 +7,8 @@ use knowledge::fetch::RobotsRule;
 use serde_json::{Value, json};
 
 use super::closed_network;
-use super::site::Site;
-use crate::world::World;
+use blackbox::site::Site;
+use blackbox::world::World;
 
 async fn world_of(port: u16, more: impl FnOnce(&mut attache::config::Settings)) -> World {
     World::with(|settings| {
@@ -22,7 +22,7 @@ async fn world_of(port: u16, more: impl FnOnce(&mut attache::config::Settings)) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_of_page_ends_in_its_own_outcome() {
+async fn every_kind_of_page_has_its_outcome() {
     let (site, address) = Site::start().await;
     let world = world_of(address.port(), |_| {}).await;
     let (_, key) = world.librarian("ada@example.com").await;
@@ -49,10 +49,12 @@ async fn every_kind_of_page_ends_in_its_own_outcome() {
         ("not-a-pdf", "extract_failed"),
     ];
     let urls: Vec<String> = cases.iter().map(|(path, _)| format!("http://{address}/{path}")).collect();
-    let told = world.add(&key, json!({ "urls": urls })).await.whole().await;
+    let messages = world.add(&key, json!({ "urls": urls })).await.whole().await;
     for ((path, expected), url) in cases.iter().zip(&urls) {
-        let outcome =
-            told.iter().find(|message| message["url"] == *url.as_str()).unwrap_or_else(|| panic!("{path}: {told:?}"));
+        let outcome = messages
+            .iter()
+            .find(|message| message["url"] == *url.as_str())
+            .unwrap_or_else(|| panic!("{path}: {messages:?}"));
         let said = match outcome["type"].as_str().unwrap() {
             "success" => &outcome["type"],
             "skipped" => &outcome["reason"],
@@ -65,9 +67,9 @@ async fn every_kind_of_page_ends_in_its_own_outcome() {
     {
         assert_eq!(world.found(&key, json!({ "query": query, "limit": 1 })).await, [title], "{query}");
     }
-    let answer = world.search(&key, json!({ "query": "glaciers", "limit": 1 })).await.expect(200);
+    let response = world.search(&key, json!({ "query": "glaciers", "limit": 1 })).await.expect(200);
     assert_eq!(
-        (&answer["results"][0]["type"], &answer["results"][0]["url"]),
+        (&response["results"][0]["type"], &response["results"][0]["url"]),
         (&json!("document"), &json!(format!("http://{address}/pdf")))
     );
 }
@@ -90,7 +92,7 @@ async fn a_page_that_changed_is_the_same_memory_with_its_new_text() {
     assert_eq!(memory["url"], format!("http://{address}/news"));
 }
 
-/// Pages as they were on the web, and the documentation of this machine; generated ones where there are too few.
+/// Stored pages of the web and the documentation of this machine, and generated ones if these are too few.
 fn real_pages() -> Vec<(String, Vec<u8>)> {
     let data = std::env::var_os("ATTACHE_TEST_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);
     let mut files: Vec<PathBuf> = std::fs::read_dir(data.join("readability"))
@@ -133,9 +135,9 @@ fn html_under(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_than_two_hundred_real_pages_come_in_with_errors_among_them() {
+async fn two_hundred_real_pages_are_added_despite_some_errors() {
     let (site, address) = Site::start().await;
-    // Words alone: what is shown here is the way of many pages, and the model is shown elsewhere.
+    // Keywords only: this test is about many pages, and other tests cover the model.
     let world = world_of(address.port(), |settings| {
         settings.knowledge.embedding.provider = Provider::None;
         settings.knowledge.fetch.robots = RobotsRule::Ignore;
@@ -152,10 +154,10 @@ async fn more_than_two_hundred_real_pages_come_in_with_errors_among_them() {
         }
     }
     let total = urls.len();
-    let told = world.add(&key, json!({ "urls": urls })).await.whole().await;
-    let count = |kind: &str| told.iter().filter(|message| message["type"] == kind).count();
+    let messages = world.add(&key, json!({ "urls": urls })).await.whole().await;
+    let count = |kind: &str| messages.iter().filter(|message| message["type"] == kind).count();
     assert_eq!(count("success") + count("error") + count("skipped"), total);
-    let unexpected: Vec<&Value> = told
+    let unexpected: Vec<&Value> = messages
         .iter()
         .filter(|message| message["type"] == "error" && message["url"].as_str().unwrap().contains("/page/"))
         .filter(|message| message["error"] != "empty_content")

@@ -1,4 +1,4 @@
-//! What there are only so many places for: streams that are told, and large bodies in memory.
+//! Limited resources: event streams, and large bodies in memory.
 
 use std::time::Duration;
 
@@ -13,11 +13,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::closed_network;
-use super::site::Site;
-use crate::world::{Credential, World};
+use blackbox::client::Credential;
+use blackbox::eventually;
+use blackbox::site::Site;
+use blackbox::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_begun_that_there_is_no_stream_for() {
+async fn a_batch_without_a_free_stream_is_refused_before_it_exists() {
     let (_, address) = Site::start().await;
     let world = World::with(|settings| {
         closed_network(settings);
@@ -33,15 +35,15 @@ async fn nothing_is_begun_that_there_is_no_stream_for() {
     let joining = world.get(&format!("/v1/batch-add/{}", listening.batch), &key).await;
     assert_eq!(joining.refused(503, "temporarily_unavailable")["reason"], "too_many_streams");
     let batches = world.server.app.store.batches_of_account(&person.account, 10).await.unwrap();
-    assert_eq!(batches.len(), 1, "what was refused was kept: {batches:?}");
+    assert_eq!(batches.len(), 1, "a refused batch was stored: {batches:?}");
     assert_eq!(world.found(&key, json!({ "query": "nobody hears" })).await, [""; 0]);
     drop(listening);
-    let added = world.eventually("the place is free again", async || {
+    let added = eventually("the place is free again", async || {
         let request = world.request(reqwest::Method::POST, "/v1/batch-add", &key).json(&note);
         let response = request.send().await.unwrap();
         (response.status() == 200).then_some(response)
     });
-    super::stream::Stream::open(added.await).await.whole().await;
+    blackbox::stream::Stream::open(added.await).await.whole().await;
 }
 
 /// A server that checks pages and streams often, and the address of a page that never responds.
@@ -57,7 +59,7 @@ async fn watchful(change: impl FnOnce(&mut attache::config::Settings)) -> (World
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_has_so_many_streams_and_leaves_the_others_to_others() {
+async fn streams_per_account_are_limited_and_leave_room_for_others() {
     let (world, url) = watchful(|settings| {
         settings.knowledge.batch.streams_max = 3;
         settings.knowledge.batch.streams_per_account_max = 2;
@@ -85,12 +87,12 @@ async fn an_account_has_so_many_streams_and_leaves_the_others_to_others() {
         let response = world.request(reqwest::Method::GET, &join, &key).send().await.unwrap();
         (response.status() == 200).then_some(())
     };
-    world.eventually("the places are free again", free).await;
+    eventually("the places are free again", free).await;
     drop(of_bob);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_ends_with_its_key_and_the_batch_goes_on() {
+async fn a_stream_ends_with_its_api_key_and_its_batch_continues() {
     let (world, url) = watchful(|_| {}).await;
     let (person, kept) = world.librarian("ada@example.com").await;
     let revoked = world.post("/api/v1/keys", &person.cookie, &json!({ "name": "revoked" })).await.expect(201);
@@ -105,8 +107,8 @@ async fn a_stream_ends_with_its_key_and_the_batch_goes_on() {
         streams.push(stream);
     }
     let ended = json!({ "type": "error", "fatal": true, "error": "unauthorized" });
-    let is_end = |told: Vec<Value>| {
-        let [last] = &told[..] else { panic!("{told:?}") };
+    let is_end = |messages: Vec<Value>| {
+        let [last] = &messages[..] else { panic!("{messages:?}") };
         ended.as_object().unwrap().iter().all(|(name, value)| last[name] == *value) && last["message"].is_string()
     };
     let of_expired = streams.pop().unwrap();
@@ -118,7 +120,7 @@ async fn a_stream_ends_with_its_key_and_the_batch_goes_on() {
     for mut stream in [of_expired] {
         assert!(is_end(stream.rest().await));
     }
-    // The batch is not theirs to end, and a key that is good hears on.
+    // The batch continues, and a stream with a valid key stays open.
     let mut again = world.rejoin(&kept, &listening.batch, None).await;
     assert_eq!(again.next().await.unwrap()["processed"], 0);
     let batch = world.server.app.store.batches_of_account(&person.account, 10).await.unwrap().remove(0);
@@ -126,7 +128,7 @@ async fn a_stream_ends_with_its_key_and_the_batch_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_page_is_told_that_its_visitor_signed_out() {
+async fn an_open_page_is_notified_of_a_sign_out() {
     let (world, url) = watchful(|_| {}).await;
     let (person, key) = world.librarian("ada@example.com").await;
     let listening = world.add(&key, json!({ "urls": [url] })).await;
@@ -138,15 +140,15 @@ async fn an_open_page_is_told_that_its_visitor_signed_out() {
     let other = sessions.as_array().unwrap().iter().find(|session| session["current"] == false).unwrap();
     let path = format!("/api/v1/sessions/{}", other["id"].as_str().unwrap());
     world.delete(&path, &elsewhere.cookie).await.expect(200);
-    let told = response.text().await.unwrap();
-    let last = told.trim_end().rsplit('\n').next().unwrap().strip_prefix("data: ").unwrap();
+    let messages = response.text().await.unwrap();
+    let last = messages.trim_end().rsplit('\n').next().unwrap().strip_prefix("data: ").unwrap();
     let last: Value = serde_json::from_str(last).unwrap();
     assert_eq!((&last["parts"], &last["done"]), (&json!({}), &json!(true)));
     assert!(last["told"].as_str().unwrap().starts_with("You are signed out"), "{last}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_ends_with_its_key_and_does_not_look_whole() {
+async fn an_export_whose_key_is_revoked_ends_incomplete() {
     let (world, _) = watchful(|_| {}).await;
     let (person, kept) = world.librarian("ada@example.com").await;
     // Far more than the buffers of a connection hold, in many pages.
@@ -190,7 +192,7 @@ async fn an_export_ends_with_its_key_and_does_not_look_whole() {
     assert!(rest.len() < whole.body.len(), "{} of {} bytes", rest.len(), whole.body.len());
 }
 
-/// A request that says to be large, and of which nothing more comes.
+/// A request with a large `Content-Length` and no body.
 async fn slow(world: &World, key: &Credential) -> TcpStream {
     let Credential::Bearer(token) = key else { unreachable!() };
     let mut stream = TcpStream::connect(world.server.address).await.unwrap();
@@ -201,7 +203,7 @@ async fn slow(world: &World, key: &Credential) -> TcpStream {
     stream
 }
 
-/// Of these requests only one is answered; gives the status of that answer and the others.
+/// Asserts that exactly one of these requests is answered; returns its status and the others.
 async fn refused_one(mut slow: Vec<TcpStream>) -> (String, Vec<TcpStream>) {
     let mut line = [[0_u8; 12]; 4];
     let reading = slow.iter_mut().zip(&mut line).map(|(stream, line)| stream.read_exact(line).boxed());
@@ -212,7 +214,7 @@ async fn refused_one(mut slow: Vec<TcpStream>) -> (String, Vec<TcpStream>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_that_sends_large_bodies_slowly_is_in_nobodys_way() {
+async fn slow_large_bodies_of_one_account_do_not_affect_others() {
     let world = World::with(|settings| {
         settings.knowledge.batch.large_bodies_max = 3;
         settings.knowledge.batch.large_bodies_per_account_max = 2;
@@ -228,23 +230,23 @@ async fn an_account_that_sends_large_bodies_slowly_is_in_nobodys_way() {
     // There is one place left for others.
     let (status, of_bob) = refused_one(vec![slow(&world, &bob).await, slow(&world, &bob).await]).await;
     assert_eq!((status.as_str(), of_bob.len()), ("HTTP/1.1 503", 1));
-    // What is not large needs no place, whatever else goes on, whether it says its length or not.
+    // A small body needs no slot, with or without `Content-Length`.
     for key in [&ada, &bob] {
         world.add(key, json!({ "contents": [{ "content": "A small note" }] })).await.whole().await;
         let body = json!({ "contents": [{ "content": "Sent piece by piece" }] }).to_string();
         let request = world.request(reqwest::Method::POST, "/v1/batch-add", key);
         let body = reqwest::Body::wrap_stream(futures_util::stream::iter([Ok::<_, std::io::Error>(body)]));
         let response = request.header("content-type", "application/json").body(body).send().await.unwrap();
-        super::stream::Stream::open(response).await.whole().await;
+        blackbox::stream::Stream::open(response).await.whole().await;
     }
     drop((of_ada, of_bob));
     let megabyte = |nth: usize| json!({ "content": format!("{nth} {}", "w ".repeat(400_000)) });
     let large = json!({ "contents": (0..3).map(megabyte).collect::<Vec<Value>>() });
-    let added = world.eventually("the places are free again", async || {
+    let added = eventually("the places are free again", async || {
         let request = world.request(reqwest::Method::POST, "/v1/batch-add", &ada).json(&large);
-        // A refusal may come, and close the connection, before everything was sent.
+        // A refusal may arrive and close the connection before everything is sent.
         let response = request.send().await.ok()?;
         (response.status() == 200).then_some(response)
     });
-    super::stream::Stream::open(added.await).await.whole().await;
+    blackbox::stream::Stream::open(added.await).await.whole().await;
 }

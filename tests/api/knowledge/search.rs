@@ -1,23 +1,25 @@
-//! Searching: what is found, in which order, and within which bounds.
+//! Searching: results, their order, and limits.
 
 use knowledge::embed::Provider;
 use knowledge::index::database::Pgvector;
 use serde_json::{Value, json};
 
 use super::closed_network;
-use crate::world::{World, both};
+use blackbox::eventually;
+use blackbox::world::World;
+use harness::on_each_database;
 
 const ZEBRA: &str = "Zebras\n\nThe zebra is an animal with black and white stripes that lives in Africa.";
 const BREAD: &str = "Bread\n\nKnead the dough for ten minutes and let it rise in a warm kitchen.";
 const SHIPS: &str = "Ships\n\nCargo vessels cross the ocean with containers full of goods.";
 
-both! {
-    async fn what_was_added_is_found_by_word_and_by_meaning(world: World) {
+on_each_database! {
+    async fn added_memories_are_found_by_keyword_and_by_meaning(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let ids = world.notes(&key, &[ZEBRA, BREAD, SHIPS]).await;
         assert_eq!(ids.len(), 3);
-        let answer = world.search(&key, json!({ "query": "zebra" })).await.expect(200);
-        let best = &answer["results"][0];
+        let response = world.search(&key, json!({ "query": "zebra" })).await.expect(200);
+        let best = &response["results"][0];
         let members: Vec<&str> = best.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(members, ["chunks", "content", "createdAt", "id", "similarity", "title", "type", "url"]);
         let id = best["id"].as_str().unwrap();
@@ -27,13 +29,13 @@ both! {
         assert_eq!(best["content"], ZEBRA);
         assert_eq!(best["similarity"], best["chunks"][0]["similarity"]);
         assert!(best["chunks"][0]["content"].as_str().unwrap().contains("stripes"));
-        // No word of these stands in what they find.
+        // The results contain no word of these queries.
         for (query, title) in [("freighters at sea", "Ships"), ("baking a loaf", "Bread"), ("striped creature", "Zebras")] {
             assert_eq!(world.found(&key, json!({ "query": query, "limit": 1 })).await, [title], "{query}");
         }
     }
 
-    async fn faults_are_told_in_the_words_of_json(world: World) {
+    async fn faults_of_a_search_are_issues_with_json_paths(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         for (body, path, message) in [
             (json!({ "query": "x", "limit": "ten" }), "limit", "must be a number, and is a string"),
@@ -63,7 +65,7 @@ both! {
         assert_eq!(world.found(&key, json!({ "query": "animal with stripes", "limit": 2.0 })).await.len(), 2);
     }
 
-    async fn a_search_keeps_within_its_bounds(world: World) {
+    async fn limits_of_a_search_are_enforced(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let wrong = [
             (json!({}), "query"),
@@ -81,8 +83,8 @@ both! {
             (json!({ "query": "x", "spaces": "all" }), "spaces"),
         ];
         for (body, path) in wrong {
-            let answer = world.search(&key, body).await.refused(400, "invalid_request");
-            assert_eq!(answer["issues"][0]["path"], path, "{answer}");
+            let response = world.search(&key, body).await.refused(400, "invalid_request");
+            assert_eq!(response["issues"][0]["path"], path, "{response}");
         }
         for body in [
             json!({ "query": "x".repeat(4096) }),
@@ -93,7 +95,7 @@ both! {
         }
     }
 
-    async fn a_long_note_keeps_no_other_out(world: World) {
+    async fn a_long_note_does_not_displace_other_results(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let part = |nth: usize| format!("## Part {nth}\n\n{}", "Zubrowka is poured, and more zubrowka. ".repeat(13));
         let long = |name: &str| format!("# {name}\n\n{}", (0..55).map(part).collect::<Vec<_>>().join("\n\n"));
@@ -112,7 +114,7 @@ both! {
         everything(&world).await;
     }
 
-    async fn nobody_finds_what_is_another_accounts(world: World) {
+    async fn a_search_never_finds_memories_of_another_account(world: World) {
         let (_, ada) = world.librarian("ada@example.com").await;
         let (_, bob) = world.librarian("bob@example.com").await;
         world.notes(&ada, &[ZEBRA]).await;
@@ -120,13 +122,13 @@ both! {
         assert_eq!(world.found(&ada, json!({ "query": "ships and zebras" })).await, ["Zebras"]);
     }
 
-    async fn a_result_shows_its_best_passages_first(world: World) {
+    async fn a_search_result_has_its_best_chunks_first(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let filler = "Clouds drift over the hills while the river flows on. ".repeat(15);
         let long: Vec<String> = (0..12).map(|nth| format!("## Part {nth}\n\nThe otter number {nth} swims. {filler}")).collect();
         world.notes(&key, &[&long.join("\n\n")]).await;
-        let answer = world.search(&key, json!({ "query": "otter number 7" })).await.expect(200);
-        let chunks = answer["results"][0]["chunks"].as_array().unwrap();
+        let response = world.search(&key, json!({ "query": "otter number 7" })).await.expect(200);
+        let chunks = response["results"][0]["chunks"].as_array().unwrap();
         let similarities: Vec<f64> = chunks.iter().map(|chunk| chunk["similarity"].as_f64().unwrap()).collect();
         assert_eq!(chunks.len(), 5);
         assert!(similarities.is_sorted_by(|a, b| a >= b), "{similarities:?}");
@@ -135,7 +137,7 @@ both! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_model_words_are_found_and_with_one_the_rest_follows() {
+async fn without_a_model_keywords_match_and_vectors_are_added_later() {
     let world = World::with(|settings| {
         closed_network(settings);
         settings.knowledge.embedding.provider = Provider::None;
@@ -146,15 +148,14 @@ async fn without_a_model_words_are_found_and_with_one_the_rest_follows() {
     assert_eq!(world.found(&key, json!({ "query": "zebra" })).await, ["Zebras"]);
     assert_eq!(world.found(&key, json!({ "query": "freighters" })).await, [""; 0]);
     let world = world.restart_with(|settings| settings.knowledge.embedding.provider = Provider::Bundled).await;
-    world
-        .eventually("passages got their vectors", async || {
-            (world.found(&key, json!({ "query": "freighters", "limit": 1 })).await == ["Ships"]).then_some(())
-        })
-        .await;
+    eventually("passages got their vectors", async || {
+        (world.found(&key, json!({ "query": "freighters", "limit": 1 })).await == ["Ships"]).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endpoint_that_does_not_answer_costs_meaning_and_nothing_else() {
+async fn an_unavailable_embedding_endpoint_leaves_keyword_search() {
     let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let world = World::with(|settings| {
         closed_network(settings);
@@ -167,15 +168,15 @@ async fn an_endpoint_that_does_not_answer_costs_meaning_and_nothing_else() {
     })
     .await;
     let (_, key) = world.librarian("ada@example.com").await;
-    let told = world.add(&key, json!({ "contents": [{ "content": ZEBRA }] })).await.whole().await;
-    assert_eq!(told[1]["type"], "success");
+    let messages = world.add(&key, json!({ "contents": [{ "content": ZEBRA }] })).await.whole().await;
+    assert_eq!(messages[1]["type"], "success");
     let found: Vec<Value> = vec![json!("Zebras")];
     assert_eq!(json!(world.found(&key, json!({ "query": "zebra" })).await), json!(found));
 }
 
-/// What one server kept in memory finds its way when the database takes over.
+/// Vectors that one server had in memory are found after the database takes over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_added_is_found_at_once_with_pgvector() {
+async fn added_memories_are_found_at_once_with_pgvector() {
     let Some(world) = World::on_pgvector().await else { return };
     let (_, key) = world.librarian("ada@example.com").await;
     let (_, strange) = world.librarian("bob@example.com").await;
@@ -183,7 +184,8 @@ async fn what_was_added_is_found_at_once_with_pgvector() {
     world.notes(&key, &[ZEBRA, BREAD]).await;
     let world = world.restart_with(|settings| settings.knowledge.search.index.pgvector = Pgvector::Required).await;
     let space = world.space(&key, "Sea", true).await;
-    let told = world.add(&key, json!({ "contents": [{ "content": SHIPS }], "spaces": [space] })).await.whole().await;
+    let messages =
+        world.add(&key, json!({ "contents": [{ "content": SHIPS }], "spaces": [space] })).await.whole().await;
     for (query, title) in [("freighters at sea", "Ships"), ("baking a loaf", "Bread"), ("striped creature", "Zebras")] {
         assert_eq!(world.found(&key, json!({ "query": query, "limit": 1 })).await, [title], "{query}");
         assert!(world.found(&strange, json!({ "query": query })).await.is_empty(), "{query}");
@@ -191,7 +193,7 @@ async fn what_was_added_is_found_at_once_with_pgvector() {
         let expected: &[&str] = if title == "Ships" { &["Ships"] } else { &[] };
         assert_eq!(world.found(&strange, there).await, expected, "{query}");
     }
-    let ships = format!("/v1/memories/{}", told[1]["id"].as_str().unwrap());
+    let ships = format!("/v1/memories/{}", messages[1]["id"].as_str().unwrap());
     world.delete(&ships, &key).await.expect(200);
     assert!(!world.found(&key, json!({ "query": "freighters at sea" })).await.contains(&"Ships".to_owned()));
 }

@@ -1,4 +1,4 @@
-//! What new content has to be before it is kept.
+//! Filter settings: which new content is stored.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,18 +6,20 @@ use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::closed_network;
-use crate::world::{Answer, Credential, World, both};
+use blackbox::client::{Credential, Response};
+use blackbox::world::World;
+use harness::on_each_database;
 
-async fn put(world: &World, key: &Credential, body: Value) -> Answer {
+async fn put(world: &World, key: &Credential, body: Value) -> Response {
     world.send(world.request(Method::PUT, "/v1/settings", key).json(&body)).await
 }
 
-async fn patch(world: &World, key: &Credential, body: Value) -> Answer {
+async fn patch(world: &World, key: &Credential, body: Value) -> Response {
     world.send(world.request(Method::PATCH, "/v1/settings", key).json(&body)).await
 }
 
-both! {
-    async fn settings_are_replaced_read_and_changed(world: World) {
+on_each_database! {
+    async fn filter_settings_are_replaced_read_and_changed(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let empty = json!({ "categories": [], "filterPrompt": null, "includeItems": [], "excludeItems": [], "shouldLLMFilter": false });
         assert_eq!(world.get("/v1/settings", &key).await.expect(200), json!({ "settings": empty, "warnings": [] }));
@@ -37,7 +39,7 @@ both! {
         assert_eq!(put(&world, &key, json!({ "includeItems": [] })).await.expect(200)["settings"], empty);
     }
 
-    async fn changes_at_the_same_time_are_all_kept(world: World) {
+    async fn concurrent_changes_of_settings_are_all_stored(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         for round in 0..12 {
             let word = format!("word {round}");
@@ -46,8 +48,8 @@ both! {
                 patch(&world, &key, json!({ "includeItems": [word] })),
                 patch(&world, &key, json!({ "excludeItems": [word], "shouldLLMFilter": round % 2 == 0 })),
             );
-            for answer in [one, two, three] {
-                answer.expect(200);
+            for response in [one, two, three] {
+                response.expect(200);
             }
             let settings = world.get("/v1/settings", &key).await.expect(200)["settings"].clone();
             for name in ["categories", "includeItems", "excludeItems"] {
@@ -56,7 +58,7 @@ both! {
         }
     }
 
-    async fn a_change_names_each_member_once_and_faults_stand_where_the_client_wrote_them(world: World) {
+    async fn validation_issues_name_the_path_of_the_members_of_settings(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let kept = json!({ "categories": ["Rust"], "excludeItems": ["ads"] });
         patch(&world, &key, kept).await.expect(200);
@@ -77,7 +79,7 @@ both! {
         assert_eq!(world.get("/v1/settings", &key).await.expect(200), before);
     }
 
-    async fn every_bound_is_that_of_an_element(world: World) {
+    async fn limits_of_filter_settings_apply_to_each_element(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let fits = json!({
             "categories": ["é".repeat(50)], "filterPrompt": "é".repeat(750), "includeItems": ["é".repeat(20)],
@@ -94,33 +96,33 @@ both! {
             (json!({ "categories": "Rust" }), "categories"),
             (json!({ "shouldLLMFilter": "yes" }), "shouldLLMFilter"),
         ] {
-            let answer = put(&world, &key, body).await.refused(400, "invalid_request");
-            assert_eq!(answer["issues"][0]["path"], path, "{answer}");
+            let response = put(&world, &key, body).await.refused(400, "invalid_request");
+            assert_eq!(response["issues"][0]["path"], path, "{response}");
         }
-        // What was refused changed nothing.
+        // A refused request changed nothing.
         assert_eq!(world.get("/v1/settings", &key).await.expect(200)["settings"]["excludeItems"].as_array().unwrap().len(), 100);
     }
 
-    async fn without_a_language_model_words_decide(world: World) {
+    async fn without_a_language_model_keywords_filter(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let body = put(&world, &key, json!({
             "includeItems": ["rust"], "excludeItems": ["sponsored post"], "filterPrompt": "good ones", "shouldLLMFilter": true,
         })).await.expect(200);
         assert!(body["warnings"].to_string().contains("filterPrompt"), "{body}");
         let contents: Vec<Value> = ["Rust is a language", "Trust nobody", "Rust: a Sponsored  Post"].map(|text| json!({ "content": text })).to_vec();
-        let told = world.add(&key, json!({ "contents": contents })).await.whole().await;
-        let outcome = |index: u64| told.iter().find(|message| message["index"] == index).unwrap();
+        let messages = world.add(&key, json!({ "contents": contents })).await.whole().await;
+        let outcome = |index: u64| messages.iter().find(|message| message["index"] == index).unwrap();
         assert_eq!((&outcome(1)["type"], &outcome(1)["reason"]), (&json!("skipped"), &json!("filtered")));
         assert_eq!(outcome(2)["type"], "skipped");
-        assert_eq!(told.iter().filter(|message| message["type"] == "success").count(), 1);
+        assert_eq!(messages.iter().filter(|message| message["type"] == "success").count(), 1);
         assert_eq!(world.found(&key, json!({ "query": "rust trust nobody" })).await, ["Rust is a language"]);
     }
 }
 
-/// An endpoint that keeps what names Rust, and breaks on what names trouble.
+/// A language model that keeps content with `Rust` and fails on content with `trouble`.
 async fn model() -> MockServer {
     let server = MockServer::start().await;
-    let answer = |request: &wiremock::Request| {
+    let response = |request: &wiremock::Request| {
         let text = String::from_utf8_lossy(&request.body).into_owned();
         if text.contains("trouble") {
             return ResponseTemplate::new(500);
@@ -133,14 +135,14 @@ async fn model() -> MockServer {
     Mock::given(method("POST"))
         .and(path("/v1/chat/completions"))
         .and(header("authorization", "Bearer secret"))
-        .respond_with(answer)
+        .respond_with(response)
         .mount(&server)
         .await;
     server
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_language_model_decides_and_its_failure_keeps() {
+async fn a_language_model_filters_and_its_failure_stores_the_item() {
     let model = model().await;
     let world = World::with(|settings| {
         closed_network(settings);
@@ -154,8 +156,8 @@ async fn a_language_model_decides_and_its_failure_keeps() {
     assert_eq!(put(&world, &key, set).await.expect(200)["warnings"], json!([]));
     let contents: Vec<Value> =
         ["On the borrow checker", "On gardening", "On trouble"].map(|text| json!({ "content": text })).to_vec();
-    let told = world.add(&key, json!({ "contents": contents })).await.whole().await;
-    let skipped: Vec<&Value> = told.iter().filter(|message| message["type"] == "skipped").collect();
+    let messages = world.add(&key, json!({ "contents": contents })).await.whole().await;
+    let skipped: Vec<&Value> = messages.iter().filter(|message| message["type"] == "skipped").collect();
     assert_eq!(skipped.len(), 1);
     assert_eq!(skipped[0]["index"], 1);
     let verdicts = world.server.app.store.verdicts_of_account(&person.account, 10).await.unwrap();

@@ -1,13 +1,14 @@
-//! Spaces: made, listed, changed, and who may do what there.
+//! Spaces: creating, listing and changing them, and permissions.
 
 use domain::ids::SpaceId;
 use domain::space::AccessType;
 use serde_json::{Value, json};
 
-use crate::world::{World, both};
+use blackbox::world::World;
+use harness::on_each_database;
 
-both! {
-    async fn a_space_is_made_with_a_name_and_a_publicity(world: World) {
+on_each_database! {
+    async fn a_space_is_created_with_a_name_and_a_visibility(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let body = world.create_space(&key, json!({ "spaceName": "  Trips ", "isPublic": true, "more": 1 })).await.expect(200);
         assert_eq!(body["message"], "Space created successfully");
@@ -24,7 +25,7 @@ both! {
         assert_eq!(listed["spaces"], json!([closed["space"], body["space"]]));
     }
 
-    async fn names_are_bounded_and_faults_are_told(world: World) {
+    async fn limits_of_space_names_are_enforced(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         for name in ["", "  ", &"x".repeat(101), "a\nb"] {
             let body = world.create_space(&key, json!({ "spaceName": name })).await.refused(400, "invalid_request");
@@ -38,7 +39,7 @@ both! {
         world.create_space(&key, json!({ "spaceName": "é".repeat(100) })).await.expect(200);
     }
 
-    async fn a_space_is_renamed_opened_and_marked(world: World) {
+    async fn a_space_is_renamed_published_and_marked_as_favorite(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let (_, stranger) = world.librarian("bob@example.com").await;
         let id = world.space(&key, "Trips", false).await;
@@ -53,7 +54,7 @@ both! {
         change(&key, json!({ "owner": "me" })).await.refused(400, "invalid_request");
     }
 
-    async fn a_space_takes_from_its_owner_and_its_editors_and_is_read_by_whom_it_lets_in(world: World) {
+    async fn permissions_of_a_space_are_those_of_its_access_types(world: World) {
         let (ada, owner) = world.librarian("ada@example.com").await;
         let (bob, other) = world.librarian("bob@example.com").await;
         let space = world.space(&owner, "Shared", false).await;
@@ -72,13 +73,13 @@ both! {
         let mut found = world.found(&owner, look.clone()).await;
         found.sort();
         assert_eq!(found, ["Otters hold hands", "Otters swim"]);
-        // What somebody else put there is not the owner's own.
+        // A memory of another account is not the owner's.
         assert_eq!(world.found(&owner, json!({ "query": "otters" })).await, ["Otters hold hands"]);
         store.space_share(id, &ada.account, &bob.account, None).await.unwrap();
         world.search(&other, look).await.refused(403, "space_forbidden");
     }
 
-    async fn strangers_find_in_public_spaces_only_when_they_name_them(world: World) {
+    async fn a_public_space_is_searched_by_other_accounts_only_by_name(world: World) {
         let (_, owner) = world.librarian("ada@example.com").await;
         let (_, stranger) = world.librarian("bob@example.com").await;
         let space = world.space(&owner, "Open", true).await;
@@ -87,14 +88,14 @@ both! {
         assert_eq!(world.found(&stranger, json!({ "query": "penguins", "spaces": [space] })).await, ["Public penguins"]);
         let into = json!({ "contents": [{ "content": "Graffiti" }], "spaces": [space] });
         world.add_refused(&stranger, into).await.refused(403, "space_forbidden");
-        // Unknown and forbidden spaces have one answer, in whatever notation.
+        // Unknown and forbidden spaces have the same response, in any notation.
         for unknown in ["019b76da-a800-7a67-8a14-94a3f41b0634", "4B1A7E0E-9C0D-4B8E-8B1E-1B8E0E9C0D4B"] {
             world.search(&stranger, json!({ "query": "x", "spaces": [unknown] })).await.refused(403, "space_forbidden");
         }
         world.search(&stranger, json!({ "query": "x", "spaces": ["nonsense"] })).await.refused(400, "invalid_request");
     }
 
-    async fn a_key_for_certain_spaces_hears_of_batches_that_stay_in_them(world: World) {
+    async fn a_key_limited_to_spaces_streams_only_batches_within_them(world: World) {
         let (person, all) = world.librarian("ada@example.com").await;
         let (inside, outside) = (world.space(&all, "Inside", false).await, world.space(&all, "Outside", false).await);
         let key = world.key(&person, json!({ "name": "some", "spaces": [inside] })).await;
@@ -110,12 +111,12 @@ both! {
             world.delete(&path, &key).await.refused(404, "not_found");
             world.delete(&path, &all).await.expect(200);
         }
-        let (id, told) = batch(json!([inside])).await;
-        assert_eq!(world.rejoin(&key, &id, None).await.whole().await, told);
+        let (id, messages) = batch(json!([inside])).await;
+        assert_eq!(world.rejoin(&key, &id, None).await.whole().await, messages);
         world.delete(&format!("/v1/batch-add/{id}"), &key).await.expect(200);
     }
 
-    async fn a_key_for_certain_spaces_changes_nothing_outside_them(world: World) {
+    async fn a_key_limited_to_spaces_has_no_write_permission_outside_them(world: World) {
         let (person, all) = world.librarian("ada@example.com").await;
         let (inside, outside) = (world.space(&all, "Inside", false).await, world.space(&all, "Outside", false).await);
         let key = world.key(&person, json!({ "name": "some", "scopes": ["search", "write"], "spaces": [inside] })).await;
@@ -161,7 +162,7 @@ both! {
         world.get(&path, &all).await.refused(404, "not_found");
     }
 
-    async fn a_key_for_certain_spaces_makes_none_public(world: World) {
+    async fn a_key_limited_to_spaces_makes_no_space_public(world: World) {
         let (person, all) = world.librarian("ada@example.com").await;
         let space = world.space(&all, "Inside", false).await;
         let path = format!("/v1/spaces/{space}");
@@ -176,13 +177,13 @@ both! {
         assert_eq!(change(&key, &open).await.expect(200)["space"]["isPublic"], true);
     }
 
-    async fn a_key_for_certain_spaces_reaches_no_other(world: World) {
+    async fn a_key_limited_to_spaces_has_no_read_permission_outside_them(world: World) {
         let (person, all) = world.librarian("ada@example.com").await;
         let (inside, outside) = (world.space(&all, "Inside", false).await, world.space(&all, "Outside", false).await);
         let key = world.key(&person, json!({ "name": "some", "spaces": [inside] })).await;
         let note = |text: &str, space: &str| json!({ "contents": [{ "content": text }], "spaces": [space] });
         world.add(&all, note("Walrus outside", &outside)).await.whole().await;
-        let told = world.add(&key, note("Walrus inside", &inside)).await.whole().await;
+        let messages = world.add(&key, note("Walrus inside", &inside)).await.whole().await;
         world.add_refused(&key, note("x", &outside)).await.refused(403, "space_forbidden");
         world.add_refused(&key, json!({ "contents": [{ "content": "x" }] })).await.refused(403, "space_forbidden");
         world.create_space(&key, json!({ "spaceName": "More" })).await.refused(403, "space_forbidden");
@@ -191,13 +192,13 @@ both! {
         assert_eq!(world.get("/v1/spaces", &key).await.expect(200)["spaces"].as_array().unwrap().len(), 1);
         let exported = world.get("/v1/export", &key).await;
         assert!(!String::from_utf8_lossy(&exported.body).contains("outside"), "{exported:?}");
-        let id = told[1]["id"].as_str().unwrap();
+        let id = messages[1]["id"].as_str().unwrap();
         assert_eq!(world.get(&format!("/v1/memories/{id}"), &key).await.expect(200)["spaces"], json!([inside]));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_makes_so_many_spaces_beside_its_default_one() {
+async fn spaces_per_account_are_limited() {
     let world = World::with(|settings| settings.knowledge.spaces_per_account_max = 2).await;
     let (_, key) = world.librarian("ada@example.com").await;
     world.space(&key, "One", false).await;

@@ -1,4 +1,4 @@
-//! Schemathesis asks everything that the description allows, and much that it does not, and checks every answer.
+//! Schemathesis sends requests that the description allows, and many that it does not, and checks each response.
 
 use std::path::Path;
 
@@ -6,22 +6,23 @@ use tokio::process::Command;
 
 use harness::python::{self, Packages};
 
-use crate::world::{Credential, World};
+use blackbox::client::Credential;
+use blackbox::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn soak_the_account_surface_answers_as_it_is_described() {
+async fn soak_responses_of_the_account_surface_match_the_description() {
     fuzz("^/(?!v1/)").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn soak_the_knowledge_surface_answers_as_it_is_described() {
+async fn soak_responses_of_the_knowledge_surface_match_the_description() {
     fuzz("^/v1/").await;
 }
 
-/// Asks whatever has such a path: a few examples of each, or, with `ATTACHE_SOAK=1`, for five minutes.
+/// Sends generated requests to each path of the surface: a few examples, or, with `ATTACHE_SOAK=1`, for five minutes.
 async fn fuzz(paths: &str) {
     let Some(python) = python::with(Packages::Schemathesis) else { return };
-    // Nobody is asked for their patience here, and no page of the web is fetched.
+    // No delays, and no page of the web is fetched.
     let world = World::with(|settings| {
         settings.limits.registrations_per_minute = 0;
         settings.limits.claim_starts_per_minute = 0;
@@ -33,7 +34,7 @@ async fn fuzz(paths: &str) {
     let (machine, agent) = (world.attached_machine(&person).await, world.agent_of(&person).await);
     let (_, key) = world.librarian("zoe@example.com").await;
     let soak = std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1");
-    // Without a seed of ours it chooses one, and says which.
+    // Without a given seed it chooses one and prints it.
     let extent: &[&str] =
         if soak { &["--max-examples=100000", "--max-time=300"] } else { &["--max-examples=12", "--seed=1"] };
     let config =
@@ -61,7 +62,7 @@ async fn fuzz(paths: &str) {
     eprintln!("{}", said.lines().rfind(|line| line.contains("generated")).unwrap_or_default());
 }
 
-/// What stands behind `Bearer` or behind the cookie's name.
+/// The value after `Bearer` or after the name of the cookie.
 fn secret(credential: &Credential) -> &str {
     match credential {
         Credential::None => "",

@@ -8,7 +8,8 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
-use crate::world::{Credential, World, attempt_of};
+use blackbox::client::{Credential, attempt_of};
+use blackbox::world::World;
 
 /// An agent, written against nothing but the generated types.
 const AGENT: &str = include_str!("agent.mts");
@@ -22,7 +23,7 @@ const COMPILER: &str = r#"{
 #[tokio::test(flavor = "multi_thread")]
 async fn a_linter_finds_no_error_in_the_description() {
     let Some(packages) = npm::packages() else { return };
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let dir = folder(&world, &packages).await;
     let mut linted = node(&dir, &["node_modules/@redocly/cli/bin/cli.js", "lint", "openapi.json", "--format=json"]);
     let linted = linted.output().await.unwrap();
@@ -34,7 +35,7 @@ async fn a_linter_finds_no_error_in_the_description() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_was_generated_in_another_language_completes_the_flow_of_an_agent() {
     let Some(packages) = npm::packages() else { return };
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let person = world.person("ada@example.com").await;
     let dir = folder(&world, &packages).await;
     run(node(&dir, &["node_modules/openapi-typescript/bin/cli.js", "openapi.json", "--output", "api.d.ts"])).await;
@@ -67,7 +68,7 @@ async fn folder(world: &World, packages: &Path) -> std::path::PathBuf {
 
 fn node(dir: &Path, arguments: &[&str]) -> Command {
     let mut node = Command::new("node");
-    // The linter tells its maker of its use unless it is asked not to.
+    // The linter sends telemetry unless it is disabled.
     node.args(arguments).current_dir(dir).env("REDOCLY_TELEMETRY", "off").env("CI", "true").kill_on_drop(true);
     node
 }

@@ -1,17 +1,19 @@
-//! What the tests of several crates share.
+//! Components that the tests of several crates share. No crate above `domain` is known here; whole servers are in the crate `blackbox`.
 //!
-//! - [`npm`]: the folder with the packages that tests have from npm.
-//! - [`oidc`]: a real OpenID provider, with accounts that anybody may sign in as.
-//! - [`postgres`]: a database of one's own in the cluster that the test run started.
-//! - [`python`]: environments with packages that tests have from `PyPI`.
-//! - [`smtp`]: a real mail server that remembers its letters.
-//! - [`upstream`]: a fake statistics service that remembers, judges, and misbehaves on request.
+//! - [`databases`]: [`on_each_database!`] and [`on_each_vector_index!`], which run a test on each database.
+//! - [`event`]: hash-chained events and their senders.
+//! - [`npm`]: the folder of the packages that tests use from npm.
+//! - [`oidc`]: a real OpenID provider, with accounts that anyone may sign in as.
+//! - [`postgres`]: an empty database for each test, in the cluster that the test run started.
+//! - [`python`]: environments of the packages that tests use from `PyPI`.
+//! - [`smtp`]: a real mail server that stores what it receives.
+//! - [`upstream`]: a fake statistics service that records requests, checks them against the contract, and fails on request.
 //!
-//! A test that needs a component which is absent says so on standard error and ends; with `ATTACHE_TEST_REQUIRE_ALL=1`,
-//! as `make test` has it, it fails.
+//! A test whose component is absent reports that on standard error and ends; with `ATTACHE_TEST_REQUIRE_ALL=1`, which `make test` sets,
+//! it fails.
 
-mod cache;
-mod laws;
+pub mod databases;
+pub mod event;
 pub mod npm;
 pub mod oidc;
 pub mod postgres;

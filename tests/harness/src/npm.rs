@@ -1,12 +1,11 @@
-//! What the tests have from npm: a folder that `make tools` fills from `tests/npm/package-lock.json`.
+//! The packages that tests use from npm: a folder that `make tools` fills from `tests/npm/package-lock.json`.
 
 use std::env;
 use std::path::PathBuf;
 
-use crate::cache;
 use crate::postgres::required;
 
-/// The file that says what is installed; the folder has its name from it.
+/// The lock file of the packages; its hash is in the name of the folder.
 const LOCK_FILE: &[u8] = include_bytes!("../../npm/package-lock.json");
 
 /// The folder that has `node_modules`: `ATTACHE_TEST_NPM`, or where `make tools` has put it. `None`, and a word on
@@ -15,7 +14,7 @@ const LOCK_FILE: &[u8] = include_bytes!("../../npm/package-lock.json");
 /// # Panics
 /// When it is not there although it is [`required`].
 pub fn packages() -> Option<PathBuf> {
-    let folder = env::var_os("ATTACHE_TEST_NPM").map(PathBuf::from).or_else(|| cache::folder("npm", LOCK_FILE))?;
+    let folder = env::var_os("ATTACHE_TEST_NPM").map(PathBuf::from).or_else(|| tools::folder("npm", LOCK_FILE))?;
     if folder.join("node_modules").is_dir() {
         return Some(folder);
     }

@@ -1,4 +1,4 @@
-//! A real OpenID provider: the npm package `oidc-provider` as a child process, with accounts that anybody may sign in as.
+//! A real OpenID provider: the npm package `oidc-provider` as a child process, with accounts that need no password.
 //!
 //! In a browser, its page asks *Who are you?* and has a button *Continue as …* per account, and *Refuse*. Without one,
 //! [`Provider::sign_in`] and [`Provider::refuse`] walk from the authorization address to the redirect.
@@ -13,40 +13,40 @@ use serde_json::json;
 
 use crate::npm;
 
-/// What it is, in JavaScript.
+/// The program, in JavaScript.
 const PROGRAM: &str = include_str!("../oidc/provider.mjs");
 
-/// `client_id` of the one client that the provider knows.
+/// `client_id` of the only registered client.
 pub const CLIENT_ID: &str = "attache-of-the-tests";
 /// Its secret, sent with HTTP Basic.
 pub const CLIENT_SECRET: &str = "secret-of-the-only-client";
 /// More redirects than any honest sign-in has.
 const REDIRECTS_MAX: usize = 10;
 
-/// Somebody whom the provider knows.
+/// A person with an account at the provider.
 #[derive(Debug, Clone)]
 pub struct Account {
     /// `sub`.
     pub subject: String,
     /// `email`; left out of the claims when there is none.
     pub email: Option<String>,
-    /// `email_verified`; left out of the claims when it is not known.
+    /// `email_verified`; absent from the claims if `None`.
     pub email_verified: Option<bool>,
 }
 
 impl Account {
-    /// Somebody whose e-mail the provider has verified.
+    /// A person whose e-mail address the provider has verified.
     pub fn verified(subject: &str, email: &str) -> Self {
         Self { subject: subject.into(), email: Some(email.into()), email_verified: Some(true) }
     }
 
-    /// Somebody whose e-mail is only claimed.
+    /// A person whose e-mail address is not verified.
     pub fn unverified(subject: &str, email: &str) -> Self {
         Self { email_verified: Some(false), ..Self::verified(subject, email) }
     }
 }
 
-/// Where a provider puts the e-mail (OpenID Connect Core, section 5.4).
+/// Where a provider returns the e-mail claims (OpenID Connect Core, section 5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmailClaims {
     /// At the userinfo endpoint only, as the specification has it for the code flow.
@@ -76,8 +76,8 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Starts a provider on a free port that knows `accounts` and sends people back to `redirect_uri`, whose port does
-    /// not count when it is on 127.0.0.1. `None`, and a word on standard error, when it is not installed.
+    /// Starts a provider on a free port with `accounts` that redirects people to `redirect_uri`, whose port does
+    /// not count on 127.0.0.1. `None` if it is not installed, which is reported on standard error.
     ///
     /// # Panics
     /// When it does not start, or is not installed although it is [`crate::postgres::required`].
@@ -111,7 +111,7 @@ impl Provider {
         let mut process = Command::new("node")
             .args(["--input-type=module", "--eval", PROGRAM, "--"])
             .arg(setup.to_string())
-            // Held open by this process, whose end it thereby notices, however that comes.
+            // Held open by this process: the child exits when it is closed, for any end of this process.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -140,7 +140,7 @@ impl Provider {
         self.walk(authorization, "refuse=yes").await
     }
 
-    /// Follows redirects inside the provider, answers the one form with `form`, and stops at the way out.
+    /// Follows redirects inside the provider, submits its form with `form`, and stops at the redirect out of it.
     async fn walk(&self, authorization: &str, form: &str) -> String {
         let mut cookies = BTreeMap::new();
         let mut here: Url = authorization.parse().unwrap_or_else(|error| panic!("{authorization}: {error}"));
@@ -162,7 +162,7 @@ impl Provider {
         panic!("the provider does not come to an end: {here}")
     }
 
-    /// One request of a browser that keeps cookies, whatever path they are for.
+    /// One request of a browser that stores cookies and ignores their paths.
     async fn send(
         &self,
         method: Method,
@@ -196,7 +196,7 @@ impl Drop for Provider {
 
 #[expect(clippy::expect_used, reason = "without its provider a test has nothing to show")]
 fn client() -> Client {
-    // Fails when somebody else in this process did it already.
+    // Fails if it is installed already in this process.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().expect("a plain client")
 }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn people_come_back_as_whom_they_chose() {
+    async fn people_return_as_the_account_they_chose() {
         let accounts = [Account::verified("sub-jo", "jo@example.com"), Account::unverified("sub-mo", "mo@example.com")];
         let Some(provider) = Provider::start(REDIRECT, &accounts, EmailClaims::Userinfo) else { return };
         let jo = userinfo_of(&provider, "sub-jo").await;
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn people_who_refuse_come_back_without_a_code() {
+    async fn people_who_refuse_return_without_a_code() {
         let Some(provider) = Provider::start(REDIRECT, &[], EmailClaims::IdToken) else { return };
         let back: Url = provider.refuse(&authorization(&provider)).await.parse().unwrap();
         let query: BTreeMap<_, _> = back.query_pairs().into_owned().collect();

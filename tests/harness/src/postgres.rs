@@ -1,4 +1,4 @@
-//! A fresh PostgreSQL database for every test that asks for one.
+//! An empty PostgreSQL database for each test that needs one.
 //!
 //! The cluster is started once for the whole test run by `postgres-cluster` (see `.config/nextest.toml`); a test only pays
 //! for its own database.
@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
-/// A database of one's own; dropping it drops the database, whoever is still connected.
+/// An empty database for one test; dropping it drops the database and its connections.
 #[derive(Debug)]
 pub struct TestDatabase {
     /// `postgres://…`, as the configuration key `database.url` takes it.
@@ -23,7 +23,7 @@ pub struct TestDatabase {
     cluster: String,
 }
 
-/// A fresh, empty database; `None`, and a word on standard error, when there is no cluster.
+/// Creates an empty database; `None` without a cluster, which is reported on standard error.
 ///
 /// ```no_run
 /// # async fn a_test() {
@@ -38,7 +38,7 @@ pub async fn database() -> Option<TestDatabase> {
     database_in("ATTACHE_TEST_POSTGRES", "no PostgreSQL").await
 }
 
-/// The same, where the extension pgvector may be created. The cluster is started for tests that have `pgvector` in their names.
+/// [`database`] on the cluster with the extension pgvector, which is started for tests that have `pgvector` in their names.
 ///
 /// # Panics
 /// As [`database`].
@@ -71,7 +71,7 @@ async fn database_in(variable: &str, absent: &str) -> Option<TestDatabase> {
     }
 }
 
-/// A cluster of one's own, which may be stopped and started. It is removed when the test's process ends, however it ends.
+/// A cluster for one test, which may be stopped and started. It is removed after the test's process, for any end of that.
 #[derive(Debug)]
 pub struct TestCluster {
     /// `postgres://…`, as the configuration key `database.url` takes it.
@@ -82,7 +82,7 @@ pub struct TestCluster {
     pg_ctl: PathBuf,
 }
 
-/// A fresh cluster; `None`, and a word on standard error, where there is no PostgreSQL.
+/// Starts a cluster; `None` without PostgreSQL, which is reported on standard error.
 ///
 /// # Panics
 /// When there is no PostgreSQL although it is [`required`], and when the cluster does not start.
@@ -90,7 +90,7 @@ pub async fn cluster() -> Option<TestCluster> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut maker = Command::new(cargo);
     maker.args(["run", "--quiet", "--locked", "--package", "attache-postgres-cluster"]);
-    // Without these it makes another cluster, prints its URL, and removes it after this process.
+    // Without these variables it starts another cluster, prints its URL, and removes it after this process.
     maker.env_remove("NEXTEST_ENV").env_remove("ATTACHE_TEST_POSTGRES").current_dir(env!("CARGO_MANIFEST_DIR"));
     let made = maker.output().unwrap_or_else(|error| panic!("postgres-cluster: {error}"));
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -151,7 +151,7 @@ pub fn required() -> bool {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         let (cluster, name) = (self.cluster.clone(), self.name.clone());
-        // A thread with a runtime of its own: the test's runtime may be ending, or its time may stand still.
+        // A thread with a runtime of its own: the test's runtime may be ending, or its time may be paused.
         let dropper = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {

@@ -1,11 +1,10 @@
-//! What the tests have from `PyPI`: an environment for each list in `tests/python/`, which `make tools` fills.
+//! The packages that tests use from `PyPI`: an environment for each list in `tests/python/`, which `make tools` fills.
 
 use std::path::PathBuf;
 
-use crate::cache;
 use crate::postgres::required;
 
-/// The lists; each has an environment of its own, since they do not agree with each other.
+/// The lists. Each has its own environment, since their versions conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packages {
     /// The official client of A2A.
@@ -16,7 +15,7 @@ pub enum Packages {
     Mcp1,
     /// PostgreSQL with pgvector.
     Pgvector,
-    /// Asks an HTTP API everything that its description allows, and more.
+    /// Schemathesis, which generates requests from the description of an HTTP API.
     Schemathesis,
     /// A mail server.
     Smtp,
@@ -35,14 +34,14 @@ impl Packages {
     }
 }
 
-/// The interpreter that has these packages; other programs of theirs stand beside it. `None`, and a word on standard error, when it is
+/// The interpreter that has these packages; their other programs are beside it. `None`, reported on standard error, if it is
 /// not there.
 ///
 /// # Panics
 /// When it is not there although it is [`required`].
 pub fn with(packages: Packages) -> Option<PathBuf> {
     let (name, list) = packages.list();
-    let folder = cache::folder(&format!("python-{name}"), list)?;
+    let folder = tools::folder(&format!("python-{name}"), list)?;
     let python = folder.join("bin/python");
     if python.exists() {
         return Some(python);

@@ -1,6 +1,6 @@
 //! A real mail server: the Python package `aiosmtpd` as a child process.
 //!
-//! It refuses letters to `nobody@…` for good, and the first one to `busy@…` for now.
+//! It refuses mails to `nobody@…` permanently, and the first one to `busy@…` temporarily.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 
 use crate::python::{self, Packages};
 
-/// What it is, in Python.
+/// The program, in Python.
 const PROGRAM: &str = include_str!("../smtp/server.py");
 
-/// A letter that the server took.
+/// A mail that the server accepted.
 #[derive(Debug, Clone)]
 pub struct Received {
     /// `MAIL FROM`.
     pub from: String,
     /// `RCPT TO`.
     pub to: Vec<String>,
-    /// The letter, with its headers.
+    /// The mail with its headers.
     pub data: String,
     /// Who had signed in at the server.
     pub user: Option<String>,
@@ -31,21 +31,21 @@ pub struct Received {
 pub struct MailServer {
     /// Its port on 127.0.0.1.
     pub port: u16,
-    letters: Arc<Mutex<Vec<Received>>>,
+    mails: Arc<Mutex<Vec<Received>>>,
     process: Child,
 }
 
-/// What it is to be.
+/// The configuration of the server.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Setup<'a> {
     /// The port; any free one when 0.
     pub port: u16,
-    /// User and password that it asks for.
+    /// User and password that it requires.
     pub login: Option<(&'a str, &'a str)>,
 }
 
 impl MailServer {
-    /// Starts a server. `None`, and a word on standard error, when it is not installed.
+    /// Starts a server. `None` if it is not installed, which is reported on standard error.
     ///
     /// # Panics
     /// When it does not start, or is not installed although it is [`required`](crate::postgres::required).
@@ -57,7 +57,7 @@ impl MailServer {
         let mut process = Command::new(python)
             .args(["-c", PROGRAM])
             .arg(argument.to_string())
-            // Held open by this process, whose end it thereby notices, however that comes.
+            // Held open by this process: the child exits when it is closed, for any end of this process.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -65,24 +65,24 @@ impl MailServer {
         let mut lines = BufReader::new(process.stdout.take().expect("its standard output is a pipe")).lines();
         let port = lines.next().and_then(Result::ok).and_then(|port| port.parse().ok());
         let port = port.expect("the mail server starts; it says above why it does not");
-        let letters = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&letters);
+        let mails = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&mails);
         std::thread::spawn(move || {
             for mail in lines.map_while(Result::ok).filter_map(|line| received(&line)) {
                 kept.lock().unwrap_or_else(PoisonError::into_inner).push(mail);
             }
         });
-        Some(Self { port, letters, process })
+        Some(Self { port, mails, process })
     }
 
-    /// Where the product sends letters.
+    /// The SMTP address of the server.
     pub fn url(&self) -> String {
         format!("smtp://127.0.0.1:{}", self.port)
     }
 
-    /// What came so far.
-    pub fn letters(&self) -> Vec<Received> {
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The mails so far.
+    pub fn mails(&self) -> Vec<Received> {
+        self.mails.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -109,20 +109,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_speaks_smtp_and_tells_what_came() {
+    fn it_speaks_smtp_and_stores_what_it_receives() {
         let Some(server) = MailServer::start(Setup::default()) else { return };
         let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         let script = "HELO x\r\nMAIL FROM:<a@example.com>\r\nRCPT TO:<nobody@example.com>\r\nRCPT TO:<b@example.com>\r\nDATA\r\n";
         stream.write_all(script.as_bytes()).unwrap();
         stream.write_all(b"Subject: News\r\n\r\nx\r\n.\r\nQUIT\r\n").unwrap();
-        let mut answers = String::new();
-        stream.read_to_string(&mut answers).unwrap();
-        assert!(answers.contains("550 5.1.1") && answers.contains("221 "), "{answers}");
-        // The letter is told before it is acknowledged, but by another pipe.
-        while server.letters().is_empty() {
+        let mut responses = String::new();
+        stream.read_to_string(&mut responses).unwrap();
+        assert!(responses.contains("550 5.1.1") && responses.contains("221 "), "{responses}");
+        // The mail is printed before it is acknowledged, but on another pipe.
+        while server.mails().is_empty() {
             std::thread::yield_now();
         }
-        let mail = &server.letters()[0];
+        let mail = &server.mails()[0];
         assert_eq!((mail.from.as_str(), &mail.to[..]), ("a@example.com", &["b@example.com".to_owned()][..]));
         assert!(mail.data.contains("Subject: News"), "{mail:?}");
     }

@@ -1,17 +1,17 @@
 //! A fake external statistics service that remembers, judges, and misbehaves on request.
 //!
-//! It speaks the upstream contract over a real socket, on raw TCP because most of what it must be able to do wrong lies
-//! below HTTP. What it is asked goes through three hands:
+//! It speaks the upstream contract over a real socket, on raw TCP because most faults that it must produce are
+//! below HTTP. A request passes three modules:
 //!
-//! 1. `wire` reads the request, strictly: whatever an honest client would not send is a *surprise*.
-//! 2. `judge` records it, checks it against the contract, and decides the honest answer. It is the oracle: what it took is
-//!    what the product may claim to have forwarded.
-//! 3. `answer` says it, in the manner that the test has scripted.
+//! 1. `wire` reads the request, strictly: anything that an honest client would not send is a *surprise*.
+//! 2. `judge` records it, checks it against the contract, and decides the honest response. It is the oracle: the events in it
+//!    are those that the product may claim to have forwarded.
+//! 3. `script` sends a response, in the manner that the test has scripted.
 //!
-//! Surprises, and scripted answers that nobody came for, fail the test when the fake is dropped.
+//! Surprises, and scripts that were not used, fail the test when the fake is dropped.
 
-mod answer;
 mod judge;
+mod script;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-pub use answer::{Answer, Reply};
 use judge::Judge;
 pub use judge::Taken;
+pub use script::{Reply, Script};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -68,19 +68,19 @@ impl Upstream {
         format!("http://{}", self.address)
     }
 
-    /// Scripts the next request that has no answer of its own yet; called again, the one after it.
-    pub fn next(&self, answer: Answer) {
-        self.judge().next.push_back(answer);
+    /// Scripts the next request that has no script; called again, the one after it.
+    pub fn next(&self, response: Script) {
+        self.judge().next.push_back(response);
     }
 
     /// Scripts the next delivery of one event; called again, the delivery after it.
-    pub fn for_event(&self, event_id: impl Into<String>, answer: Answer) {
-        self.judge().for_event.entry(event_id.into()).or_default().push_back(answer);
+    pub fn for_event(&self, event_id: impl Into<String>, response: Script) {
+        self.judge().for_event.entry(event_id.into()).or_default().push_back(response);
     }
 
     /// How every request is answered that no script names. Honestly, until this is called.
-    pub fn always(&self, answer: Answer) {
-        self.judge().always = answer;
+    pub fn always(&self, response: Script) {
+        self.judge().always = response;
     }
 
     /// Every request that could be read so far, in the order of arrival.
@@ -88,7 +88,7 @@ impl Upstream {
         self.judge().requests.clone()
     }
 
-    /// What the service took, by event id: the oracle.
+    /// The accepted events by id: the oracle.
     pub fn taken(&self) -> BTreeMap<String, Taken> {
         self.judge().taken.clone()
     }
@@ -103,7 +103,7 @@ impl Upstream {
         assert!(arrived.is_ok(), "{count} requests expected upstream, {} arrived", self.judge().requests.len());
     }
 
-    /// The service goes down: its port refuses, its connections are cut. What it took stays.
+    /// Stops the service: its port refuses and its connections are cut. It keeps its events.
     pub async fn go_down(&self) {
         let accepting = lock(&self.accepting).take();
         if let Some(accepting) = accepting {
@@ -116,7 +116,7 @@ impl Upstream {
     /// The service is there again, on the same port.
     ///
     /// # Panics
-    /// When somebody else has taken the port.
+    /// When another process has bound the port.
     #[expect(clippy::expect_used, reason = "without its upstream a test has nothing to show")]
     pub async fn come_back(&self) {
         self.go_down().await;
@@ -138,11 +138,11 @@ impl Upstream {
         std::mem::take(&mut self.judge().surprises)
     }
 
-    /// Fails the test if a request was not as the contract has it, or a scripted answer was never asked for.
+    /// Fails the test if a request violated the contract, or a script was not used.
     /// Dropping the fake does the same.
     ///
     /// # Panics
-    /// As said.
+    /// On these.
     pub fn assert_no_surprises(&self) {
         let complaints = self.judge().complaints();
         assert!(complaints.is_empty(), "the upstream was surprised:\n{}", complaints.join("\n"));
@@ -185,9 +185,9 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
                 return;
             }
         };
-        let (answer, honest) = lock(&state.judge).hear(request);
+        let (response, honest) = lock(&state.judge).hear(request);
         state.seen.send_modify(|seen| *seen += 1);
-        if !answer.say(&mut stream, honest).await {
+        if !response.say(&mut stream, honest).await {
             return;
         }
     }

@@ -1,5 +1,5 @@
-//! The commands of the guides when the server is away, or does not give what was asked for: nothing is lost, no step counts as done, and
-//! the shell that all of them share goes on.
+//! The commands of the guides if the server is unavailable or refuses: nothing is lost, no step counts as done, and
+//! the shell that all of them share continues.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,13 +7,13 @@ use std::process::Command;
 use tokio::net::TcpSocket;
 
 use super::{commands, functions, guide};
-use crate::world::World;
+use blackbox::world::World;
 
-/// What a script prints on its own; where it waits for the third time somebody ends it.
+/// The output of a script, which is killed when it waits for the third time.
 fn alone(script: &str, folder: &Path) -> String {
     let naps = "naps=0\nsleep() { naps=$((naps + 1)); echo \"waits $1\"; if [ $naps = 3 ]; then exit 0; fi; }";
     let mut printed = String::new();
-    // Whoever pastes has no options set, whoever writes a script may have all of them.
+    // An interactive shell has no options set; a script may have all of them.
     for options in ["set +e", "set -euo pipefail"] {
         let mut shell = Command::new("bash");
         shell.arg("-c").arg(format!("{options}\n{naps}\n{script}")).current_dir(folder).env("NO_PROXY", "*");
@@ -25,7 +25,7 @@ fn alone(script: &str, folder: &Path) -> String {
     printed
 }
 
-/// A folder of somebody who was far along.
+/// A folder with the state of an advanced reader.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [
@@ -47,8 +47,8 @@ const PLACE: &str = "TOKEN=at_x EPOCH=0 SEQ=4 PREV=a SELF=b EVENT=019b76da-a800-
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_away_is_waited_for() {
-    let world = World::new().await;
-    // Taken, so that nobody else listens there, and nobody does.
+    let world = World::on_sqlite().await;
+    // Bound and not listening, so that connections are refused.
     let away = TcpSocket::new_v4().unwrap();
     away.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let base = format!("http://{}", away.local_addr().unwrap());
@@ -79,12 +79,12 @@ async fn a_server_that_is_away_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_was_not_sent_is_sent_when_the_server_is_back() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let functions = functions(&guide(&world, "/llms-full.txt").await);
     let agent = world.unclaimed().await.1;
-    let crate::world::Credential::Bearer(token) = agent else { unreachable!() };
+    let blackbox::client::Credential::Bearer(token) = agent else { unreachable!() };
     let folder = folder();
-    // The server comes back while the command waits.
+    // The server restarts while the command waits.
     let script = format!(
         "curl() {{ if [ $naps = 0 ]; then command curl --proxy http://127.0.0.1:1 --noproxy '' \"$@\"; else command curl \"$@\"; fi; }}\n\
          {functions}\n{PLACE}TOKEN={token}\nsend\necho \"went on at $SEQ\""
@@ -96,9 +96,9 @@ async fn an_event_that_was_not_sent_is_sent_when_the_server_is_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_no_ends_the_step_and_not_the_shell() {
-    let world = World::new().await;
+    let world = World::on_sqlite().await;
     let ada = world.person("ada@example.com").await;
-    let crate::world::Credential::Bearer(token) = world.agent_of(&ada).await.token else { unreachable!() };
+    let blackbox::client::Credential::Bearer(token) = world.agent_of(&ada).await.token else { unreachable!() };
     let functions = functions(&guide(&world, "/llms-full.txt").await);
     for (call, said) in [
         ("wait_for_tokens agent.json tokens.json", "expired_token\n"),

@@ -27,13 +27,13 @@ use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 const BRIEF: Duration = Duration::from_secs(1);
 /// With one.
 const SOAK_MINUTES: u64 = 10;
-/// Between two looks at the clock.
+/// Inputs between two reads of the clock.
 const CASES: u32 = 16;
 /// Longer inputs find the same failures as shorter ones, but later.
 const BYTES_MAX: usize = 64 * 1024;
 const MUTATIONS_MAX: usize = 8;
 
-/// Gives `check` the examples of `target` and mutations of them. `words` are parts of the target's language.
+/// Calls `check` with the examples of `target` and mutations of them. `words` are tokens of the target's language.
 ///
 /// # Panics
 /// With the smallest input found on which `check` panics.
@@ -97,7 +97,7 @@ fn examples(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), fs::read(path).expect("a file of the corpus"))).collect()
 }
 
-/// Writes an input to where it is found again.
+/// Writes a failing input to a file.
 fn keep(target: &str, input: &[u8]) -> String {
     let mut name = DefaultHasher::new();
     input.hash(&mut name);
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_is_found_made_small_and_kept() {
+    fn a_fault_is_found_minimised_and_stored() {
         let found =
             catch_unwind(|| run("query", &["fault"], |input| assert!(!input.windows(5).any(|part| part == b"fault"))));
         let said = *found.unwrap_err().downcast::<String>().unwrap();

@@ -13,7 +13,7 @@ use crate::pgvector;
 const VERSION_MIN: u32 = 15;
 /// A memory disk smaller than this (containers often have 64 MB) would fill up in the middle of a run.
 const MEMORY_DISK_KILOBYTES_MIN: u64 = 1024 * 1024;
-/// Between asking for a free port and binding it, somebody else may take it.
+/// Another process may bind the free port before the cluster does.
 const PORT_TRIES: usize = 5;
 
 const SETTINGS: &str = "
@@ -26,7 +26,7 @@ synchronous_commit = on
 full_page_writes = on
 ";
 
-/// Where PostgreSQL's programs are, and as whom they may run.
+/// The folder of PostgreSQL's programs, and the user that may run them.
 pub struct Programs {
     folder: PathBuf,
     /// User and group `postgres`, when we are root.
@@ -98,7 +98,7 @@ pub fn make_folder(programs: &Programs) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Makes and starts the cluster in `folder`; returns its URL.
+/// Creates and starts the cluster in `folder`; returns its URL.
 pub fn start(mut programs: Programs, folder: &Path) -> io::Result<String> {
     if let Some(packages) = &programs.packages {
         programs.folder = pgvector::copy(packages, folder)?;
@@ -152,7 +152,7 @@ fn version(folder: &Path) -> Option<u32> {
     number.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// A number that `id` knows.
+/// A number that the program `id` prints.
 fn number(arguments: &[&str]) -> Option<u32> {
     let output = Command::new("id").args(arguments).output().ok()?;
     String::from_utf8(output.stdout).ok()?.trim().parse().ok()

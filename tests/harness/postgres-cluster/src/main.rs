@@ -1,17 +1,15 @@
 //! `postgres-cluster`: a throw-away PostgreSQL cluster for one test run.
 //!
-//! The test runner starts it before the tests (`.config/nextest.toml`). It makes a cluster on a free loopback port and
+//! The test runner starts it before the tests (`.config/nextest.toml`). It creates a cluster on a free loopback port and
 //! hands its URL to the tests in `ATTACHE_TEST_POSTGRES`; with the argument `pgvector`, one that has this extension, in
 //! `ATTACHE_TEST_PGVECTOR`. A watchdog, left behind, stops and removes the cluster when the
 //! runner is gone, however it went.
 //!
-//! - Durability stays on, because the product refuses to start without it; the data lies in memory where it can.
+//! - Durability stays on, because the product refuses to start without it; the data is in memory if possible.
 //! - PostgreSQL refuses to run as root, so root runs it as the user `postgres`.
-//! - pgvector and a PostgreSQL of its own come from PyPI (`tests/python/pgvector.txt`), where `make tools` got them.
-//! - Without PostgreSQL it says so and succeeds, unless `ATTACHE_TEST_REQUIRE_ALL=1`.
+//! - pgvector and its PostgreSQL come from PyPI (`tests/python/pgvector.txt`); `make tools` installs them.
+//! - Without PostgreSQL it reports that and succeeds, unless `ATTACHE_TEST_REQUIRE_ALL=1`.
 
-#[path = "../../src/cache.rs"]
-mod cache;
 mod cluster;
 mod pgvector;
 mod watchdog;
@@ -43,7 +41,7 @@ fn main() -> ExitCode {
 
 /// A kind of cluster.
 struct Kind {
-    /// Where the tests look for its URL.
+    /// The environment variable with its URL.
     variable: &'static str,
     /// Its programs.
     find: fn() -> Option<Programs>,
@@ -66,7 +64,7 @@ const PGVECTOR: Kind = Kind {
     absent: "no PostgreSQL with pgvector: `make tools` installs it",
 };
 
-/// Starts the cluster and tells the tests where it is.
+/// Starts the cluster and passes its address to the tests.
 fn start(kind: &Kind) -> io::Result<()> {
     if env::var_os(kind.variable).is_some() {
         return Ok(()); // the caller brought a cluster
@@ -79,7 +77,7 @@ fn start(kind: &Kind) -> io::Result<()> {
     tell(kind, &cluster::start(programs, &folder)?)
 }
 
-/// What the tests find instead of a URL when nobody built the programs for this machine: they are skipped, and say so.
+/// The value instead of a URL if there are no programs for this machine: the tests report that and are skipped.
 const UNAVAILABLE: &str = "unavailable";
 
 fn tell(kind: &Kind, url: &str) -> io::Result<()> {

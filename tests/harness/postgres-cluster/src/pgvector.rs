@@ -4,32 +4,31 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-use crate::cache;
 use crate::cluster::Programs;
 
 /// Below the folder of the Python packages, and of every copy.
 const BIN: &str = "pgserver/pginstall/bin";
-/// What the programs need; they look for the libraries beside their own folder.
+/// The environment of the programs; they look for libraries beside their own folder.
 const PARTS: [&str; 4] =
     ["pgserver/pginstall/bin", "pgserver/pginstall/lib", "pgserver/pginstall/share", "pgserver.libs"];
 
-/// Where it is, in the folder that `make tools` and `harness::python` name after the list of packages.
+/// Its path in the folder that `make tools` and `harness::python` name after the list of packages.
 pub fn find() -> Option<Programs> {
     let pythons = fs::read_dir(folder()?.join("lib")).ok()?.flatten().map(|entry| entry.path().join("site-packages"));
     let packages = pythons.into_iter().find(|packages| packages.join(BIN).join("initdb").is_file())?;
     Programs::at(packages.join(BIN), Some(packages))
 }
 
-/// Whether `make tools` found that nobody built it for this machine.
+/// Whether `make tools` found no build for this machine.
 pub fn is_unavailable() -> bool {
     folder().is_some_and(|folder| folder.join("unavailable").exists())
 }
 
 fn folder() -> Option<PathBuf> {
-    cache::folder("python-pgvector", include_bytes!("../../../python/pgvector.txt"))
+    tools::folder("python-pgvector", include_bytes!("../../../python/pgvector.txt"))
 }
 
-/// Copies the programs from `packages` to where the user `postgres` may run them: it may not look into root's home.
+/// Copies the programs from `packages` to a folder where the user `postgres` may run them: it cannot read root's home.
 pub fn copy(packages: &Path, to: &Path) -> io::Result<PathBuf> {
     for part in PARTS {
         let (from, to) = (packages.join(part), to.join(part));

@@ -13,9 +13,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const REMOVE_TRIES: usize = 50;
 
 /// Starts the watchdog: its own process group, so that an interrupt meant for the test run does not reach it, and no
-/// standard streams, so that nobody waits for them to close.
+/// standard streams, so that the runner does not wait for them to close.
 ///
-/// It waits for the end of `run` and of this process: a cluster must not be removed while it is being made.
+/// It waits for the end of `run` and of this process: a cluster must not be removed while it is being created.
 pub fn leave_behind(run: u32, folder: &Path) -> io::Result<()> {
     Command::new(env::current_exe()?)
         .args(["watch", &run.to_string(), &process::id().to_string()])

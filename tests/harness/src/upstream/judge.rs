@@ -1,4 +1,4 @@
-//! The contract, from the side of the service: what is taken, what is answered, what is a surprise.
+//! The contract, from the side of the service: accepted events, responses, surprises.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::TOKEN;
-use super::answer::{Answer, Reply};
+use super::script::{Reply, Script};
 use super::wire::Request;
 
 /// Requests are built from scratch, so every header has a reason to be there. These have one.
@@ -36,12 +36,12 @@ pub struct Taken {
     pub scope: [Option<String>; 3],
 }
 
-/// Memory and law of the fake.
+/// The state of the fake.
 #[derive(Debug)]
 pub(super) struct Judge {
-    pub next: VecDeque<Answer>,
-    pub for_event: HashMap<String, VecDeque<Answer>>,
-    pub always: Answer,
+    pub next: VecDeque<Script>,
+    pub for_event: HashMap<String, VecDeque<Script>>,
+    pub always: Script,
     pub requests: Vec<Request>,
     pub taken: BTreeMap<String, Taken>,
     pub surprises: Vec<String>,
@@ -52,7 +52,7 @@ impl Default for Judge {
         Self {
             next: VecDeque::new(),
             for_event: HashMap::new(),
-            always: Answer::honest(),
+            always: Script::honest(),
             requests: Vec::new(),
             taken: BTreeMap::new(),
             surprises: Vec::new(),
@@ -62,18 +62,18 @@ impl Default for Judge {
 
 impl Judge {
     /// Records and judges a request: the manner that is scripted for it, and the honest answer.
-    pub fn hear(&mut self, request: Request) -> (Answer, Reply) {
+    pub fn hear(&mut self, request: Request) -> (Script, Reply) {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         let number = self.requests.len();
         let event_id = request.header("idempotency-key").unwrap_or_default();
         let scripted = self.for_event.get_mut(event_id).and_then(VecDeque::pop_front);
-        let answer = scripted.or_else(|| self.next.pop_front()).unwrap_or_else(|| self.always.clone());
+        let response = scripted.or_else(|| self.next.pop_front()).unwrap_or_else(|| self.always.clone());
 
         let mut surprises = surprises_of_any(&request);
         let honest = match (request.method.as_str(), path) {
             ("POST", "/v1/events") => {
                 surprises.extend(surprises_of_event(&request));
-                self.event(event_id, &request, answer.stores)
+                self.event(event_id, &request, response.stores)
             }
             ("GET", "/v1/activity") => {
                 surprises.extend(surprises_of_read(&request));
@@ -92,20 +92,21 @@ impl Judge {
         let line = format!("request {number}, {} {}", request.method, request.target);
         self.surprises.extend(surprises.into_iter().map(|surprise| format!("{line}: {surprise}")));
         self.requests.push(request);
-        (answer, honest)
+        (response, honest)
     }
 
-    /// Surprises, and scripted answers that nobody came for.
+    /// Surprises, and scripts that were not used.
     pub fn complaints(&self) -> Vec<String> {
         let mut complaints = self.surprises.clone();
-        complaints.extend(self.next.iter().map(|answer| format!("scripted, but never asked for: {answer:?}")));
-        for (event_id, answers) in &self.for_event {
-            complaints.extend(answers.iter().map(|answer| format!("scripted, but never sent: {event_id}: {answer:?}")));
+        complaints.extend(self.next.iter().map(|response| format!("scripted, but never asked for: {response:?}")));
+        for (event_id, responses) in &self.for_event {
+            complaints
+                .extend(responses.iter().map(|response| format!("scripted, but never sent: {event_id}: {response:?}")));
         }
         complaints
     }
 
-    /// Takes an event, once per `event_id`. The seal tells whether it is the same event again.
+    /// Accepts an event, once per `event_id`. The seal shows whether it is the same event again.
     fn event(&mut self, event_id: &str, request: &Request, stores: bool) -> Reply {
         if let Some(known) = self.taken.get_mut(event_id) {
             if seal(&known.body) != seal(&request.body) {

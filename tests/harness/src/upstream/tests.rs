@@ -25,18 +25,18 @@ fn delivery(payload: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Sends on a fresh connection, closes its own half, and returns everything that comes back.
+/// Sends on a new connection, closes its own half, and returns everything that it receives.
 async fn send(upstream: &Upstream, request: &[u8]) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(upstream.address).await?;
     stream.write_all(request).await?;
     stream.shutdown().await?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).await?;
+    Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
 #[tokio::test]
-async fn the_same_event_is_taken_once_and_keeps_its_receipt() {
+async fn the_same_event_is_accepted_once_and_keeps_its_receipt() {
     let upstream = Upstream::start().await;
     let first = send(&upstream, &delivery("a")).await.unwrap();
     assert!(first.starts_with("HTTP/1.1 200 "), "{first}");
@@ -51,12 +51,12 @@ async fn the_same_event_is_taken_once_and_keeps_its_receipt() {
 }
 
 #[tokio::test]
-async fn scripted_answers_come_in_order_and_only_some_take_the_event() {
+async fn scripts_run_in_order_and_only_some_accept_the_event() {
     let upstream = Upstream::start().await;
-    upstream.next(Answer::broken(503));
-    upstream.next(Answer::too_many_requests(7));
-    upstream.next(Answer::reply(Reply::new(418).header("Content-Type", "application/x-tea").body(vec![0, 255, b'\r'])));
-    upstream.for_event(EVENT, Answer::garbage());
+    upstream.next(Script::broken(503));
+    upstream.next(Script::too_many_requests(7));
+    upstream.next(Script::reply(Reply::new(418).header("Content-Type", "application/x-tea").body(vec![0, 255, b'\r'])));
+    upstream.for_event(EVENT, Script::garbage());
 
     assert!(send(&upstream, &delivery("a")).await.unwrap().contains("It works!"));
     assert!(send(&upstream, &delivery("a")).await.unwrap().starts_with("HTTP/1.1 503 "));
@@ -65,7 +65,7 @@ async fn scripted_answers_come_in_order_and_only_some_take_the_event() {
     assert!(tea.starts_with("HTTP/1.1 418 ") && tea.contains("Content-Length: 3\r\n\r\n\0"), "{tea}");
     assert!(upstream.taken().is_empty());
 
-    upstream.next(Answer::broken(500).having_stored());
+    upstream.next(Script::broken(500).having_stored());
     assert!(send(&upstream, &delivery("a")).await.unwrap().starts_with("HTTP/1.1 500 "));
     assert_eq!(upstream.taken().len(), 1);
 }
@@ -73,26 +73,26 @@ async fn scripted_answers_come_in_order_and_only_some_take_the_event() {
 #[tokio::test]
 async fn it_fails_below_http_too() {
     let upstream = Upstream::start().await;
-    upstream.next(Answer::reset());
+    upstream.next(Script::reset());
     assert_eq!(send(&upstream, &delivery("a")).await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
 
-    upstream.next(Answer::twice());
+    upstream.next(Script::twice());
     let twice = send(&upstream, &delivery("a")).await.unwrap();
     assert_eq!(twice.matches("HTTP/1.1 200").count(), 2);
 
-    upstream.next(Answer::huge(300_000));
+    upstream.next(Script::huge(300_000));
     let huge = send(&upstream, &delivery("a")).await.unwrap();
     assert_eq!(huge.len() - huge.find("\r\n\r\n").unwrap() - 4, 300_000);
 
-    upstream.next(Answer::drip(Duration::from_micros(10)));
+    upstream.next(Script::drip(Duration::from_micros(10)));
     assert!(send(&upstream, &delivery("a")).await.unwrap().contains("receipt_id"));
 }
 
 #[tokio::test]
-async fn a_hanging_or_late_answer_outlasts_the_client_who_leaves() {
+async fn a_hanging_or_late_response_outlasts_its_client() {
     let upstream = Upstream::start().await;
-    upstream.next(Answer::hang());
-    upstream.next(Answer::late(Duration::from_hours(1)));
+    upstream.next(Script::hang());
+    upstream.next(Script::late(Duration::from_hours(1)));
     for sent in 1..=2 {
         let mut stream = TcpStream::connect(upstream.address).await.unwrap();
         stream.write_all(&delivery("a")).await.unwrap();
@@ -115,7 +115,7 @@ async fn down_it_refuses_and_back_it_remembers() {
 }
 
 #[tokio::test]
-async fn what_an_honest_client_would_not_send_is_a_surprise() {
+async fn requests_outside_the_contract_are_surprises() {
     let plain = String::from_utf8(delivery("a")).unwrap();
     for (from, to, surprise) in [
         ("POST /v1/events", "POST /v2/events", "not a route"),
@@ -141,7 +141,7 @@ async fn what_an_honest_client_would_not_send_is_a_surprise() {
 
 #[tokio::test]
 #[should_panic(expected = "never asked for")]
-async fn a_scripted_answer_that_nobody_came_for_fails_the_test() {
+async fn an_unused_script_fails_the_test() {
     let upstream = Upstream::start().await;
-    upstream.next(Answer::reset());
+    upstream.next(Script::reset());
 }

@@ -9,7 +9,7 @@ const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// `GET`, `POST` …
@@ -62,7 +62,7 @@ pub(super) async fn read(stream: &mut TcpStream, unread: &mut BytesMut) -> Resul
     Ok(Some(request))
 }
 
-/// Takes the head off the front of `bytes`, once it is complete; also says how long the body is.
+/// Removes the head from the front of `bytes` once it is complete; returns it with the length of the body.
 fn parse_head(bytes: &mut BytesMut) -> Result<Option<(Request, usize)>, Malformed> {
     let mut fields = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut fields);

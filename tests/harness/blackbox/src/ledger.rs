@@ -1,4 +1,4 @@
-//! What a server shows in the end, compared with what the oracle remembers.
+//! Compares the events that a server shows with those that the oracle has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,29 +8,30 @@ use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::merkle::verify_consistency;
 use statistics::proof::{AuditProof, verify};
 
-use crate::client::{Client, Credential, eventually};
+use crate::client::{Client, Credential};
+use crate::eventually;
 use crate::oracle::{Oracle, Sent};
 use crate::process::Home;
-use crate::sender::World;
+use crate::sender::Traffic;
 
-/// The embedded log as a stranger sees it who comes back again and again and believes nothing.
+/// A witness of the embedded log: it pins the key, stores each checkpoint and verifies that later ones contain it.
 pub struct Witness {
     vkey: VerifierKey,
     seen: Vec<Checkpoint>,
 }
 
 impl Witness {
-    /// Pins the key.
+    /// Pins the published key.
     pub async fn pin(client: &Client, url: &str) -> Self {
         Self { vkey: published_key(client, url).await, seen: Vec::new() }
     }
 
-    /// Looks at the newest checkpoint: it must be signed by the pinned key and begin with every checkpoint seen before.
+    /// Fetches the newest checkpoint; asserts that the pinned key signed it and that it is consistent with each earlier one.
     pub async fn look(&mut self, client: &Client, url: &str) {
         assert_eq!(published_key(client, url).await.to_string(), self.vkey.to_string());
         let note = client.get(&format!("{url}/api/v1/audit/checkpoint"), Credential::None).await;
         if note.status == 404 {
-            assert!(self.seen.is_empty(), "a checkpoint was there before");
+            assert!(self.seen.is_empty(), "a checkpoint has disappeared");
             return;
         }
         assert_eq!(note.status, 200, "{note:?}");
@@ -51,7 +52,7 @@ impl Witness {
         }
     }
 
-    /// How many different trees were seen.
+    /// Number of different checkpoints so far.
     pub fn seen(&self) -> usize {
         self.seen.len()
     }
@@ -62,25 +63,25 @@ async fn published_key(client: &Client, url: &str) -> VerifierKey {
     keys["keys"][0]["vkey"].as_str().unwrap().parse().unwrap()
 }
 
-/// P1 to P3 against the embedded log: whatever was answered 202 with a receipt is in activity exactly once, with that receipt; nothing
-/// is there that was not sent; chains are dense. Gives the number of events.
-pub async fn compare_activity(world: &World) -> usize {
-    let url = world.url.borrow().clone();
-    let sent = world.oracle.all();
+/// P1 to P3 against the embedded log: each event with a receipt is in activity exactly once, with that receipt; no other event is
+/// there; chains have no gaps. Returns the number of events.
+pub async fn compare_activity(traffic: &Traffic) -> usize {
+    let url = traffic.url.borrow().clone();
+    let sent = traffic.oracle.all();
     let mut receipts = BTreeMap::new();
     let mut chains: BTreeMap<(String, String, u64), BTreeSet<u64>> = BTreeMap::new();
-    for machine in &world.machines {
+    for machine in &traffic.machines {
         let mut query = "?limit=500".to_owned();
         loop {
-            let page = world.client.get(&format!("{url}/api/v1/activity{query}"), machine).await.expect(200);
+            let page = traffic.client.get(&format!("{url}/api/v1/activity{query}"), machine).await.expect(200);
             for event in page["events"].as_array().unwrap() {
                 let text = |name: &str| event[name].as_str().unwrap().to_owned();
                 let id = text("event_id");
                 assert!(sent.contains_key(&id), "{id} was never sent");
-                assert_eq!(receipts.insert(id.clone(), text("receipt_id")), None, "{id} is there twice");
+                assert_eq!(receipts.insert(id.clone(), text("receipt_id")), None, "{id} is listed twice");
                 let chain = (text("machine_uuid"), text("agent_id"), event["chain_epoch"].as_u64().unwrap());
                 let seq = event["seq"].as_u64().unwrap();
-                assert!(chains.entry(chain).or_default().insert(seq), "two events at one place: {event}");
+                assert!(chains.entry(chain).or_default().insert(seq), "two events at one position: {event}");
             }
             match page["next_cursor"].as_str() {
                 Some(cursor) => query = format!("?limit=500&cursor={cursor}"),
@@ -95,14 +96,14 @@ pub async fn compare_activity(world: &World) -> usize {
             assert_eq!(receipts.get(id), None, "{id} is held");
         }
     }
-    for (chain, places) in chains {
-        let dense = places.iter().copied().eq(0..places.len() as u64);
-        assert!(dense, "{chain:?} has gaps: {places:?}");
+    for (chain, positions) in chains {
+        let dense = positions.iter().copied().eq(0..positions.len() as u64);
+        assert!(dense, "{chain:?} has gaps: {positions:?}");
     }
     receipts.len()
 }
 
-/// Every event that was held and not forwarded afterwards waits in the list, once; none waits that was forwarded.
+/// Asserts that each held event that was not forwarded later is listed once, and no event with a receipt. Returns their number.
 pub fn compare_held(oracle: &Oracle, home: &Home) -> usize {
     let listed = home.run(&["admin", "held", "list", "--json", "--limit", "1000000"]).json();
     let mut waiting = BTreeSet::new();
@@ -114,7 +115,7 @@ pub fn compare_held(oracle: &Oracle, home: &Home) -> usize {
     for (id, event) in oracle.all() {
         match event {
             Sent { receipt: Some(_), .. } => {
-                assert!(!waiting.contains(&id), "{id} has a receipt and waits all the same");
+                assert!(!waiting.contains(&id), "{id} has a receipt and is still held");
             }
             Sent { held: true, .. } => assert!(waiting.contains(&id), "{id} was answered 202 held, and is lost"),
             Sent { .. } => {}
@@ -123,11 +124,11 @@ pub fn compare_held(oracle: &Oracle, home: &Home) -> usize {
     waiting.len()
 }
 
-/// At most `sample` of the events with receipts have proofs that hold under the pinned key, and link up along their chains.
-pub async fn compare_proofs(world: &World, witness: &Witness, sample: usize, rng: &Rng) {
-    let url = world.url.borrow().clone();
+/// Verifies the proofs of at most `sample` of the events with receipts under the pinned key, and their links along the chains.
+pub async fn compare_proofs(traffic: &Traffic, witness: &Witness, sample: usize, rng: &Rng) {
+    let url = traffic.url.borrow().clone();
     let mut taken: Vec<(String, Sent)> =
-        world.oracle.all().into_iter().filter(|(_, event)| event.receipt.is_some()).collect();
+        traffic.oracle.all().into_iter().filter(|(_, event)| event.receipt.is_some()).collect();
     while taken.len() > sample {
         taken.swap_remove(usize::try_from(rng.below(taken.len() as u64)).unwrap());
     }
@@ -135,9 +136,9 @@ pub async fn compare_proofs(world: &World, witness: &Witness, sample: usize, rng
     let mut links = Vec::new();
     for (id, event) in taken {
         let path = format!("{url}/api/v1/audit/verify?event_id={id}");
-        let machine = &world.machines[event.machine];
+        let machine = &traffic.machines[event.machine];
         let proof = eventually("the event is in the tree", async || {
-            let proof: Value = world.client.get(&path, machine).await.expect(200);
+            let proof: Value = traffic.client.get(&path, machine).await.expect(200);
             (proof["status"] == "included").then_some(proof)
         })
         .await;
@@ -154,18 +155,19 @@ pub async fn compare_proofs(world: &World, witness: &Witness, sample: usize, rng
         match before {
             None => assert_eq!(prev, "GENESIS"),
             Some(Some(seal)) => assert_eq!(prev, **seal, "{chain:?} at {seq}"),
-            // Not in the sample, or forgotten by its sender.
+            // Not in the sample, or its sender lost it.
             Some(None) => {}
         }
     }
 }
 
-/// P1 to P3 against the external service: it took each event that was answered 202, with that receipt and those bytes, and no other.
-pub fn compare_upstream(world: &World) -> usize {
-    let taken = world.upstream.as_ref().unwrap().taken();
-    let sent = world.oracle.all();
+/// P1 to P3 against the external service: it accepted each event with a receipt, with the same receipt and bytes, and no other.
+/// Returns the number of events.
+pub fn compare_upstream(traffic: &Traffic) -> usize {
+    let taken = traffic.upstream.as_ref().unwrap().taken();
+    let sent = traffic.oracle.all();
     for (id, event) in &taken {
-        assert_eq!(sent.get(id).map(|sent| &sent.body), Some(&event.body), "{id} was not sent so");
+        assert_eq!(sent.get(id).map(|sent| &sent.body), Some(&event.body), "{id} has other bytes than were sent");
     }
     for (id, event) in &sent {
         assert_eq!(taken.get(id).map(|taken| &taken.receipt_id), event.receipt.as_ref(), "{id}");

@@ -12,15 +12,16 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use bytes::Bytes;
 
+/// A running web server.
 #[derive(Clone, Default)]
 pub struct Site {
-    asked: Arc<Mutex<HashMap<String, usize>>>,
+    requests: Arc<Mutex<HashMap<String, usize>>>,
     pages: Arc<Mutex<HashMap<String, Bytes>>>,
     gate: Arc<tokio::sync::Notify>,
 }
 
 impl Site {
-    /// Serves, and says where.
+    /// Starts on a free loopback port; returns its address too.
     pub async fn start() -> (Self, SocketAddr) {
         let site = Self::default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -30,12 +31,12 @@ impl Site {
         (site, address)
     }
 
-    /// Puts a page at a path, or another one in its place.
+    /// Stores a page at a path, or replaces it.
     pub fn put(&self, path: &str, html: impl Into<Bytes>) {
         self.pages.lock().unwrap().insert(path.to_owned(), html.into());
     }
 
-    /// Lets one request for `/gated` through.
+    /// Answers one request for `/gated`, which otherwise waits.
     pub fn open_gate(&self) {
         self.gate.notify_one();
     }
@@ -47,8 +48,8 @@ fn html(text: impl Into<Body>) -> Response {
 
 async fn serve(State(site): State<Site>, Path(path): Path<String>) -> Response {
     let before = {
-        let mut asked = site.asked.lock().unwrap();
-        let count = asked.entry(path.clone()).or_default();
+        let mut requests = site.requests.lock().unwrap();
+        let count = requests.entry(path.clone()).or_default();
         *count += 1;
         *count - 1
     };
@@ -67,7 +68,7 @@ async fn serve(State(site): State<Site>, Path(path): Path<String>) -> Response {
         "busy" => (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "3600")]).into_response(),
         "gated" => {
             site.gate.notified().await;
-            html("<title>Gated</title><p>A page that somebody had to let through the gate.</p>")
+            html("<title>Gated</title><p>A page that a test let through the gate.</p>")
         }
         "silent" => std::future::pending().await,
         "huge" => html(vec![b'x'; 3 * 1024 * 1024]),
@@ -81,7 +82,7 @@ async fn serve(State(site): State<Site>, Path(path): Path<String>) -> Response {
                 b"<title>Caf\xe9</title><p>Der M\xfcller mahlt das Korn in seiner M\xfchle am Bach.</p>".to_vec();
             ([(header::CONTENT_TYPE, "text/html; charset=iso-8859-1")], page).into_response()
         }
-        // It says something that it is not.
+        // The `Content-Type` names no encoding; the page itself names UTF-8.
         "mislabelled" => {
             let page = "<meta charset=utf-8><title>Größe</title><p>Die Größe des Gebäudes überrascht alle Gäste.</p>";
             ([(header::CONTENT_TYPE, "text/html")], page).into_response()
@@ -95,7 +96,7 @@ async fn serve(State(site): State<Site>, Path(path): Path<String>) -> Response {
     }
 }
 
-/// 8 MiB of blanks in a few kilobytes.
+/// 8 MiB of blanks, compressed to a few kilobytes.
 fn bomb() -> Vec<u8> {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
@@ -103,7 +104,7 @@ fn bomb() -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The smallest PDF that says something.
+/// A minimal PDF with one line of text.
 fn pdf(text: &str) -> Vec<u8> {
     use std::fmt::Write;
     let content = format!("BT /F1 24 Tf 72 720 Td ({text}) Tj ET");

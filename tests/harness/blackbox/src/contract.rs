@@ -1,4 +1,5 @@
-//! The description as a judge: every answer that any test of this binary gets is held against `/openapi.json`.
+//! Checks responses against the description of the API: each response that a test receives through [`crate::world::World::send`] must
+//! be one that `/openapi.json` allows.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -10,62 +11,63 @@ use jsonschema::Validator;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::world::Answer;
+use crate::client::Response;
 
-/// What is answered does not depend on where a server is.
+/// The description does not depend on the address of a server.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let url = "http://127.0.0.1".to_owned();
     strict(Description::new(&Settings::default(), &Urls { base: url.clone(), rag: url }).document)
 });
 
-/// Fails the test when the document does not allow this answer. What is no operation of the document is not judged.
+/// Fails the test if the document does not allow this response. Requests that are no operation of the document are not checked.
 #[track_caller]
-pub fn judge(method: &Method, path: &str, answer: &Answer) {
+pub fn judge(method: &Method, path: &str, response: &Response) {
     let paths = DOCUMENT["paths"].as_object().unwrap();
     let Some((template, item)) = paths.iter().find(|(template, _)| is_of(template, path)) else { return };
     let Some(operation) = item.get(method.as_str().to_ascii_lowercase()) else { return };
     let responses = &operation["responses"];
-    let what = format!("{method} {template} answered {}", answer.status);
-    let key =
-        if responses.get(answer.status.to_string()).is_some() { answer.status.to_string() } else { "default".into() };
-    let response =
-        resolved(responses.get(&key).unwrap_or_else(|| panic!("{what}, which is not described: {answer:?}")));
-    for (name, header) in response.get("headers").and_then(Value::as_object).into_iter().flatten() {
-        assert!(header["required"] != true || answer.header(name).is_some(), "{what} without {name}");
+    let what = format!("{method} {template} with status {}", response.status);
+    let status = response.status.to_string();
+    let key = if responses.get(&status).is_some() { status } else { "default".into() };
+    let described =
+        resolved(responses.get(&key).unwrap_or_else(|| panic!("{what}, which is not described: {response:?}")));
+    for (name, header) in described.get("headers").and_then(Value::as_object).into_iter().flatten() {
+        assert!(header["required"] != true || response.header(name).is_some(), "{what} without {name}");
     }
-    let kind = answer.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let Some(content) = response.get("content").and_then(Value::as_object) else {
-        assert!(answer.body.is_empty(), "{what} with a body: {answer:?}");
+    let kind = response.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let Some(content) = described.get("content").and_then(Value::as_object) else {
+        assert!(response.body.is_empty(), "{what} with a body: {response:?}");
         return;
     };
-    let described = content.iter().find(|(name, _)| name.split(';').next().unwrap_or_default() == kind);
-    let Some((_, media)) = described else {
-        assert!(content.contains_key("*/*"), "{what} with {kind:?}, which is not described: {answer:?}");
+    let media = content.iter().find(|(name, _)| name.split(';').next().unwrap_or_default() == kind);
+    let Some((_, media)) = media else {
+        assert!(content.contains_key("*/*"), "{what} with {kind:?}, which is not described: {response:?}");
         return;
     };
     let Some(schema) = media.get("schema") else { return };
+    let operation = format!("{method} {template} {key}");
     match kind {
-        // What passes through may hold numbers that nothing here can.
-        "application/json" if content.contains_key("*/*") && serde_json::from_slice::<Value>(&answer.body).is_err() => {
-        }
-        "application/json" => fits(&what, &format!("{method} {template} {key}"), schema, &answer.json()),
+        // A response of the external service that is passed through may contain numbers that serde_json cannot represent.
+        "application/json"
+            if content.contains_key("*/*") && serde_json::from_slice::<Value>(&response.body).is_err() => {}
+        "application/json" => assert_valid(&what, &operation, schema, &response.json()),
         "application/x-ndjson" => {
-            for line in answer.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                fits(&what, &format!("{method} {template} {key}"), schema, &serde_json::from_slice(line).unwrap());
+            for line in response.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                assert_valid(&what, &operation, schema, &serde_json::from_slice(line).unwrap());
             }
         }
         _ => {}
     }
 }
 
-/// The same for a message of the stream of a batch.
+/// Fails the test if the document does not allow this message of the event stream of a batch.
 #[track_caller]
 pub fn judge_message(message: &Value) {
-    fits("the stream said something", "message", &json!({ "$ref": "#/components/schemas/BatchMessage" }), message);
+    assert_valid("a message of a stream", "message", &json!({ "$ref": "#/components/schemas/BatchMessage" }), message);
 }
 
 #[track_caller]
-fn fits(what: &str, key: &str, schema: &Value, body: &Value) {
+fn assert_valid(what: &str, key: &str, schema: &Value, body: &Value) {
     static KNOWN: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
     let known = KNOWN.lock().unwrap().get(key).cloned();
     let validator = known.unwrap_or_else(|| {
@@ -76,7 +78,7 @@ fn fits(what: &str, key: &str, schema: &Value, body: &Value) {
     });
     let faults: Vec<String> =
         validator.iter_errors(body).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    assert!(faults.is_empty(), "{what}, not as it is described: {faults:#?} in {body:#}");
+    assert!(faults.is_empty(), "{what} does not match its schema: {faults:#?} in {body:#}");
 }
 
 fn is_of(template: &str, path: &str) -> bool {
@@ -97,9 +99,9 @@ fn resolved(value: &'static Value) -> &'static Value {
     }
 }
 
-/// Clients ignore members that they do not know; here a member that is not described is a fault.
+/// Forbids members that are not described. Clients ignore them, so the published schemas allow them.
 fn strict(mut document: Value) -> Value {
-    // Those that are parts of others may not forbid what the others add.
+    // Schemas that are parts of others may not forbid the members that those add.
     let parts = ["Key", "RegistrationVariant"];
     for (name, schema) in document["components"]["schemas"].as_object_mut().unwrap() {
         let shaped = ["properties", "allOf", "oneOf"].iter().any(|word| schema.get(word).is_some());

@@ -8,9 +8,9 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How one request is answered. Only some of them take the event; [`Answer::having_stored`] makes any of them take it.
+/// How the service answers one request. Only some scripts accept the event; [`Script::having_stored`] makes any accept it.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Script {
     pub(super) stores: bool,
     manner: Manner,
 }
@@ -27,8 +27,8 @@ enum Manner {
     Reply(Reply),
 }
 
-impl Answer {
-    /// As the contract says: takes the event and answers with its receipt.
+impl Script {
+    /// As in the contract: accepts the event and answers with its receipt.
     pub fn honest() -> Self {
         Self { stores: true, manner: Manner::Honest }
     }
@@ -100,7 +100,7 @@ impl Answer {
         Self { stores: true, ..self }
     }
 
-    /// Answers; `honest` is what the contract asks for. Returns whether the connection can serve another request.
+    /// Sends the response; `honest` is that of the contract. Returns whether the connection can serve another request.
     pub(super) async fn say(self, stream: &mut TcpStream, honest: Reply) -> bool {
         let said = match self.manner {
             Manner::Honest => stream.write_all(&honest.bytes()).await,
@@ -152,7 +152,7 @@ impl Reply {
         Self { body: body.into(), ..self }
     }
 
-    /// What goes over the wire.
+    /// The bytes on the wire.
     fn bytes(&self) -> Vec<u8> {
         [self.head(self.body.len() as u64).as_bytes(), &self.body].concat()
     }

@@ -1,4 +1,4 @@
-//! What was sent and what was answered, remembered outside of the server.
+//! Events sent and responses received, stored outside of the server: the oracle of the crash tests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,35 +7,43 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::process::PATIENCE;
+use crate::PATIENCE;
 
-/// An event that was sent at least once, and everything that was ever answered to it.
+/// An event that was sent at least once, and all responses to it.
 #[derive(Debug, Clone)]
 pub struct Sent {
+    /// The exact bytes of the request.
     pub body: Bytes,
     /// `hash_chain.self`.
     pub seal: String,
-    /// Which of the machines sent it.
+    /// The sender, as an index into the machines.
     pub machine: usize,
-    /// The receipt of a 202, however often.
+    /// The receipt id of a 202.
     pub receipt: Option<String>,
-    /// A 202 that said `held`.
+    /// Whether a 202 had `held`.
     pub held: bool,
 }
 
-/// The memory. A contradiction between two answers fails at once.
+/// All events by id. A contradiction between two responses fails the test at once.
 #[derive(Debug)]
 pub struct Oracle {
     sent: Mutex<BTreeMap<String, Sent>>,
-    answers: watch::Sender<u64>,
+    responses: watch::Sender<u64>,
+}
+
+impl Default for Oracle {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Oracle {
+    /// An oracle of no events.
     pub fn new() -> Self {
-        Self { sent: Mutex::default(), answers: watch::Sender::new(0) }
+        Self { sent: Mutex::default(), responses: watch::Sender::new(0) }
     }
 
-    /// Before an event goes out for the first time.
+    /// Records an event before it is sent for the first time.
     pub fn sends(&self, event: &Value, machine: usize) -> Outgoing {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let (id, body) = (text(&event["event_id"]), Bytes::from(event.to_string()));
@@ -45,7 +53,7 @@ impl Oracle {
         Outgoing { id, body }
     }
 
-    /// 202 with a receipt: the first is remembered, every other must be the same (P3).
+    /// Records a 202 with a receipt; asserts that each one for the same event is the same (P3).
     pub fn receipt(&self, id: &str, receipt: &str) {
         let mut sent = self.lock();
         let known = &mut sent.get_mut(id).unwrap().receipt;
@@ -53,41 +61,43 @@ impl Oracle {
         assert_eq!(first, receipt, "{id} was answered 202 twice, with two receipts");
     }
 
-    /// 202 with `held`. What was forwarded before can never be held afterwards.
+    /// Records a 202 with `held`; asserts that the event was not forwarded before.
     pub fn held(&self, id: &str, warning: &str) {
         let mut sent = self.lock();
         let known = sent.get_mut(id).unwrap();
-        assert_eq!(known.receipt, None, "{id} has a receipt, and yet it was held: {warning}");
+        assert_eq!(known.receipt, None, "{id} was held although it has a receipt: {warning}");
         known.held = true;
     }
 
-    /// Any answer: the clock by which the server is killed.
+    /// Counts a response; the server is killed after a number of them.
     pub fn answered(&self) {
-        self.answers.send_modify(|answers| *answers += 1);
+        self.responses.send_modify(|responses| *responses += 1);
     }
 
-    /// Waits until `more` further requests were answered.
-    pub async fn wait_for_answers(&self, more: u64) {
-        let mut answers = self.answers.subscribe();
-        let goal = *answers.borrow() + more;
-        let came = tokio::time::timeout(PATIENCE, answers.wait_for(|answers| *answers >= goal)).await;
-        assert!(came.is_ok(), "{more} further answers do not come");
+    /// Waits for `more` further responses.
+    pub async fn wait_for_responses(&self, more: u64) {
+        let mut responses = self.responses.subscribe();
+        let goal = *responses.borrow() + more;
+        let came = tokio::time::timeout(PATIENCE, responses.wait_for(|responses| *responses >= goal)).await;
+        assert!(came.is_ok(), "{more} further responses were not received");
     }
 
-    /// Everything.
+    /// A copy of all events, by id.
     pub fn all(&self) -> BTreeMap<String, Sent> {
         self.lock().clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Sent>> {
-        // A panic under this lock is a failing test already; it need not fail once more here.
+        // A panic under this lock has failed the test already.
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An event as its sender keeps it until it is answered.
+/// An event that its sender keeps until a response is received.
 #[derive(Debug, Clone)]
 pub struct Outgoing {
+    /// `event_id`.
     pub id: String,
+    /// The exact bytes of the request.
     pub body: Bytes,
 }

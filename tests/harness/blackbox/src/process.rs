@@ -1,29 +1,36 @@
-//! The real program as a child process. It never outlives its test, and everything it writes is kept.
+//! The program `attache` as a child process, which never outlives its test and whose output is stored.
 
 use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-/// How long a test waits for something that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+use crate::PATIENCE;
 
-/// A folder with the data of one server, and the configuration with which programs are run on it.
+/// The data folder of one server, and the environment with which the program runs on it.
 pub struct Home {
+    /// The folder that has everything; the home folder of the person too.
     pub dir: TempDir,
     environment: BTreeMap<String, String>,
 }
 
+impl Default for Home {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Home {
-    /// SQLite, free ports, quick checkpoints, no limits per address and no budgets: the tests use one address, and their computers are
-    /// attached to no account.
+    /// SQLite, free ports, a checkpoint each 50 ms, no limits per address and no quotas of unattached computers: the tests use one
+    /// address, and their computers belong to no account.
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
@@ -37,56 +44,59 @@ impl Home {
             .set("events.unattached.events_per_day", "0")
     }
 
-    /// Sets a knob by its path in the configuration.
-    pub fn set(mut self, knob: &str, value: &str) -> Self {
-        self.environment.insert(format!("ATTACHE_{}", knob.to_uppercase().replace('.', "__")), value.to_owned());
+    /// Sets a configuration key by its path, such as `http.bind`.
+    #[must_use]
+    pub fn set(mut self, key: &str, value: &str) -> Self {
+        self.environment.insert(format!("ATTACHE_{}", key.to_uppercase().replace('.', "__")), value.to_owned());
         self
     }
 
-    /// Sets a variable of the environment that is no knob.
+    /// Sets any environment variable.
+    #[must_use]
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// Has this library loaded into every program before its own libraries.
+    /// Loads this library into each program before its own libraries (`LD_PRELOAD`).
+    #[must_use]
     pub fn preloading(self, library: &Path) -> Self {
         self.environment("LD_PRELOAD", library.to_str().unwrap())
     }
 
-    /// Where the embedded databases are.
+    /// The folder with the embedded databases.
     pub fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
-    /// The program with this configuration and nothing else of the test's environment; a person's profiles are in this folder too.
+    /// The program with this environment and nothing of the test's own.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
+        let mut command = Command::new(program());
         command.args(arguments).current_dir(self.dir.path()).env_clear().envs(&self.environment).stdin(Stdio::null());
         command.env("HOME", self.dir.path());
         command
     }
 
-    /// Runs a command to its end.
+    /// Runs a command and waits for its end.
     pub fn run(&self, arguments: &[&str]) -> Done {
         Done::of(arguments, self.command(arguments).output().unwrap())
     }
 
-    /// Runs a command to its end, with something to read on its standard input.
+    /// Runs a command with this standard input and waits for its end.
     pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Done {
         let mut command = self.command(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // A command that does not read to the end is no reason to fail here.
+        // Fails if the command ends before it has read everything, which is its right.
         let _ = child.stdin.take().unwrap().write_all(input);
         Done::of(arguments, child.wait_with_output().unwrap())
     }
 
-    /// Starts a server and waits until it says that it is ready.
+    /// Starts a server and waits until it is ready.
     pub async fn serve(&self) -> Server {
         self.serve_failing("").await
     }
 
-    /// The same, with places where it panics or dies (feature `failpoints`), such as `forward.after=3*off->1*return`.
+    /// Starts a server with failpoints (feature `failpoints`), such as `forward.after=3*off->1*return`; waits until it is ready.
     pub async fn serve_failing(&self, failpoints: &str) -> Server {
         let mut process = self.spawn(failpoints);
         let line = process.ready_line().await;
@@ -95,19 +105,19 @@ impl Home {
         Server { url: url.to_owned(), operator: operator.to_owned(), process }
     }
 
-    /// Starts a server and waits for nothing.
+    /// Starts a server with failpoints and does not wait.
     pub fn spawn(&self, failpoints: &str) -> Process {
         let mut command = self.command(&["serve"]);
         command.env("FAILPOINTS", failpoints);
         Process::of(command)
     }
 
-    /// Starts a command and waits for nothing.
+    /// Starts a command and does not wait.
     pub fn start(&self, arguments: &[&str]) -> Process {
         Process::of(self.command(arguments))
     }
 
-    /// The same, with something to read on its standard input.
+    /// Starts a command with this standard input and does not wait.
     pub fn start_with_input(&self, arguments: &[&str], input: &[u8]) -> Process {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(input).and_then(|()| file.rewind()).unwrap();
@@ -116,20 +126,28 @@ impl Home {
         Process::of(command)
     }
 
-    /// Starts a server that tells every step of its start, so that one can be chosen to kill it at; waits for nothing.
-    pub fn spawn_loud(&self) -> Process {
+    /// Starts a server that logs each step of its start, so that a test can kill it at any of them; does not wait.
+    pub fn spawn_with_trace_log(&self) -> Process {
         let mut command = self.command(&["serve"]);
         command.env("ATTACHE_TELEMETRY__LOG", "trace");
         Process::of(command)
     }
 }
 
+/// The program, which cargo builds for the tests of the package and names to them when it runs them.
+fn program() -> OsString {
+    env::var_os("CARGO_BIN_EXE_attache").unwrap_or_else(|| panic!("not run by cargo as a test of the package attache"))
+}
+
 /// A command that has ended.
 #[derive(Debug)]
 pub struct Done {
     arguments: Vec<String>,
+    /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
+    /// Everything that it wrote to standard output.
     pub stdout: String,
+    /// Everything that it wrote to standard error.
     pub stderr: String,
 }
 
@@ -143,26 +161,26 @@ impl Done {
         }
     }
 
-    /// What a command that did what it was asked said, without the last line feed.
+    /// Asserts success without a word on standard error; returns standard output without the last line feed.
     #[track_caller]
     pub fn said(&self) -> &str {
         assert_eq!(self.code, Some(0), "{self:?}");
-        assert_eq!(self.stderr, "", "{:?} complains although it is content", self.arguments);
+        assert_eq!(self.stderr, "", "{:?} succeeded and yet wrote to standard error", self.arguments);
         self.stdout.trim_end()
     }
 
-    /// The same, read as JSON.
+    /// Asserts success; returns standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(self.said()).unwrap_or_else(|error| panic!("not JSON ({error}): {self:?}"))
     }
 
-    /// The complaint of a command that ended with this code, which says all of `reasons`.
+    /// Asserts that the command ended with this code and names all of `reasons` on standard error, which it returns.
     #[track_caller]
     pub fn refused(&self, code: i32, reasons: &[&str]) -> &str {
         assert_eq!(self.code, Some(code), "{self:?}");
         for reason in reasons {
-            assert!(self.stderr.contains(reason), "{reason:?} is not said: {self:?}");
+            assert!(self.stderr.contains(reason), "{reason:?} is missing: {self:?}");
         }
         &self.stderr
     }
@@ -170,15 +188,20 @@ impl Done {
 
 /// A server that is ready.
 pub struct Server {
+    /// The public listener, as `http://127.0.0.1:<port>`.
     pub url: String,
+    /// The operator's listener, in the same form.
     pub operator: String,
+    /// The running program.
     pub process: Process,
 }
 
 /// A running program; killed when dropped.
 pub struct Process {
     child: Child,
+    /// Standard output so far.
     pub stdout: Lines,
+    /// Standard error so far: the log.
     pub stderr: Lines,
 }
 
@@ -189,7 +212,7 @@ impl Process {
         Self { child, stdout: Lines::of(stdout), stderr: Lines::of(stderr) }
     }
 
-    /// Waits until it has logged so many lines, or is ready, or has ended.
+    /// Waits until it has logged this number of lines, is ready, or has ended.
     pub async fn logged_or_ready(&self, lines: usize) {
         tokio::select! {
             _ = self.stderr.reach(lines) => {}
@@ -197,7 +220,7 @@ impl Process {
         }
     }
 
-    /// The first line of standard output.
+    /// Waits for the first line of standard output, which a server writes when it is ready.
     pub async fn ready_line(&mut self) -> String {
         if !self.stdout.reach(1).await {
             let status = self.exit().await;
@@ -206,9 +229,9 @@ impl Process {
         self.stdout.text().lines().next().unwrap().to_owned()
     }
 
-    /// `kill -9`, whatever it does, and waits until it is gone.
+    /// Sends `SIGKILL` and waits until the process has ended.
     pub fn kill(&mut self) {
-        // Fails only if it has ended already, which is as good.
+        // Fails only if it has ended already.
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
@@ -219,10 +242,10 @@ impl Process {
         assert!(sent.success(), "kill -s {name}");
     }
 
-    /// Waits until it has ended by itself and all that it wrote was read.
+    /// Waits until it has ended by itself and all of its output was read.
     pub async fn exit(&mut self) -> ExitStatus {
         let ended = self.stdout.end().await && self.stderr.end().await;
-        assert!(ended, "it does not end; it said:\n{}", self.stderr.text());
+        assert!(ended, "it does not end; its log:\n{}", self.stderr.text());
         self.child.wait().unwrap()
     }
 }
@@ -238,7 +261,7 @@ impl Drop for Process {
     }
 }
 
-/// What a program writes, line by line, read by a thread so that its pipe never fills.
+/// One output of a program, line by line, read by a thread so that its pipe never fills.
 pub struct Lines {
     text: Arc<Mutex<String>>,
     progress: watch::Receiver<Progress>,
@@ -253,26 +276,26 @@ struct Progress {
 impl Lines {
     fn of(pipe: impl Read + Send + 'static) -> Self {
         let text = Arc::new(Mutex::new(String::new()));
-        let (told, progress) = watch::channel(Progress::default());
+        let (sender, progress) = watch::channel(Progress::default());
         let written = Arc::clone(&text);
         thread::spawn(move || {
             for line in BufReader::new(pipe).lines().map_while(Result::ok) {
                 let mut text = written.lock().unwrap_or_else(PoisonError::into_inner);
                 text.push_str(&line);
                 text.push('\n');
-                told.send_modify(|progress| progress.lines += 1);
+                sender.send_modify(|progress| progress.lines += 1);
             }
-            told.send_modify(|progress| progress.ended = true);
+            sender.send_modify(|progress| progress.ended = true);
         });
         Self { text, progress }
     }
 
-    /// Everything so far.
+    /// All lines so far.
     pub fn text(&self) -> String {
         self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits for this many lines; `false` when the program ended before, or took too long.
+    /// Waits for this number of lines; `false` if the program ended before, or after [`PATIENCE`].
     pub async fn reach(&self, lines: usize) -> bool {
         self.wait(|progress| progress.ended || progress.lines >= lines).await && self.progress.borrow().lines >= lines
     }

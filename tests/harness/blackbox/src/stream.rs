@@ -1,25 +1,27 @@
-//! A reader of the stream that checks every byte of it.
+//! A reader of the event stream of a batch that checks each byte.
 
 use std::collections::BTreeSet;
 
 use futures_util::StreamExt;
 use serde_json::Value;
 
-/// A stream, as it comes.
+/// An open stream.
 pub struct Stream {
     body: std::pin::Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
     unread: Vec<u8>,
+    /// The id of the batch, from the header `X-Batch-Id`.
     pub batch: String,
-    /// The id of the last message.
+    /// The id of the last message, with which a client reconnects.
     pub last: Option<String>,
     next: Option<u32>,
-    /// Comments that showed that it is alive.
+    /// Number of comments so far, which keep the connection open.
     pub heartbeats: usize,
-    /// Looks at every message.
+    /// Called with each message; fails the test if it is wrong.
     pub judge: fn(&Value),
 }
 
 impl Stream {
+    /// Asserts the status and the headers of the response.
     pub async fn open(response: reqwest::Response) -> Self {
         let status = response.status().as_u16();
         let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
@@ -35,9 +37,9 @@ impl Stream {
         Self { body, unread: Vec::new(), batch, last: None, next: None, heartbeats: 0, judge: |_| {} }
     }
 
-    /// The next message; `None` when the server has closed the stream.
+    /// The next message; `None` once the server has closed the stream.
     pub async fn next(&mut self) -> Option<Value> {
-        let message = self.heard().await;
+        let message = self.next_or_cut().await;
         if message.is_none() {
             assert!(self.unread.is_empty(), "half a message: {:?}", String::from_utf8_lossy(&self.unread));
         }
@@ -45,8 +47,8 @@ impl Stream {
         message
     }
 
-    /// The next message from a server that may die while it tells it: half a message counts as none.
-    pub async fn heard(&mut self) -> Option<Value> {
+    /// The next message of a server that may be killed while it sends: an incomplete message counts as none.
+    pub async fn next_or_cut(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.unread.windows(2).position(|two| two == b"\n\n") {
                 let block: Vec<u8> = self.unread.drain(..end + 2).collect();
@@ -62,14 +64,14 @@ impl Stream {
         }
     }
 
-    /// `id: <batch>:<seq>` and one line of `data:`, or a comment, or the end of this stream alone; nothing else.
+    /// Parses one block: `id: <batch>:<seq>` and one line of `data:`, a comment, or the error that ends only this stream.
     fn read(&mut self, block: &str) -> Option<Value> {
         if block.starts_with(':') {
             self.heartbeats += 1;
             return None;
         }
         if let Some(data) = block.strip_prefix("data: ") {
-            // Only the end of a stream whose credential ended has no id: it is no message of the batch.
+            // The error that ends a stream whose credential was revoked has no id: it is no message of the batch.
             let message: Value = serde_json::from_str(data.trim_end()).unwrap();
             assert_eq!((&message["type"], &message["fatal"]), (&"error".into(), &true.into()), "{message}");
             return Some(message);
@@ -88,24 +90,24 @@ impl Stream {
         Some(message)
     }
 
-    /// Everything that is still to come.
+    /// All remaining messages.
     pub async fn rest(&mut self) -> Vec<Value> {
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         while let Some(message) = self.next().await {
-            told.push(message);
+            messages.push(message);
         }
-        told
+        messages
     }
 
-    /// The whole stream from its first message, which must keep every rule.
+    /// All messages of a stream that was opened at its beginning; asserts [`assert_whole`].
     pub async fn whole(mut self) -> Vec<Value> {
-        let told = self.rest().await;
-        assert_whole(&told);
-        told
+        let messages = self.rest().await;
+        assert_whole(&messages);
+        messages
     }
 }
 
-/// The specification's messages carry exactly its fields.
+/// Asserts that a message has exactly the members of its type.
 fn assert_shape(message: &Value) {
     let members: BTreeSet<&str> = message.as_object().unwrap().keys().map(String::as_str).collect();
     let exactly = |fields: &[&str]| assert_eq!(members, fields.iter().copied().collect(), "{message}");
@@ -125,19 +127,19 @@ fn assert_shape(message: &Value) {
     }
 }
 
-/// First nothing is done; then each item has its outcome, once, followed by how far it is; last it is complete.
-pub fn assert_whole(told: &[Value]) {
-    let total = usize::try_from(told[0]["total"].as_u64().unwrap()).unwrap();
-    assert_eq!((told[0]["type"].as_str(), told[0]["processed"].as_u64()), (Some("progress"), Some(0)));
-    assert_eq!(told.len(), 2 * total + 2, "{told:?}");
-    for (nth, pair) in told[1..=2 * total].chunks(2).enumerate() {
+/// Asserts the order of a whole stream: progress 0; for each item one outcome, followed by progress; then `complete`.
+pub fn assert_whole(messages: &[Value]) {
+    let total = usize::try_from(messages[0]["total"].as_u64().unwrap()).unwrap();
+    assert_eq!((messages[0]["type"].as_str(), messages[0]["processed"].as_u64()), (Some("progress"), Some(0)));
+    assert_eq!(messages.len(), 2 * total + 2, "{messages:?}");
+    for (nth, pair) in messages[1..=2 * total].chunks(2).enumerate() {
         assert!(matches!(pair[0]["type"].as_str().unwrap(), "success" | "error" | "skipped"), "{pair:?}");
         assert_eq!(pair[1]["type"], "progress");
         assert_eq!(pair[1]["processed"].as_u64(), Some(nth as u64 + 1));
         assert_eq!(pair[1]["total"].as_u64(), Some(total as u64));
     }
-    let named: Vec<u64> = told.iter().filter_map(|message| message["index"].as_u64()).collect();
+    let named: Vec<u64> = messages.iter().filter_map(|message| message["index"].as_u64()).collect();
     let different: BTreeSet<u64> = named.iter().copied().collect();
-    assert_eq!(named.len(), different.len(), "an item ended twice");
-    assert_eq!(told.last().unwrap()["type"], "complete");
+    assert_eq!(named.len(), different.len(), "an item has two outcomes");
+    assert_eq!(messages.last().unwrap()["type"], "complete");
 }

@@ -1,19 +1,19 @@
-//! Requests as they are on the wire, from any address of the loopback network.
+//! Requests byte by byte, from any address of the loopback network.
 
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// A connection to the server from this address.
+/// Connects from this address.
 pub async fn connect(from: [u8; 4], to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from((from, 0))).unwrap();
     socket.connect(to).await.unwrap()
 }
 
-/// Status and text of the next response; 0 and an empty text if the connection ends without one.
-pub async fn answer(stream: &mut TcpStream) -> (u16, String) {
+/// Reads the next response: its status and its text, which is incomplete with status 0 if the connection ends before.
+pub async fn response(stream: &mut TcpStream) -> (u16, String) {
     let mut text = Vec::new();
     loop {
         let whole = String::from_utf8_lossy(&text).into_owned();
@@ -35,19 +35,19 @@ pub async fn answer(stream: &mut TcpStream) -> (u16, String) {
     }
 }
 
-/// Sends this text on a new connection and reads the answer.
-pub async fn ask(from: [u8; 4], to: SocketAddr, text: &str) -> (u16, String) {
+/// Sends this text on a new connection and reads the response as [`response`] does.
+pub async fn send(from: [u8; 4], to: SocketAddr, text: &str) -> (u16, String) {
     let mut stream = connect(from, to).await;
     stream.write_all(text.as_bytes()).await.unwrap();
-    answer(&mut stream).await
+    response(&mut stream).await
 }
 
-/// `GET` of a path.
+/// The text of a `GET` request.
 pub fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-/// `POST` with a `Content-Length` of `bytes`, of which only one is sent.
+/// The text of a `POST` request with a `Content-Length` of `bytes`, of which it contains only one.
 pub fn begun(path: &str, bytes: usize) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {bytes}\r\n\r\n{{")
 }

@@ -1,0 +1,54 @@
+//! Drives a whole server from outside, over real sockets.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`world`] | a server in the test's own process, with a clock that the test moves; one method per endpoint |
+//! | [`process`] | the program `attache` as a child process: commands, and a server that can be killed |
+//! | [`browser`] | a browser without a window: cookies, forms and pages of a [`world::World`] |
+//! | [`client`] | requests, credentials, responses: the same for both |
+//! | [`contract`] | checks each response of a [`world::World`] against `/openapi.json` |
+//! | [`flow`] | steps of several requests or commands, against a child process |
+//! | [`raw`] | requests byte by byte, from any loopback address |
+//! | [`stream`] | a reader of the event stream of a batch that checks each byte |
+//! | [`site`] | a web site with pages and faults, for the fetcher |
+//! | [`library`] | a server with a knowledge API key, and requests to that API |
+//! | [`oracle`], [`sender`], [`ledger`] | traffic of events that survives kills: what was sent, who sends it, what the server must show |
+//!
+//! This crate depends on the package `attache`, whose tests depend on it. The crate `harness` beside it does not, so that the tests
+//! of every crate can use that one.
+
+#![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a helper that cannot continue fails its test")]
+
+pub mod browser;
+pub mod client;
+pub mod contract;
+pub mod flow;
+pub mod ledger;
+pub mod library;
+pub mod oracle;
+pub mod process;
+pub mod raw;
+pub mod sender;
+pub mod site;
+pub mod stream;
+pub mod world;
+
+use std::time::Duration;
+
+/// Maximum time that a test waits for something that must happen.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Pause between two polls of [`eventually`].
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Polls until `poll` returns a value, and fails the test after [`PATIENCE`]; `expected` describes the value in that message.
+pub async fn eventually<T>(expected: &str, poll: impl AsyncFn() -> Option<T>) -> T {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = poll().await {
+            return value;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "timed out: {expected}");
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}

@@ -1,0 +1,171 @@
+//! A server in the test's own process, on a database of its own and with a clock that the test moves.
+//!
+//! `endpoints`, `guides` and `knowledge` have one method per request, `flows` the sequences of requests that many tests begin with, `mails`
+//! the mails that the server writes.
+
+mod endpoints;
+mod flows;
+mod guides;
+mod knowledge;
+mod mails;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use ::knowledge::index::database::Pgvector;
+use attache::config::Settings;
+use attache::server::Server;
+use chrono::TimeDelta;
+use domain::{Clock, Rng};
+use harness::postgres::TestDatabase;
+use reqwest::{Method, RequestBuilder};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::{Client, Credential, Response};
+use crate::contract;
+
+pub use flows::{Agent, Person};
+
+/// A running server, and a client of it.
+pub struct World {
+    /// The server; its `app` is what the handlers see.
+    pub server: Server,
+    /// The public listener, as `http://127.0.0.1:<port>`.
+    pub url: String,
+    client: Client,
+    /// Milliseconds that the server's clock is ahead of the system's.
+    ahead: Arc<AtomicI64>,
+    /// The folder with the server's data. Dropped after the server.
+    pub dir: TempDir,
+    database: Option<TestDatabase>,
+}
+
+impl World {
+    /// A server with default settings on SQLite.
+    pub async fn on_sqlite() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// A server on SQLite with changed settings.
+    pub async fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::start(change, None).await
+    }
+
+    /// A server on PostgreSQL. `None` without a PostgreSQL cluster: the harness reports that, or fails the test.
+    pub async fn on_postgres() -> Option<Self> {
+        let database = harness::postgres::database().await?;
+        let url = database.url.clone();
+        Some(Self::start(|settings| settings.database.url = Some(url), Some(database)).await)
+    }
+
+    /// A server on PostgreSQL with pgvector, which it must use. `None` as for [`Self::on_postgres`].
+    pub async fn on_pgvector() -> Option<Self> {
+        let database = harness::postgres::database_with_pgvector().await?;
+        let url = database.url.clone();
+        let change = |settings: &mut Settings| {
+            settings.database.url = Some(url);
+            settings.knowledge.search.index.pgvector = Pgvector::Required;
+        };
+        Some(Self::start(change, Some(database)).await)
+    }
+
+    async fn start(change: impl FnOnce(&mut Settings), database: Option<TestDatabase>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = Settings::default();
+        settings.data.dir = dir.path().join("data");
+        settings.http.bind = "127.0.0.1:0".parse().unwrap();
+        settings.admin.bind = "127.0.0.1:0".parse().unwrap();
+        settings.log.checkpoint_every = Duration::from_millis(50);
+        change(&mut settings);
+        let (client, ahead) = (Client::without_timeout(), Arc::new(AtomicI64::new(0)));
+        let server = Server::start(settings, clock(&ahead), Rng::system()).await.unwrap();
+        Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
+    }
+
+    /// Stops the server and starts another on the same data.
+    pub async fn restart(self) -> Self {
+        self.restart_with(|_| {}).await
+    }
+
+    /// Stops the server and starts another on the same data with changed settings.
+    pub async fn restart_with(self, change: impl FnOnce(&mut Settings)) -> Self {
+        let Self { server, client, ahead, dir, database, .. } = self;
+        let mut settings = server.app.settings.clone();
+        change(&mut settings);
+        server.stop().await;
+        let server = Server::start(settings, clock(&ahead), Rng::system()).await.unwrap();
+        Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
+    }
+
+    /// Starts a second server on the same PostgreSQL database, with the same clock.
+    pub async fn beside(&self) -> Self {
+        assert!(self.database.is_some(), "a database file belongs to one server");
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = self.server.app.settings.clone();
+        settings.data.dir = dir.path().join("data");
+        let server = Server::start(settings, clock(&self.ahead), Rng::system()).await.unwrap();
+        let (client, ahead) = (self.client.clone(), Arc::clone(&self.ahead));
+        Self { url: format!("http://{}", server.address), server, client, ahead, dir, database: None }
+    }
+
+    /// Moves the server's clock forward.
+    pub fn advance(&self, by: Duration) {
+        self.ahead.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// The server's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.server.app.clock
+    }
+
+    /// The server's source of randomness.
+    pub fn rng(&self) -> &Rng {
+        &self.server.app.rng
+    }
+
+    /// Sends a request and checks the response against the description of the API.
+    pub async fn send(&self, request: RequestBuilder) -> Response {
+        let (client, request) = request.build_split();
+        let request = request.unwrap();
+        let (method, path) = (request.method().clone(), request.url().path().to_owned());
+        let sent = self.client.try_send(RequestBuilder::from_parts(client, request)).await;
+        let response = sent.unwrap_or_else(|| panic!("no response: {method} {path}"));
+        // With a listener of its own, the knowledge API has no paths on this one.
+        if self.server.app.settings.knowledge.bind.is_none() || !path.starts_with("/v1/") {
+            contract::judge(&method, &path, &response);
+        }
+        response
+    }
+
+    /// A request to a path of this server.
+    pub fn request(&self, method: Method, path: &str, credential: &Credential) -> RequestBuilder {
+        self.client.request(method, &format!("{}{path}", self.url), credential)
+    }
+
+    /// Sends `GET`.
+    pub async fn get(&self, path: &str, credential: &Credential) -> Response {
+        self.send(self.request(Method::GET, path, credential)).await
+    }
+
+    /// Sends `POST` with a JSON body.
+    pub async fn post(&self, path: &str, credential: &Credential, body: &Value) -> Response {
+        self.send(self.request(Method::POST, path, credential).json(body)).await
+    }
+
+    /// Sends `DELETE`.
+    pub async fn delete(&self, path: &str, credential: &Credential) -> Response {
+        self.send(self.request(Method::DELETE, path, credential)).await
+    }
+
+    /// Sends `POST` with a form, without a credential.
+    pub async fn form(&self, path: &str, pairs: &[(&str, &str)]) -> Response {
+        self.send(self.client.form(&format!("{}{path}", self.url), pairs)).await
+    }
+}
+
+fn clock(ahead: &Arc<AtomicI64>) -> Clock {
+    let (ahead, system) = (Arc::clone(ahead), Clock::system());
+    Clock::from_fn(move || system.now() + TimeDelta::milliseconds(ahead.load(Ordering::SeqCst)))
+}
