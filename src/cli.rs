@@ -40,7 +40,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::config::{Settings, load};
+use crate::config::{EXTRACT_WORKER, Settings, load};
 
 /// Accounts, consent and provable events for agents: the server, and what speaks to it.
 #[derive(Debug, Parser)]
@@ -122,9 +122,6 @@ enum Command {
     #[command(subcommand)]
     Admin(admin::Command),
 }
-
-/// The subcommand that reads one page or PDF, in a process that can be killed.
-pub const EXTRACT_WORKER: &str = "extract-worker";
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! It is put together from three truths. The route table says which operations there are and which credentials each takes; the types of
 //! the crate `wire` say what bodies look like; the lists in this folder say what each operation is for, and with which of our
-//! [`Code`](super::error::Code)s it refuses. What follows from those is not written down anywhere: a status is there because one of its
+//! [`Code`](super::error::Code)s it refuses. Everything else is derived: a status is there because one of its
 //! codes is, 401 because a credential is asked for, 424 or 503 because anything may be unavailable. A test walks routes and operations and
 //! finds no gap, and every answer that any black-box test gets is held against the document.
 
@@ -16,49 +16,48 @@ mod operation;
 mod public;
 mod refusals;
 mod rpc;
+mod schemas;
+mod security;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
 
 use self::operation::Operation;
+use self::schemas::Schemas;
+use self::security::security_schemes;
 use super::document::Document;
-use super::{Accepts, KNOWLEDGE_PREFIX, Route, knowledge_routes, routes};
-use crate::app::{App, Urls};
-use crate::config::Settings;
-use crate::web::docs::Reference;
+use super::route::Route;
+use crate::config::{Settings, Urls};
 
-/// The description, as programs and people read it.
+/// The OpenAPI description of both surfaces.
 #[derive(Debug)]
 pub struct Description {
-    /// The document.
+    /// The OpenAPI document.
     pub document: Value,
     served: Document,
-    reference: Reference,
 }
 
 impl Description {
-    /// Of a server with these settings, reached under these addresses.
-    pub fn new(settings: &Settings, urls: &Urls) -> Self {
-        let document = document(settings, urls);
-        let operations = operations();
-        let order: Vec<&str> = operations.iter().map(Operation::id).collect();
-        Self { served: Document::json(&document), reference: Reference::new(&document, &order), document }
+    /// Describes the operations of these routes, for a server with these settings and URLs.
+    pub fn new<S>(settings: &Settings, urls: &Urls, routes: &[Route<S>]) -> Self {
+        let document = document(settings, urls, routes);
+        Self { served: Document::json(&document), document }
     }
 
-    /// For people.
-    pub fn reference(&self) -> &Reference {
-        &self.reference
+    /// The ids of all operations, in the order in which `/docs` shows them.
+    pub fn order() -> Vec<String> {
+        operations().iter().map(|operation| operation.id().to_owned()).collect()
     }
 }
 
 /// `GET /openapi.json`
-pub async fn show(State(app): State<App>, headers: HeaderMap) -> Response {
-    app.description.served.answer(&headers)
+pub async fn show(State(description): State<Arc<Description>>, headers: HeaderMap) -> Response {
+    description.served.answer(&headers)
 }
 
 /// What each operation is for; the routes that have none are no part of the API.
@@ -75,7 +74,7 @@ pub fn operations() -> Vec<Operation> {
     lists.into_iter().flatten().collect()
 }
 
-/// The groups of operations, in the order in which somebody new would want to read them.
+/// The groups of operations, in the order in which `/docs` shows them.
 const TAGS: [(&str, &str); 8] = [
     ("Agents", "Agents register, are claimed by a person, and exchange what they have for tokens."),
     ("Computers", "Computers register and are attached to an account by device code."),
@@ -87,24 +86,24 @@ const TAGS: [(&str, &str); 8] = [
     ("Knowledge", "Spaces, pages and notes, and searching them."),
 ];
 
-fn document(settings: &Settings, urls: &Urls) -> Value {
+fn document<S>(settings: &Settings, urls: &Urls, routes: &[Route<S>]) -> Value {
     let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     let mut schemas = Schemas::default();
     schemas.add::<wire::error::ErrorBody>();
-    schemas.add::<public::Anything>();
+    schemas.add::<schemas::Anything>();
     let mut operations = operations();
-    for route in routes().iter().chain(&knowledge_routes()) {
+    for route in routes {
         let found = operations.iter().position(|operation| operation.is_of(route));
         let Some(operation) = found.map(|at| operations.swap_remove(at)) else { continue };
-        // OpenAPI knows no parameter that reaches over several parts of a path; this one stands for the first.
+        // OpenAPI knows no parameter that reaches over several parts of a path; the document contains the parameter without the asterisk.
         let item = paths.entry(route.path.replace("{*", "{")).or_default();
-        if route.path.starts_with(KNOWLEDGE_PREFIX) && urls.rag != urls.base {
+        if route.is_knowledge() && urls.rag != urls.base {
             item.insert("servers".to_owned(), json!([{ "url": urls.rag, "description": "The knowledge API" }]));
         }
-        item.insert(route.method.as_str().to_ascii_lowercase(), operation.told(route, &mut schemas));
+        item.insert(route.method.as_str().to_ascii_lowercase(), operation.describe(route, &mut schemas));
     }
-    let Schemas { mut schemas, responses } = schemas;
-    // What a client makes of types that it does not know is no message of ours.
+    let (mut schemas, responses) = schemas.into_parts();
+    // The variant for unknown message types exists for clients; the server never sends it.
     if let Some(messages) = schemas.get_mut("BatchMessage").and_then(|message| message["oneOf"].as_array_mut()) {
         messages.retain(|message| message["properties"]["type"]["enum"] != json!(["unknown"]));
     }
@@ -140,85 +139,6 @@ fn document(settings: &Settings, urls: &Urls) -> Value {
             "securitySchemes": security_schemes(settings, urls),
             "responses": responses,
             "schemas": schemas,
-        },
-    })
-}
-
-/// What the operations refer to, each once and by its name.
-#[derive(Debug, Default)]
-pub struct Schemas {
-    schemas: BTreeMap<String, Value>,
-    responses: BTreeMap<String, Value>,
-}
-
-impl Schemas {
-    /// A reference to the schema of `T`, which is in the document from now on, with all that it refers to.
-    pub fn add<T: ToSchema>(&mut self) -> Value {
-        let mut found = vec![(T::name().into_owned(), T::schema())];
-        T::schemas(&mut found);
-        for (name, schema) in found {
-            self.schemas.entry(name).or_insert_with(|| for_strangers(serde_json::to_value(schema).unwrap_or_default()));
-        }
-        json!({ "$ref": format!("#/components/schemas/{}", T::name()) })
-    }
-
-    /// A reference to a response that many operations have.
-    fn respond(&mut self, name: String, response: impl FnOnce() -> Value) -> Value {
-        let reference = json!({ "$ref": format!("#/components/responses/{name}") });
-        self.responses.entry(name).or_insert_with(response);
-        reference
-    }
-}
-
-/// Without the citations of documents, which are relative to the source.
-fn for_strangers(mut schema: Value) -> Value {
-    match &mut schema {
-        Value::Object(members) => {
-            if let Some(Value::String(text)) = members.get_mut("description")
-                && let Some((what, rest)) = text.split_once(" (`docs/")
-                && let Some((_, rest)) = rest.split_once(')')
-            {
-                *text = format!("{what}{rest}");
-            }
-            members.values_mut().for_each(|member| *member = for_strangers(member.take()));
-        }
-        Value::Array(elements) => elements.iter_mut().for_each(|element| *element = for_strangers(element.take())),
-        _ => {}
-    }
-    schema
-}
-
-/// The credentials that a route takes, by the specification's names of them (*Authentication*).
-const SCHEMES: [(Accepts, &str); 5] = [
-    (Accepts::ACCOUNT, "accountBearer"),
-    (Accepts::SESSION, "sessionCookie"),
-    (Accepts::MACHINE, "machineBearer"),
-    (Accepts::PRE_CLAIM, "preClaimBearer"),
-    (Accepts::API_KEY, "apiKey"),
-];
-
-/// Any one of them will do.
-fn security(route: &Route) -> Value {
-    let accepted = SCHEMES.iter().filter(|(kind, _)| route.accepts.includes(*kind));
-    accepted.map(|(_, name)| json!({ *name: [] })).collect()
-}
-
-fn security_schemes(settings: &Settings, urls: &Urls) -> Value {
-    let bearer = |what: &str| json!({ "type": "http", "scheme": "bearer", "description": what });
-    let secure = if urls.base.starts_with("https:") { "__Secure-" } else { "" };
-    let cookie = format!("{secure}{}.session_token", settings.http.auth_name);
-    json!({
-        "accountBearer": bearer("The access token of a claimed agent, `at_…`."),
-        "machineBearer": bearer("A computer's secret, `msk_…`."),
-        "preClaimBearer": bearer("The access token of an agent that nobody has claimed, `at_…`; its events are held."),
-        "apiKey": bearer("A key of the knowledge API, `ak_…`."),
-        "enrolmentKey": bearer("The key that an operator gives out for registering computers, where registering takes one."),
-        "sessionCookie": {
-            "type": "apiKey",
-            "in": "cookie",
-            "name": cookie,
-            "description": "A signed-in browser. What changes something has to say `Content-Type: application/json` \
-                and to come from a page of ours.",
         },
     })
 }

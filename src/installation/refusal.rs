@@ -2,7 +2,7 @@
 
 use domain::ids::InstallationId;
 
-use super::places;
+use super::places::places;
 use crate::config::Settings;
 
 /// How facts and log do not belong together.
@@ -92,7 +92,7 @@ impl Mismatch {
             Self::FactsMissing | Self::FactsWithoutId | Self::OtherInstallation { .. } | Self::LogWithoutId => {
                 "The log that is there is set aside under another name, and the new one is empty"
             }
-            Self::LogMissing { .. } => "The new log is empty: what was recorded before has no proofs any more",
+            Self::LogMissing { .. } => "The new log is empty: earlier events have no proofs any more",
             Self::Smaller { .. } | Self::Differs { .. } | Self::OtherKey | Self::Unreadable => {
                 "It keeps the events that this log has; events that only the lost one had have no proofs any more"
             }

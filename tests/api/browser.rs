@@ -36,7 +36,7 @@ impl<'w> Browser<'w> {
     /// Sends a form as one of our own pages does.
     pub async fn submit(&self, path: &str, pairs: &[(&str, &str)]) -> Answer {
         let headers =
-            [("origin", self.world.server.app.origin().to_owned()), ("sec-fetch-site", "same-origin".to_owned())];
+            [("origin", self.world.server.app.urls.origin().to_owned()), ("sec-fetch-site", "same-origin".to_owned())];
         self.send(Method::POST, path, &headers, Some(pairs)).await
     }
 

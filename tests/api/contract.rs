@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
-use attache::app::Urls;
-use attache::config::Settings;
-use attache::http::openapi::Description;
+use attache::config::{Settings, Urls};
+use attache::http;
 use jsonschema::Validator;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ use crate::world::Answer;
 /// What is answered does not depend on where a server is.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let url = "http://127.0.0.1".to_owned();
-    strict(Description::new(&Settings::default(), &Urls { base: url.clone(), rag: url }).document)
+    strict(http::description(&Settings::default(), &Urls { base: url.clone(), rag: url }).document)
 });
 
 /// Fails the test when the document does not allow this answer. What is no operation of the document is not judged.

@@ -111,7 +111,7 @@ pages! {
         browser.look("question").await;
         browser.follow("Keep it").await;
         browser.follow("Delete").await;
-        browser.press("Delete it for ever").await;
+        browser.press("Delete permanently").await;
         browser.sees("Nobody finds it any more").await;
         browser.look("deleted").await;
         browser.visit("/knowledge/search?q=boathouse").await;

@@ -1,15 +1,16 @@
 //! MCP: one tool, which gives the guide (`docs/protocol/guides.md`; Streamable HTTP of 2025-06-18).
 //!
-//! Stateless: no sessions, no stream from the server, each request answered by one JSON object. What is checked, in this order:
+//! Stateless: no sessions, no stream from the server, each response is one JSON object. The checks, in this order:
 //!
 //! 1. a page of another site may not ask: 403;
-//! 2. what is not JSON is −32700, what is no message −32600, both with 400;
+//! 2. a body that is not JSON is −32700, one that is no message −32600, both with 400;
 //! 3. notifications and responses are 202, since there is nothing to say to them;
-//! 4. an unknown method is −32601 with 200, whatever version its client speaks: newer clients ask for methods that we do not have to learn
+//! 4. an unknown method is −32601 with 200, regardless of the protocol version: newer clients ask for methods that we do not have to learn
 //!    that we are older;
 //! 5. `MCP-Protocol-Version`, when it is sent, has to be ours: 400.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -17,33 +18,38 @@ use axum::response::IntoResponse;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::Guides;
 use super::rpc::{self, Members, RpcError};
-use crate::app::App;
 use crate::http::body::RawBody;
 use crate::http::error::{ApiResult, Code};
-use crate::http::origin;
+use crate::http::origin::{self, OriginPolicy};
 
-/// The one version that is spoken here.
+/// The protocol version that the server supports.
 const PROTOCOL_VERSION: &str = "2025-06-18";
 
-/// The one tool.
+/// Name of the only tool.
 const TOOL: &str = "about_service";
 
 /// `POST /api/v1/mcp`
-pub async fn answer(State(app): State<App>, headers: HeaderMap, RawBody(body): RawBody) -> ApiResult {
-    if !origin::allows_program(&headers, &app) {
+pub async fn answer(
+    State(guides): State<Arc<Guides>>,
+    State(policy): State<Arc<OriginPolicy>>,
+    headers: HeaderMap,
+    RawBody(body): RawBody,
+) -> ApiResult {
+    if !origin::allows_program(&headers, &policy) {
         return Err(Code::CrossSiteRequest.into());
     }
     Ok(match read(&body) {
         Ok(Message::Request { id, method, params }) => {
-            rpc::answer(id, respond(&method, params, version(&headers), &app))
+            rpc::answer(id, respond(&method, params, version(&headers), &guides))
         }
         Ok(Message::Silent) => StatusCode::ACCEPTED.into_response(),
         Err((id, error)) => rpc::answer(id.unwrap_or(RawValue::NULL), Err(error)),
     })
 }
 
-fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, app: &App) -> Result<Value, RpcError> {
+fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, guides: &Guides) -> Result<Value, RpcError> {
     let method = Method::named(method).ok_or(RpcError::METHOD_NOT_FOUND)?;
     if let Some(version) = version.filter(|version| *version != PROTOCOL_VERSION) {
         return Err(RpcError::unsupported_version(version, PROTOCOL_VERSION));
@@ -65,14 +71,14 @@ fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, app: 
             "annotations": { "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false },
         }]})),
         Method::CallTool => match params.and_then(Members::of).unwrap_or_default().text("name").as_deref() {
-            Some(TOOL) => Ok(json!({ "content": [{ "type": "text", "text": app.guides.short() }], "isError": false })),
-            Some(_) => Err(RpcError::invalid_params("there is no such tool: tools/list tells which there are")),
+            Some(TOOL) => Ok(json!({ "content": [{ "type": "text", "text": guides.short() }], "isError": false })),
+            Some(_) => Err(RpcError::invalid_params("there is no such tool: tools/list returns the tools")),
             None => Err(RpcError::invalid_params("name must be the name of a tool")),
         },
     }
 }
 
-/// The methods that we have.
+/// The supported methods.
 #[derive(Debug, Clone, Copy)]
 enum Method {
     Initialize,
@@ -93,7 +99,7 @@ impl Method {
     }
 }
 
-/// What a client sends.
+/// A message of a client.
 #[derive(Debug)]
 enum Message<'b> {
     Request {
@@ -117,7 +123,7 @@ fn read(body: &[u8]) -> Result<Message<'_>, (Option<&RawValue>, RpcError)> {
     }
 }
 
-/// What stands in `MCP-Protocol-Version`.
+/// The value of `MCP-Protocol-Version`.
 fn version(headers: &HeaderMap) -> Option<&str> {
     headers.get("mcp-protocol-version").map(|version| version.to_str().unwrap_or("?"))
 }

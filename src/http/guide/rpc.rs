@@ -70,8 +70,8 @@ struct Reply<'a> {
     result: Option<Value>,
 }
 
-/// The members of an object, each as it was written; of several with one name the last. Nothing is read of those that nobody asks
-/// for, so that numbers beyond any type, halves of characters and depths without end do no harm there.
+/// The members of an object, each as it was written; of several with one name the last. Members that are not requested
+/// are not parsed, so that numbers beyond any type, unpaired surrogates and deep nesting in them do no harm.
 #[derive(Debug, Default)]
 pub struct Members<'b>(BTreeMap<Vec<u8>, &'b RawValue>);
 
@@ -81,7 +81,7 @@ impl<'b> Members<'b> {
         serde_json::from_str(text.get()).ok()
     }
 
-    /// A member, whatever it is.
+    /// A member of any type.
     pub fn get(&self, name: &str) -> Option<&'b RawValue> {
         self.0.get(name.as_bytes()).copied()
     }

@@ -1,4 +1,4 @@
-//! One operation: what is written down of it, and what follows.
+//! One operation: the parts that the lists of this folder declare, and the parts that are derived from its route.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,12 @@ use axum::http::Method;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::public::Anything;
-use super::{Schemas, refusals, security};
+use super::refusals;
+use super::schemas::{Anything, Schemas};
+use super::security::security;
+use crate::http::accepts::Accepts;
 use crate::http::error::Code;
-use crate::http::{Accepts, KNOWLEDGE_PREFIX, Route};
+use crate::http::route::Route;
 
 /// One operation, as the lists of this folder write it down.
 #[derive(Debug)]
@@ -49,7 +51,7 @@ struct Content {
     headers: Value,
 }
 
-/// What the embedded statistics service answers with one of its statuses; another one may answer otherwise.
+/// The body that the embedded statistics service returns with a status; an external service may return another.
 #[derive(Debug)]
 struct Known {
     status: u16,
@@ -57,7 +59,7 @@ struct Known {
     examples: Value,
 }
 
-/// Which answers are the statistics service's own, with whatever status, type and body it chose.
+/// The responses that are passed through from the statistics service, with its status, type and body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Passing {
     Nothing,
@@ -93,7 +95,7 @@ impl Operation {
         Self::new(Method::DELETE, path, id, summary)
     }
 
-    /// What a summary has no room for.
+    /// The description, which complements the summary.
     pub(super) fn says(mut self, description: &'static str) -> Self {
         self.head.insert("description".to_owned(), description.into());
         self
@@ -133,7 +135,7 @@ impl Operation {
         self
     }
 
-    /// A success: its status, what it means, and an example of its body.
+    /// A success: its status, its meaning, and an example of its body.
     pub(super) fn answers<T: ToSchema>(self, status: u16, what: &'static str, example: Value) -> Self {
         self.answers_as::<T>("application/json", status, what, example)
     }
@@ -151,7 +153,7 @@ impl Operation {
         self
     }
 
-    /// A success that goes on event by event, each with an object of this schema behind its `data:`.
+    /// A success that is a stream of events, whose `data` contains objects of this schema.
     pub(super) fn answers_stream<T: ToSchema>(mut self, status: u16, what: &'static str) -> Self {
         let schema = |schemas: &mut Schemas| {
             let message = schemas.add::<T>();
@@ -183,7 +185,7 @@ impl Operation {
         self
     }
 
-    /// What is read from it may be read again for the price of 304, by whoever sends the `ETag` of what they have.
+    /// The response has an `ETag`, with which clients revalidate their copy (304).
     pub(super) fn answers_if_changed(self) -> Self {
         if self.method == Method::GET && !["/", "/.well-known/jwks.json"].contains(&self.path) {
             return self.answers_nothing(304, "What the caller has is still right.");
@@ -244,12 +246,12 @@ impl Operation {
     }
 
     /// Whether it describes this route.
-    pub fn is_of(&self, route: &Route) -> bool {
+    pub fn is_of<S>(&self, route: &Route<S>) -> bool {
         (&self.method, self.path) == (&route.method, route.path)
     }
 
     /// The object of the document.
-    pub(super) fn told(self, route: &Route, schemas: &mut Schemas) -> Value {
+    pub(super) fn describe<S>(self, route: &Route<S>, schemas: &mut Schemas) -> Value {
         let mut told = self.head.clone();
         let security = self.optional.map_or_else(|| security(route), |scheme| json!([{}, { scheme: [] }]));
         told.insert("security".to_owned(), security);
@@ -267,7 +269,7 @@ impl Operation {
                 Passing::These(statuses) => statuses.contains(&status),
                 Passing::Everything => true,
             };
-            let knowledge = is_knowledge(route);
+            let knowledge = route.is_knowledge();
             let response = || refusals::response(&codes, knowledge, passing);
             // What only follows is the same everywhere.
             let own = passing || codes.iter().any(|code| self.codes.contains(code));
@@ -314,8 +316,8 @@ impl Operation {
     }
 
     /// Its codes by their status: those that are written down, and those that follow.
-    fn refusals(&self, route: &Route) -> BTreeMap<u16, Vec<Code>> {
-        let (asks, knowledge) = (route.accepts != Accepts::NONE, is_knowledge(route));
+    fn refusals<S>(&self, route: &Route<S>) -> BTreeMap<u16, Vec<Code>> {
+        let (asks, knowledge) = (route.accepts != Accepts::NONE, route.is_knowledge());
         let changes = self.method != Method::GET;
         let follow = [
             (asks, Code::Unauthorized),
@@ -342,11 +344,7 @@ impl Operation {
     }
 }
 
-fn is_knowledge(route: &Route) -> bool {
-    route.path.starts_with(KNOWLEDGE_PREFIX)
-}
-
-/// `{id}` and the like; what is no UUID is nothing that there is.
+/// The parameters of a path, such as `{id}`. They are plain strings: an invalid id is refused like an unknown one.
 fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let names = names.map(|name| name.trim_start_matches('*'));

@@ -1,21 +1,17 @@
-//! What agents and people read first, and what stands under `/.well-known`.
-
-use std::borrow::Cow;
+//! The guides, and the documents under `/.well-known`.
 
 use serde_json::{Value, json};
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::openapi::{RefOr, schema};
-use utoipa::{PartialSchema, ToSchema};
 
 use super::operation::Operation;
 use super::rpc::{RpcAnswer, RpcRequest};
+use super::schemas::AnObject;
 use crate::http::error::Code;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 pub(super) fn operations() -> Vec<Operation> {
     let operations = [protocols(), guides(), metadata()].into_iter().flatten();
-    // Whoever has read one of them before may ask whether it has changed.
+    // Clients may revalidate their copies.
     Operation::tagged("Guides", operations.map(Operation::answers_if_changed).collect())
 }
 
@@ -84,36 +80,4 @@ fn metadata() -> Vec<Operation> {
         told(resource, "protectedResource", "Metadata of the API", "RFC 9728."),
         told(resource_at, "protectedResourceAt", "Metadata of one resource", "RFC 9728."),
     ]
-}
-
-/// A JSON value of which nothing is known.
-pub(super) enum Anything {}
-
-impl PartialSchema for Anything {
-    fn schema() -> RefOr<Schema> {
-        let anything = ObjectBuilder::new().schema_type(schema::SchemaType::AnyValue);
-        anything.description(Some("Whatever the statistics service says.")).build().into()
-    }
-}
-
-impl ToSchema for Anything {
-    fn name() -> Cow<'static, str> {
-        "Anything".into()
-    }
-}
-
-/// An object whose members are described elsewhere.
-pub(super) enum AnObject {}
-
-impl PartialSchema for AnObject {
-    fn schema() -> RefOr<Schema> {
-        let object = ObjectBuilder::new().schema_type(Type::Object);
-        object.description(Some("An object whose members are described elsewhere.")).build().into()
-    }
-}
-
-impl ToSchema for AnObject {
-    fn name() -> Cow<'static, str> {
-        "AnyObject".into()
-    }
 }

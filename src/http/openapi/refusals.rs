@@ -1,4 +1,4 @@
-//! How the description tells of errors: for each status an object whose `error` is one of these codes and no other.
+//! The errors in the description: for each status an object whose `error` is one of the listed codes.
 
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};

@@ -7,7 +7,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// What a client sends; without `id` it is a notification.
+/// A request; without `id` it is a notification.
 pub(super) enum RpcRequest {}
 
 impl PartialSchema for RpcRequest {
@@ -28,7 +28,7 @@ impl ToSchema for RpcRequest {
     }
 }
 
-/// What is answered to a request.
+/// A response.
 pub(super) enum RpcAnswer {}
 
 impl PartialSchema for RpcAnswer {
