@@ -41,7 +41,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::{Settings, load};
+use crate::config::{EXTRACT_WORKER, Settings, load};
 
 /// Accounts, consent and provable events for agents: server, operator's tools and client.
 #[derive(Debug, Parser)]
@@ -123,9 +123,6 @@ enum Command {
     #[command(subcommand)]
     Admin(admin::Command),
 }
-
-/// The subcommand that extracts the text of one page or PDF, in a process of its own that can be killed.
-pub const EXTRACT_WORKER: &str = "extract-worker";
 
 /// Why a command failed; each variant has its own exit code.
 #[derive(Debug)]

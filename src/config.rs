@@ -1,14 +1,17 @@
-//! Every knob of the server: one [`Settings`] value, composed of the settings that each room keeps beside its code.
+//! The configuration of the server: one [`Settings`] value, composed of sections that mostly live beside the code that they configure.
 //!
-//! A knob is read from three places, later ones winning: the default in the code, `config.toml`, and an environment variable named
+//! A setting is read from three places, later ones winning: the default in the code, `config.toml`, and an environment variable named
 //! `ATTACHE_` + the path in capitals joined by `__` (`ATTACHE_HTTP__BIND`). All mistakes are reported at once, each with its place,
 //! its reason and a way out ([`reading`]).
 
 mod actors;
+mod http;
 mod knowledge;
+mod limits;
 mod plans;
 pub mod reading;
 mod signin;
+mod urls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,60 +26,63 @@ use store::DatabaseSettings;
 use store::held::HeldQuotas;
 
 pub use self::actors::ActorsSettings;
-pub use self::knowledge::KnowledgeSettings;
+pub use self::http::{BODY_BYTES_HARD_MAX, HttpSettings};
+pub use self::knowledge::{EXTRACT_WORKER, KnowledgeSettings};
+pub use self::limits::LimitSettings;
 pub use self::plans::{AccountSettings, PlanSettings};
 pub use self::reading::{Problem, Problems, load};
 pub use self::signin::{OidcSettings, SigninSettings};
+pub use self::urls::Urls;
 
-/// Every knob.
+/// All settings, one field for each section of the file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Where files live.
+    /// `[data]`: the folder of the embedded databases.
     pub data: DataSettings,
-    /// The main database.
+    /// `[database]`: the main database.
     pub database: DatabaseSettings,
-    /// The public listener.
-    pub http: crate::http::Settings,
-    /// The operator's listener.
+    /// `[http]`: the public listener.
+    pub http: HttpSettings,
+    /// `[admin]`: the operator's listener.
     pub admin: AdminSettings,
-    /// The statistics service.
+    /// `[upstream]`: the external statistics service, if any.
     pub upstream: UpstreamSettings,
-    /// The embedded statistics service.
+    /// `[log]`: the embedded statistics service.
     pub log: LogSettings,
-    /// Event intake.
+    /// `[events]`: event intake.
     pub events: EventSettings,
-    /// Registration and claims of agents.
+    /// `[claims]`: registration and claims of agents.
     pub claims: ::actors::claim::ClaimSettings,
-    /// Device codes.
+    /// `[devices]`: device codes.
     pub devices: ::actors::device::DeviceSettings,
-    /// The account page and summary.
+    /// `[account]`: the account page and summary.
     pub account: AccountSettings,
-    /// What every plan allows.
+    /// `[plans]`: the allowance of each plan.
     pub plans: PlanSettings,
-    /// Computers.
+    /// `[machines]`: registration of computers.
     pub machines: MachineSettings,
-    /// Browser sessions.
+    /// `[sessions]`: browser sessions.
     pub sessions: SessionSettings,
-    /// Signing in.
+    /// `[signin]`: sign-in by code and with OpenID providers.
     pub signin: SigninSettings,
-    /// Letters.
+    /// `[mail]`: the transport of mails.
     pub mail: ::actors::mail::MailSettings,
-    /// Consent.
+    /// `[consent]`: consent levels and the outbox.
     pub consent: ConsentSettings,
-    /// Keys of the knowledge API.
+    /// `[api_keys]`: keys of the knowledge API.
     pub api_keys: ApiKeySettings,
-    /// The knowledge API.
+    /// `[knowledge]`: the knowledge API.
     pub knowledge: KnowledgeSettings,
-    /// How often one address may try.
-    pub limits: crate::http::LimitSettings,
-    /// Cleaning up.
+    /// `[limits]`: attempts of each client address.
+    pub limits: LimitSettings,
+    /// `[janitor]`: retention and removal of old rows.
     pub janitor: ::actors::janitor::JanitorSettings,
-    /// Supervision.
+    /// `[actors]`: limits and restarts of actors.
     pub actors: ActorsSettings,
-    /// Starting and stopping as a whole.
+    /// `[shutdown]`: deadlines of start and shutdown.
     pub shutdown: ShutdownSettings,
-    /// Logs.
+    /// `[telemetry]`: log lines.
     pub telemetry: crate::telemetry::Settings,
 }
 
@@ -89,18 +95,18 @@ pub struct DataSettings {
 }
 
 impl DataSettings {
-    /// The name of the embedded database with the facts.
+    /// File name of the main database.
     pub const FACTS: &str = "attache.db";
 
-    /// The name of that with the log.
+    /// File name of the log's database.
     pub const LOG: &str = "statistics.db";
 
-    /// The embedded database with the facts.
+    /// Path of the main database.
     pub fn facts(&self) -> PathBuf {
         self.dir.join(Self::FACTS)
     }
 
-    /// That with the log.
+    /// Path of the log's database.
     pub fn log(&self) -> PathBuf {
         self.dir.join(Self::LOG)
     }
@@ -223,7 +229,7 @@ pub struct EventSettings {
     pub body_bytes_max: usize,
     /// How many events may be in the hands of the intake at once, over all chains.
     pub workers: usize,
-    /// How much may be held.
+    /// Limits of held events.
     pub held: HeldQuotas,
     /// Budget of a sender without an account.
     pub unattached: BudgetSettings,
@@ -243,16 +249,16 @@ impl Default for EventSettings {
     }
 }
 
-/// Who may register computers.
+/// The clients that may register computers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MachineRegistration {
-    /// Anyone.
+    /// Any client may register a computer.
     #[default]
     Open,
-    /// Whoever presents the enrolment key as a bearer token.
+    /// Clients that present the enrolment key as a bearer token.
     Key,
-    /// Operators alone, with `attache admin machine add`.
+    /// Only operators may, with `attache admin machine add`.
     Off,
 }
 
@@ -260,7 +266,7 @@ pub enum MachineRegistration {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MachineSettings {
-    /// Who may register computers.
+    /// The clients that may register computers.
     pub registration: MachineRegistration,
     /// The key that `registration = "key"` asks for.
     pub enrolment_key: Option<String>,
@@ -338,7 +344,7 @@ impl Default for ShutdownSettings {
 }
 
 impl ShutdownSettings {
-    /// As the supervision wants it.
+    /// The deadlines of the supervisor.
     pub fn root(&self) -> RootSettings {
         let Self { give_up_deadline, start_deadline, .. } = *self;
         RootSettings { give_up_deadline, start_deadline, ..RootSettings::default() }
@@ -346,7 +352,7 @@ impl ShutdownSettings {
 }
 
 impl Settings {
-    /// What is wrong with values that have the right type, as pairs of path and reason.
+    /// Values of the right type that break a rule, as pairs of path and reason.
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
         let mut rule = |kept: bool, path: &str, reason: &str| {
@@ -354,6 +360,27 @@ impl Settings {
                 problems.push((path.to_owned(), reason.to_owned()));
             }
         };
+        self.check_events(&mut rule);
+        self.check_log(&mut rule);
+        rule(
+            self.machines.registration != MachineRegistration::Key || self.machines.enrolment_key.is_some(),
+            "machines.enrolment_key",
+            "is needed when machines.registration is \"key\"",
+        );
+        rule(!self.consent.outbox_every.is_zero(), "consent.outbox_every", "must be longer than 0s");
+        rule(self.admin.connections_max > 0, "admin.connections_max", "must be at least 1");
+        rule(!self.admin.probe_deadline.is_zero(), "admin.probe_deadline", "must be longer than 0s");
+        rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
+        rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
+        rule(!self.account.section_deadline.is_zero(), "account.section_deadline", "must be longer than 0s");
+        problems.extend(self.section_problems());
+        if let Err(error) = self.registry() {
+            problems.push(("events.registry".into(), error));
+        }
+        problems
+    }
+
+    fn check_events(&self, rule: &mut impl FnMut(bool, &str, &str)) {
         let mut agents = self.events.third_party_agents.clone();
         agents.sort();
         agents.dedup();
@@ -370,13 +397,16 @@ impl Settings {
             "names that begin with svc- are ours",
         );
         rule(
-            (1..=crate::http::BODY_BYTES_HARD_MAX).contains(&self.events.body_bytes_max),
+            (1..=BODY_BYTES_HARD_MAX).contains(&self.events.body_bytes_max),
             "events.body_bytes_max",
             "must be from 1 to 1048576; larger bodies are refused on every route",
         );
         rule(self.events.workers > 0, "events.workers", "must be at least 1");
         let is_part = (1..=100).contains(&self.events.held.sender_percent);
         rule(is_part, "events.held.sender_percent", "must be from 1 to 100");
+    }
+
+    fn check_log(&self, rule: &mut impl FnMut(bool, &str, &str)) {
         rule(self.log.batch_max > 0, "log.batch_max", "must be at least 1");
         rule(self.log.sequence_max > 0, "log.sequence_max", "must be at least 1");
         rule(self.log.index_every > 0, "log.index_every", "must be at least 1");
@@ -406,34 +436,24 @@ impl Settings {
             "log.origin",
             "must be a name without spaces and '+'",
         );
-        rule(
-            self.machines.registration != MachineRegistration::Key || self.machines.enrolment_key.is_some(),
-            "machines.enrolment_key",
-            "is needed when machines.registration is \"key\"",
-        );
-        rule(!self.consent.outbox_every.is_zero(), "consent.outbox_every", "must be longer than 0s");
-        rule(self.admin.connections_max > 0, "admin.connections_max", "must be at least 1");
-        rule(!self.admin.probe_deadline.is_zero(), "admin.probe_deadline", "must be longer than 0s");
-        rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
-        rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
-        rule(!self.account.section_deadline.is_zero(), "account.section_deadline", "must be longer than 0s");
-        let within = |section: &'static str, inner: Vec<(String, String)>| {
-            inner.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))
-        };
-        problems.extend(within("http", self.http.problems()));
-        problems.extend(within("upstream", self.upstream.problems()));
-        problems.extend(within("limits", self.limits.problems()));
-        problems.extend(within("claims", self.claims.problems()));
-        problems.extend(within("signin", self.signin.problems()));
-        problems.extend(within("mail", self.mail.problems()));
-        problems.extend(within("devices", self.devices.problems()));
-        problems.extend(within("plans", self.plans.problems()));
-        problems.extend(within("knowledge", self.knowledge.problems()));
-        problems.extend(within("actors", self.actors.problems()));
-        if let Err(error) = self.registry() {
-            problems.push(("events.registry".into(), error));
-        }
-        problems
+    }
+
+    /// The problems that sections find themselves.
+    fn section_problems(&self) -> impl Iterator<Item = (String, String)> {
+        let sections = [
+            ("http", self.http.problems()),
+            ("upstream", self.upstream.problems()),
+            ("claims", self.claims.problems()),
+            ("signin", self.signin.problems()),
+            ("mail", self.mail.problems()),
+            ("devices", self.devices.problems()),
+            ("plans", self.plans.problems()),
+            ("knowledge", self.knowledge.problems()),
+            ("actors", self.actors.problems()),
+        ];
+        sections.into_iter().flat_map(|(section, found)| {
+            found.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))
+        })
     }
 
     /// The event registry that `events.registry` asks for.

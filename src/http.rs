@@ -3,6 +3,7 @@
 //! The table names, for every route, which credentials it takes. The router is built from it, the [`auth::Caller`] extractor obeys it,
 //! and the tests walk it: a route without a rule cannot be written, and a rule without a test fails the build.
 
+mod accepts;
 pub mod account;
 pub mod activity;
 pub mod addresses;
@@ -15,6 +16,7 @@ pub mod body;
 pub mod client;
 pub mod connection;
 pub mod consent;
+pub mod cookie;
 mod counts;
 pub mod device;
 pub mod discovery;
@@ -29,72 +31,35 @@ pub mod knowledge;
 pub mod layers;
 pub mod limits;
 pub mod machines;
+mod media_type;
 pub mod named;
 pub mod openapi;
 pub mod origin;
 pub mod passed;
 pub mod query;
+mod route;
 pub mod seal;
 pub mod sessions;
-mod settings;
+mod state;
 pub mod usage;
 
 use axum::Router;
-use axum::http::Method;
-use axum::routing::{self, MethodFilter, MethodRouter};
+use tokio::sync::watch;
 
-pub use self::auth::Accepts;
+pub use self::accepts::Accepts;
+use self::discovery::Resources;
 pub use self::front::Front;
-use self::front::{Direct, Endpoint};
-pub use self::limits::LimitSettings;
-pub use self::settings::{BODY_BYTES_HARD_MAX, Settings};
-use crate::app::App;
-use crate::web::{self, Page};
+use self::openapi::Description;
+pub use self::route::KNOWLEDGE_PREFIX;
+use self::route::RESOURCE_METADATA;
+use self::state::Documents;
+pub use self::state::HttpState;
+use crate::app::{App, BuildError};
+use crate::config::{Settings, Urls};
+use crate::services::oidc::Providers;
 
-/// One row of the table.
-#[derive(Debug)]
-pub struct Route {
-    /// The method.
-    pub method: Method,
-    /// The path, with `{name}` for parameters.
-    pub path: &'static str,
-    /// Which credentials it takes.
-    pub accepts: Accepts,
-    handler: MethodRouter<App>,
-    direct: Direct,
-}
-
-impl Route {
-    fn get<T: 'static>(path: &'static str, accepts: Accepts, handler: impl Endpoint<T>) -> Self {
-        Self::on(MethodFilter::GET, Method::GET, path, accepts, handler)
-    }
-
-    fn post<T: 'static>(path: &'static str, accepts: Accepts, handler: impl Endpoint<T>) -> Self {
-        Self::on(MethodFilter::POST, Method::POST, path, accepts, handler)
-    }
-
-    fn put<T: 'static>(path: &'static str, accepts: Accepts, handler: impl Endpoint<T>) -> Self {
-        Self::on(MethodFilter::PUT, Method::PUT, path, accepts, handler)
-    }
-
-    fn patch<T: 'static>(path: &'static str, accepts: Accepts, handler: impl Endpoint<T>) -> Self {
-        Self::on(MethodFilter::PATCH, Method::PATCH, path, accepts, handler)
-    }
-
-    fn delete<T: 'static>(path: &'static str, accepts: Accepts, handler: impl Endpoint<T>) -> Self {
-        Self::on(MethodFilter::DELETE, Method::DELETE, path, accepts, handler)
-    }
-
-    fn on<T: 'static>(
-        filter: MethodFilter,
-        method: Method,
-        path: &'static str,
-        accepts: Accepts,
-        handler: impl Endpoint<T>,
-    ) -> Self {
-        Self { method, path, accepts, direct: Direct::to(handler.clone()), handler: routing::on(filter, handler) }
-    }
-}
+/// One row of a route table.
+pub type Route = route::Route<HttpState>;
 
 /// Every route of the public listener (`docs/protocol/README.md` and `docs/protocol/authentication.md`).
 pub fn routes() -> Vec<Route> {
@@ -169,27 +134,38 @@ pub fn knowledge_routes() -> Vec<Route> {
     ]
 }
 
-/// Where the paths of the knowledge API begin: they never meet those of the other surface.
-pub const KNOWLEDGE_PREFIX: &str = "/v1/";
-
-/// The public listener's service; the knowledge API is part of it unless that has a listener of its own.
-pub fn service(app: App) -> Front {
+/// The description of both surfaces, for a server with these settings and URLs.
+pub fn description(settings: &Settings, urls: &Urls) -> Description {
     let mut table = routes();
-    if app.settings.knowledge.bind.is_none() {
+    table.extend(knowledge_routes());
+    Description::new(settings, urls, &table)
+}
+
+/// The state of all routes and pages of a running server. Streams end when `closing` becomes true.
+pub fn state(app: App, providers: Providers, closing: watch::Receiver<bool>) -> Result<HttpState, BuildError> {
+    let documents = Documents {
+        description: description(&app.settings, &app.urls),
+        resources: Resources::of(&routes(), &knowledge_routes(), app.settings.knowledge.bind.is_none()),
+    };
+    HttpState::new(app, providers, documents, closing)
+}
+
+/// The service of the public listener: the account and agent API, and `pages`. It contains the knowledge API, too, unless that has a
+/// listener of its own.
+pub fn service(state: HttpState, pages: Router<HttpState>) -> Front {
+    let mut table = routes();
+    if state.app.settings.knowledge.bind.is_none() {
         table.extend(knowledge_routes());
     }
-    let pages = web::routes()
-        .into_iter()
-        .fold(Router::new(), |router, Page { method: _, path, handler }| router.route(path, handler));
-    Front::new(app, table, pages)
+    Front::new(state, table, pages)
 }
 
 /// The service of the knowledge API's own listener.
-pub fn knowledge_service(app: App) -> Front {
+pub fn knowledge_service(state: HttpState) -> Front {
     let mut table = knowledge_routes();
     table.extend([
-        Route::get(discovery::METADATA, Accepts::NONE, discovery::knowledge_resource),
+        Route::get(RESOURCE_METADATA, Accepts::NONE, discovery::knowledge_resource),
         Route::get("/.well-known/oauth-protected-resource/{*path}", Accepts::NONE, discovery::knowledge_resource_at),
     ]);
-    Front::new(app, table, Router::new())
+    Front::new(state, table, Router::new())
 }

@@ -1,17 +1,17 @@
-//! Whether the facts and the log belong together, judged before anything is served.
+//! Opens the main database (the facts) and the log, and checks that they belong together, before anything is served.
 //!
 //! Both databases carry the id of the installation, and the facts remember the newest checkpoint of the log ([`actors::anchor`]). A
 //! pair is refused if one of the two is missing, if they have different ids, or if the log does not continue the checkpoint. Both ways out
 //! are in the refusal: a backup, or a new epoch of the log ([`epoch`]). A pair of a version without ids gets them once.
 //!
 //! The order of reads lets several processes start at the same moment: a process makes the facts before the log, and remembers a
-//! checkpoint after it was signed. So the presence of the log is read before that of the facts, and what the facts remember before what
-//! the log has signed.
+//! checkpoint after it was signed. So the presence of the log is read before that of the facts, and the remembered checkpoint before the
+//! checkpoint of the log.
 
-pub mod epoch;
+mod epoch;
+mod error;
+mod places;
 mod refusal;
-
-use std::path::Path;
 
 use actors::anchor::Anchor;
 use actors::upstream::Upstream;
@@ -23,20 +23,18 @@ use statistics::log::{Continuity, Log, LogHead};
 use store::installation::{Installation, RememberedLog};
 use store::{DatabaseSettings, Pool, Store};
 
+pub use self::error::OpenError;
+pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
-use crate::app::BuildError;
 use crate::config::Settings;
 
-/// The PostgreSQL schema of the log.
-pub const SCHEMA: &str = "statistics";
-
-/// What a start does with the log.
+/// How a start treats the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogStart {
     /// Continues the log that the facts remember.
     #[default]
     Continue,
-    /// Begins an epoch with a new origin, whatever the facts remember.
+    /// Begins an epoch with a new origin, regardless of the remembered checkpoint.
     NewEpoch,
 }
 
@@ -46,10 +44,10 @@ pub async fn open(
     clock: &Clock,
     rng: &Rng,
     start: LogStart,
-) -> Result<(Store, Upstream), BuildError> {
+) -> Result<(Store, Upstream), OpenError> {
     let id = || InstallationId::from(rng.uuid_v7(clock.now()));
     if settings.upstream.url.is_some() {
-        // There is no log of ours. What is remembered of an earlier one stays, for the day on which it is used again.
+        // There is no embedded log. The remembered checkpoint of an earlier one stays, in case that log is used again.
         let store = open_facts(settings).await?;
         store.installation_begin(id()).await?;
         return Ok((store, Upstream::External(Client::new(&settings.upstream, rng)?)));
@@ -64,7 +62,7 @@ pub async fn open(
 }
 
 /// Opens the facts alone and brings them to the newest schema. They are not made beside a log without facts.
-pub async fn open_facts(settings: &Settings) -> Result<Store, BuildError> {
+pub async fn open_facts(settings: &Settings) -> Result<Store, OpenError> {
     if settings.upstream.url.is_none() && is_lone_log(settings) {
         return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());
     }
@@ -83,7 +81,7 @@ pub fn is_lone_log(settings: &Settings) -> bool {
 }
 
 /// The log, unless its file is missing or it has no tables.
-async fn log_pool_if_there(settings: &Settings) -> Result<Option<Pool>, BuildError> {
+async fn log_pool_if_there(settings: &Settings) -> Result<Option<Pool>, OpenError> {
     if settings.database.url.is_none() && !settings.data.log().exists() {
         return Ok(None);
     }
@@ -96,13 +94,13 @@ async fn log_pool_if_there(settings: &Settings) -> Result<Option<Pool>, BuildErr
 }
 
 /// Opens the database of the log, and makes it if it is not there.
-async fn log_pool(settings: &Settings) -> Result<Pool, BuildError> {
+async fn log_pool(settings: &Settings) -> Result<Pool, OpenError> {
     let database = DatabaseSettings { page_bytes: settings.log.page_bytes, ..settings.database.clone() };
     Ok(Pool::open(&database, &settings.data.log(), Some(SCHEMA)).await?)
 }
 
 /// Whether facts without tables have a log beside them, in PostgreSQL.
-async fn are_facts_lost(store: &Store, settings: &Settings) -> Result<bool, BuildError> {
+async fn are_facts_lost(store: &Store, settings: &Settings) -> Result<bool, OpenError> {
     if settings.upstream.url.is_some() || !store.pool().is_postgres() || !store.pool().is_empty().await? {
         return Ok(false);
     }
@@ -113,7 +111,7 @@ async fn are_facts_lost(store: &Store, settings: &Settings) -> Result<bool, Buil
 }
 
 /// Compares facts and log, and writes nothing.
-pub async fn compare(store: &Store, log: &Log) -> Result<Result<(), Mismatch>, BuildError> {
+pub async fn compare(store: &Store, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
     let owner = log.installation().await?;
     let facts = Facts::read(store).await?;
     if let Err(mismatch) = facts.own(owner, log).await? {
@@ -122,7 +120,7 @@ pub async fn compare(store: &Store, log: &Log) -> Result<Result<(), Mismatch>, B
     facts.are_continued_by(log).await
 }
 
-/// What the facts know of the log.
+/// The facts about the log in the main database.
 #[derive(Debug, Clone)]
 pub struct Facts {
     installation: Option<Installation>,
@@ -131,12 +129,12 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Reads it.
-    pub async fn read(store: &Store) -> Result<Self, BuildError> {
+    /// Reads them from the main database.
+    pub async fn read(store: &Store) -> Result<Self, OpenError> {
         Ok(Self { installation: store.installation().await?, counted: store.usage_counted().await? })
     }
 
-    /// What is remembered of the log.
+    /// The remembered checkpoint of the log.
     pub fn log(&self) -> Option<&RememberedLog> {
         self.installation.as_ref()?.log.as_ref()
     }
@@ -152,7 +150,7 @@ impl Facts {
     }
 
     /// Whether the log is of the same installation; `owner` was read from it before the facts were.
-    async fn own(&self, owner: Option<InstallationId>, log: &Log) -> Result<Result<(), Mismatch>, BuildError> {
+    async fn own(&self, owner: Option<InstallationId>, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
         let of = |log| move |facts: &Installation| Mismatch::OtherInstallation { facts: facts.id, log };
         Ok(match (&self.installation, owner) {
             (None, Some(_)) => Err(Mismatch::FactsWithoutId),
@@ -167,8 +165,8 @@ impl Facts {
         })
     }
 
-    /// Whether the log continues what is remembered.
-    async fn are_continued_by(&self, log: &Log) -> Result<Result<(), Mismatch>, BuildError> {
+    /// Whether the log continues the remembered checkpoint.
+    async fn are_continued_by(&self, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
         let Some(remembered) = self.log() else { return self.are_counted_by(log).await };
         let Some(seen) = remembered.opened() else { return Ok(Err(Mismatch::Unreadable)) };
         match log.continues(&remembered.vkey, &seen).await? {
@@ -181,26 +179,26 @@ impl Facts {
         }
     }
 
-    async fn are_counted_by(&self, log: &Log) -> Result<Result<(), Mismatch>, BuildError> {
+    async fn are_counted_by(&self, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
         let size = log.head().await?.size;
         let is_smaller = size < self.counted;
         Ok(if is_smaller { Err(Mismatch::Smaller { log: size, remembered: self.counted }) } else { Ok(()) })
     }
 }
 
-/// What both databases are opened with.
+/// The configuration and resources with which both databases are opened.
 pub struct StartContext<'g> {
-    /// Every knob.
+    /// The configuration.
     pub settings: &'g Settings,
-    /// Time.
+    /// The current time.
     pub clock: &'g Clock,
-    /// Chance.
+    /// The source of ids.
     pub rng: &'g Rng,
 }
 
 /// The two databases before their tables were touched.
 pub struct Found {
-    /// The facts.
+    /// The main database.
     pub store: Store,
     /// Whether the facts have no tables.
     pub are_facts_empty: bool,
@@ -209,8 +207,8 @@ pub struct Found {
 }
 
 impl StartContext<'_> {
-    /// Opens what is there. On SQLite no file of a log is made.
-    pub async fn look(&self) -> Result<Found, BuildError> {
+    /// Opens the databases that exist. On SQLite it creates no file for the log.
+    pub async fn look(&self) -> Result<Found, OpenError> {
         let log = log_pool_if_there(self.settings).await?;
         let store = Store::open(&self.settings.database, &self.settings.data.facts()).await?;
         let are_facts_empty = store.pool().is_empty().await?;
@@ -218,18 +216,18 @@ impl StartContext<'_> {
     }
 
     /// Starts the log in a pool. A log that begins has this origin.
-    pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, BuildError> {
+    pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, OpenError> {
         let log = Log::open_with(pool, origin, self.clock, self.rng, &self.settings.log.writer()).await?;
         Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes))
     }
 
     /// Facts and log that belong together. A pair without ids gets this one.
-    async fn joined(&self, id: InstallationId) -> Result<(Store, Log), BuildError> {
+    async fn joined(&self, id: InstallationId) -> Result<(Store, Log), OpenError> {
         if is_lone_log(self.settings) {
             return Err(StartRefusal::of(self.settings, Mismatch::FactsMissing).into());
         }
         let Found { store, are_facts_empty, log: pool } = self.look().await?;
-        let refused = |mismatch| BuildError::from(StartRefusal::of(self.settings, mismatch));
+        let refused = |mismatch| OpenError::from(StartRefusal::of(self.settings, mismatch));
         if are_facts_empty && let Some(pool) = pool {
             pool.close().await;
             store.close().await;
@@ -257,8 +255,8 @@ impl StartContext<'_> {
         Ok((store, log))
     }
 
-    /// Gives ids to those that have none, and remembers what is signed.
-    async fn join(&self, store: &Store, log: &Log, id: InstallationId) -> Result<(), BuildError> {
+    /// Writes missing ids, and stores the newest checkpoint.
+    async fn join(&self, store: &Store, log: &Log, id: InstallationId) -> Result<(), OpenError> {
         let installation = store.installation_begin(id).await?;
         let owner = log.installation_begin(installation.id).await?;
         if owner != installation.id {
@@ -271,17 +269,8 @@ impl StartContext<'_> {
     }
 }
 
-/// What remembers the log while the server runs; `None` with an external statistics service.
+/// The pass that stores the newest checkpoint while the server runs; `None` with an external statistics service.
 pub fn anchor_of(store: &Store, upstream: &Upstream, clock: &Clock) -> Option<Anchor> {
     let Upstream::Embedded { log, .. } = upstream else { return None };
     Some(Anchor { store: store.clone(), log: log.clone(), clock: clock.clone() })
-}
-
-/// Where the two databases are, for a person.
-fn places(settings: &Settings) -> (String, String) {
-    let shown = |path: &Path| path.display().to_string();
-    match &settings.database.url {
-        None => (shown(&settings.data.facts()), shown(&settings.data.log())),
-        Some(_) => ("the database of database.url".to_owned(), format!("its schema {SCHEMA}")),
-    }
 }

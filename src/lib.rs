@@ -1,8 +1,9 @@
 //! attache: a self-hosted server that gives software agents and computers a person's account to attach to, that person's consent to act
 //! under, and a tamper-evident record of what they did.
 //!
-//! This crate is the door: HTTP, the operator's listener, the command line. It knows the floors below (`actors`, `store`, `statistics`,
-//! `domain`); none of them knows it. `ARCHITECTURE.md` shows the whole house.
+//! This crate contains the surfaces of the server and the wiring: [`http`] (the APIs), [`web`] (the pages), [`admin`] (the operator's
+//! listener) and [`cli`] (the command line). They present the use cases of [`services`]. [`app`] builds what runs. The crates below (`actors`,
+//! `store`, `statistics`, `knowledge`, `domain`) do not depend on this one. `ARCHITECTURE.md` shows the whole.
 
 pub mod admin;
 pub mod app;
@@ -10,8 +11,7 @@ pub mod cli;
 pub mod config;
 pub mod http;
 pub mod installation;
-pub mod knowledge;
 pub mod server;
+pub mod services;
 pub mod telemetry;
-pub mod usage;
 pub mod web;

@@ -1,4 +1,4 @@
-//! Two listeners around one house: starting and draining.
+//! The listeners around the running server: start and shutdown.
 
 mod accept;
 pub mod descriptors;
@@ -18,21 +18,25 @@ use tokio::time::Instant;
 
 use self::accept::{Deadlines, Door, Service, accept};
 use self::patience::Patience;
-use crate::app::{App, BuildError, Urls};
-use crate::config::Settings;
+use crate::app::{App, BuildError};
+use crate::config::{Settings, Urls};
+use crate::http::HttpState;
 use crate::http::addresses::Addresses;
 use crate::installation::LogStart;
+use crate::services::oidc::Providers;
 
-/// A server that answers.
+/// A server that accepts connections.
 #[derive(Debug)]
 pub struct Server {
-    /// The house behind it.
+    /// The running server behind the listeners.
     pub app: App,
-    /// Where the public listener is.
+    /// The state of the HTTP surfaces.
+    pub http: HttpState,
+    /// Bound address of the public listener.
     pub address: SocketAddr,
-    /// Where the operator's listener is.
+    /// Bound address of the operator's listener.
     pub admin_address: SocketAddr,
-    /// Where the knowledge API is.
+    /// Bound address of the knowledge API.
     pub knowledge_address: SocketAddr,
     stop: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
@@ -45,25 +49,25 @@ pub enum StartError {
     /// An address cannot be listened on.
     #[error("cannot listen on {address} ({knob}): {source}")]
     Listen {
-        /// The address.
+        /// The configured address.
         address: SocketAddr,
-        /// The knob that names it.
+        /// The setting that contains the address.
         knob: &'static str,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The house cannot be built.
+    /// The server cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
 
 impl Server {
-    /// Binds, builds the house, and begins to answer.
+    /// Binds the listeners, builds the server and starts to accept connections.
     pub async fn start(settings: Settings, clock: Clock, rng: Rng) -> Result<Self, StartError> {
         Self::start_with(settings, clock, rng, LogStart::Continue).await
     }
 
-    /// The same, and what to do with the event log.
+    /// The same, with a choice for the event log.
     pub async fn start_with(settings: Settings, clock: Clock, rng: Rng, log: LogStart) -> Result<Self, StartError> {
         crate::telemetry::begin_counting();
         descriptors::raise();
@@ -79,7 +83,9 @@ impl Server {
         let knowledge_address = own_address.unwrap_or(address);
         let urls = Urls::configured(&settings, address, own_address);
         let (stop, stopping) = watch::channel(false);
-        let app = Box::pin(App::build(settings, urls, (clock, rng), log, stopping.clone())).await?;
+        let providers = Providers::new(&settings.signin, &urls.base, &clock).map_err(BuildError::Providers)?;
+        let app = Box::pin(App::build(settings, urls, (clock, rng), log)).await?;
+        let state = crate::http::state(app.clone(), providers, stopping.clone())?;
         let http = &app.settings.http;
         let deadlines = Deadlines {
             head: http.head_deadline,
@@ -89,10 +95,10 @@ impl Server {
         let places = Arc::new(Semaphore::new(descriptors::connections(http).min(Semaphore::MAX_PERMITS)));
         let addresses = Addresses::new(http.connections_per_address_max, &http.trusted_proxies);
         let public_door = || Door::Public { places: Arc::clone(&places), addresses: addresses.clone() };
-        let service = Service::Public(crate::http::service(app.clone()));
+        let service = Service::Public(crate::http::service(state.clone(), crate::web::router()));
         let mut listeners = vec![tokio::spawn(accept(public, service, public_door(), deadlines, stopping.clone()))];
         if let Some(own) = own {
-            let service = Service::Public(crate::http::knowledge_service(app.clone()));
+            let service = Service::Public(crate::http::knowledge_service(state.clone()));
             listeners.push(tokio::spawn(accept(own, service, public_door(), deadlines, stopping.clone())));
         }
         let connections_max = app.settings.admin.connections_max;
@@ -100,10 +106,10 @@ impl Server {
         let admin_service = Service::Admin(crate::admin::router(app.clone(), stopping));
         // Operators watch the draining too, so their listener stops last: with the process.
         let admin = tokio::spawn(accept(admin, admin_service, admin_door, deadlines, watch::channel(false).1));
-        Ok(Self { app, address, admin_address, knowledge_address, stop, listeners, admin })
+        Ok(Self { app, http: state, address, admin_address, knowledge_address, stop, listeners, admin })
     }
 
-    /// Stops accepting, lets what is in progress finish, then drains everything that lives; at most `shutdown.drain_deadline`.
+    /// Stops accepting connections, waits for requests in progress, then drains the actors; at most `shutdown.drain_deadline`.
     pub async fn stop(mut self) -> TreeExit {
         let deadline = Instant::now() + self.app.settings.shutdown.drain_deadline;
         // Fails only if the listener is gone already.
@@ -121,13 +127,13 @@ impl Server {
         outcome
     }
 
-    /// Waits until the supervision has given up; a healthy server never gets there.
+    /// Waits until the supervisor gives up, which a healthy server never does.
     pub async fn given_up(&self) -> TreeExit {
         self.app.root.outcome().await
     }
 }
 
-/// What actors get to finish even if connections used up the whole deadline.
+/// Minimum time for the actors to finish, even if connections used up the whole deadline.
 const MINIMAL_DRAIN: Duration = Duration::from_millis(500);
 
 /// Connections that the kernel keeps waiting while many come at once; it takes the least of this and its own limit. A shorter queue

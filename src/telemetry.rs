@@ -1,7 +1,7 @@
 //! Logs and metrics.
 //!
 //! Logs are structured lines with dotted fields (`event.id`, `actor.name`, `request.id`); secrets, codes, addresses of people and bodies
-//! never stand in them: the types that hold them print as `…`.
+//! are never part of them: the types that hold them print as `…`.
 //!
 //! Metrics, all of them; no label ever holds an id:
 //!
@@ -53,7 +53,7 @@ pub use requests::{Requests, RouteCounts};
 pub struct Settings {
     /// Which log lines are written: a level, or a filter such as `info,attache=debug`.
     pub log: String,
-    /// How they are written.
+    /// Format of log lines.
     pub format: LogFormat,
 }
 
@@ -61,7 +61,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people, with colours on a terminal.
     #[default]
     Text,
     /// One JSON object a line.
@@ -76,7 +76,7 @@ impl Default for Settings {
 
 static METRICS: OnceLock<Option<Metrics>> = OnceLock::new();
 
-/// Begins to write logs to standard error and to count. The first call of a process wins.
+/// Starts logs to standard error and metrics. Only the first call of a process has an effect.
 pub fn begin(settings: &Settings) {
     let filter = EnvFilter::try_new(&settings.log).unwrap_or_else(|_| EnvFilter::new("info"));
     let colours = std::io::stderr().is_terminal();

@@ -1,13 +1,12 @@
-//! The pages: what a person sees and steers in a browser.
+//! The pages for people.
 //!
-//! Pages are rendered here and work without JavaScript: whatever changes something is a form, answered by a redirect, so that going back
+//! Pages are rendered here and work without JavaScript: every change is a form whose response is a redirect, so that going back
 //! or reloading never does it twice. Scripts only add comfort. Every page comes with a policy that lets it load nothing but our own
-//! styles and scripts, and nobody frame it.
+//! styles and scripts, and forbids frames.
 
 pub mod account;
 mod asset;
 pub mod claim;
-pub(crate) mod cookie;
 pub mod device;
 pub mod docs;
 mod form;
@@ -16,28 +15,38 @@ pub mod knowledge;
 mod moment;
 mod page_error;
 mod query;
+mod signed_in;
 pub mod signin;
+mod site;
 mod visitor;
 
+use axum::Router;
 use axum::http::Method;
 use axum::routing::{self, MethodRouter};
 
-pub use self::form::PageForm;
+pub use self::form::{LargeForms, PageForm};
 pub use self::frame::{PageLayout, page};
 pub use self::moment::Moment;
 pub use self::page_error::{PageError, PageResult, Shown};
 pub use self::query::PageQuery;
-pub use self::visitor::{SignedIn, Visitor, sign_in_path};
-use crate::app::App;
+pub use self::signed_in::SignedIn;
+pub use self::site::Site;
+pub use self::visitor::{Visitor, sign_in_path};
+use crate::http::HttpState;
 
-/// One page, or what one of its forms does.
+/// One page, or the action of one of its forms.
 #[derive(Debug)]
 pub struct Page {
-    /// The method.
+    /// HTTP method of the page or form.
     pub method: Method,
     /// The path, with `{name}` for parameters.
     pub path: &'static str,
-    pub(crate) handler: MethodRouter<App>,
+    handler: MethodRouter<HttpState>,
+}
+
+/// The router of all pages.
+pub fn router() -> Router<HttpState> {
+    routes().into_iter().fold(Router::new(), |router, Page { method: _, path, handler }| router.route(path, handler))
 }
 
 /// Every page of the public listener.
@@ -47,7 +56,7 @@ pub fn routes() -> Vec<Page> {
     let form = |path, handler| Page { method: Method::POST, path, handler };
     vec![
         show("/assets/{*path}", get(asset::serve)),
-        show("/docs", get(docs::show)),
+        show("/docs", docs::page()),
         show("/account", get(account::home::show)),
         show("/account/consent", get(account::consent::show)),
         form("/account/consent", post(account::consent::save)),

@@ -11,16 +11,16 @@ use super::coalesced::SharedProbe;
 use super::readiness::pace;
 use crate::app::App;
 
-/// What is read for them. Clones are the same.
+/// Reads the values of the gauges. Clones share the last values.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Gauges {
     standing: SharedProbe<LogStatus>,
-    /// The last answer: while the database does not answer, the age of the checkpoint goes on growing.
+    /// The last answer: while the database does not answer, the reported age of the checkpoint continues to grow.
     last: Arc<Mutex<Option<LogStatus>>>,
 }
 
 impl Gauges {
-    /// Sets them to what is so now.
+    /// Sets the gauges to the current values.
     pub(super) async fn refresh(&self, app: &App) {
         show("facts", app.store.pool().connections());
         let Upstream::Embedded { log, .. } = &app.upstream else { return };

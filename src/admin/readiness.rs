@@ -50,7 +50,7 @@ pub(super) struct Failing {
     pub(super) reason: String,
 }
 
-/// What was found.
+/// The result of one check.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
@@ -80,7 +80,7 @@ impl Report {
 }
 
 impl Readiness {
-    /// Looks at everything.
+    /// Probes all parts and returns the report.
     pub(super) async fn look(&self, app: &App) -> Report {
         let pace = pace(app);
         let degraded = app.upstream.refusal().map(|reason| Failing { part: "upstream", reason });

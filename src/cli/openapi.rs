@@ -1,12 +1,11 @@
 //! `attache openapi`: prints the OpenAPI description of a server with this configuration.
 
 use super::output;
-use crate::app::Urls;
-use crate::config::Settings;
-use crate::http::openapi::Description;
+use crate::config::{Settings, Urls};
+use crate::http;
 
 /// Prints the document as JSON.
 pub fn print(settings: &Settings) {
     let urls = Urls::configured(settings, settings.http.bind, settings.knowledge.bind);
-    output::print(&format!("{:#}", Description::new(settings, &urls).document));
+    output::print(&format!("{:#}", http::description(settings, &urls).document));
 }

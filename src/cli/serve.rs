@@ -34,7 +34,7 @@ pub async fn serve(settings: Settings, Arguments { new_log }: Arguments) -> Done
 
     let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
     let server = Server::start_with(settings, Clock::system(), Rng::system(), log).await.map_err(Failure::caused)?;
-    output::print(&format!("attache is ready at {} (operator: http://{})", server.app.base_url, server.admin_address));
+    output::print(&format!("attache is ready at {} (operator: http://{})", server.app.urls.base, server.admin_address));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

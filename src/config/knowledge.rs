@@ -1,4 +1,4 @@
-//! `[knowledge]`: the knowledge API, composed of what each of its rooms keeps beside its code.
+//! `[knowledge]`: the knowledge API, composed of the settings of its stages.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,6 +11,9 @@ use knowledge::extract::ExtractSettings;
 use knowledge::fetch::FetchSettings;
 use knowledge::filter::LlmSettings;
 use serde::{Deserialize, Serialize};
+
+/// The argument with which this program, or `knowledge.worker`, is started to extract the text of pages and PDFs.
+pub const EXTRACT_WORKER: &str = "extract-worker";
 
 /// `[knowledge]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,19 +32,19 @@ pub struct KnowledgeSettings {
     /// Pause between two looks for passages that have no vector yet.
     #[serde(with = "humantime_serde")]
     pub embed_missing_every: Duration,
-    /// Adding.
+    /// `[knowledge.batch]`: limits of batches.
     pub batch: BatchSettings,
-    /// Getting pages.
+    /// `[knowledge.fetch]`: download of pages.
     pub fetch: FetchSettings,
-    /// Reading them.
+    /// `[knowledge.extract]`: extraction of text.
     pub extract: ExtractSettings,
-    /// Leaving some out.
+    /// `[knowledge.llm]`: the language model that filters content.
     pub llm: LlmSettings,
-    /// Cutting them into passages.
+    /// `[knowledge.chunk]`: division into chunks.
     pub chunk: ChunkSettings,
-    /// Turning those into vectors.
+    /// `[knowledge.embedding]`: the embedding model.
     pub embedding: EmbeddingSettings,
-    /// Finding them again.
+    /// `[knowledge.search]`: search and ranking.
     pub search: knowledge::search::Settings,
 }
 
@@ -66,7 +69,7 @@ impl Default for KnowledgeSettings {
 }
 
 impl KnowledgeSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// Values that break a rule, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         fn below<F: ToString, R: ToString>(name: &str, found: Vec<(F, R)>) -> Vec<(String, String)> {
             found.into_iter().map(|(field, rule)| (format!("{name}.{}", field.to_string()), rule.to_string())).collect()

@@ -1,11 +1,11 @@
-//! `[plans.<PLAN>]`: what each plan allows, and `[account]`: what the account page and summary need.
+//! `[plans.<PLAN>]`: the allowance of each plan, and `[account]`: the account page and summary.
 
 use std::time::Duration;
 
 use domain::usage::{Allowance, Plan};
 use serde::{Deserialize, Serialize};
 
-/// What every plan allows.
+/// The allowances of all plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE", from = "GivenPlans")]
 pub struct PlanSettings {
@@ -23,7 +23,7 @@ impl Default for PlanSettings {
 }
 
 impl PlanSettings {
-    /// What a plan allows.
+    /// The allowance of a plan.
     pub fn of(&self, plan: Plan) -> Allowance {
         match plan {
             Plan::Free => self.free,
@@ -49,7 +49,7 @@ impl PlanSettings {
     }
 }
 
-/// A file may name of each plan only what it changes.
+/// A file may set some fields of a plan; the others keep their defaults.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "UPPERCASE", default, deny_unknown_fields)]
 struct GivenPlans {

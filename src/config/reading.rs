@@ -1,7 +1,7 @@
 //! Reading the configuration so that every mistake is found at once.
 //!
 //! The default settings, written out, are the list of what may be set. Each value that a file or the environment gives is laid into
-//! them by itself and tried; one that does not fit is reported with its place and left out, and the search goes on.
+//! them by itself and tried; one that does not fit is reported with its place and left out, and the search continues.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use super::Settings;
 /// The prefix of environment variables.
 pub const ENVIRONMENT_PREFIX: &str = "ATTACHE_";
 
-/// One mistake.
+/// One mistake in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// `config.toml:12`, or the name of an environment variable.
     pub place: String,
     /// Path of the knob, such as `http.bind`; empty when the text could not be read at all.
     pub path: String,
-    /// What is wrong, and what would be right.
+    /// The mistake, and a remedy.
     pub reason: String,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// A value that somebody gave, and where.
+/// A value from the file or the environment, and its place.
 struct Given {
     place: String,
     path: Vec<String>,
@@ -114,7 +114,7 @@ fn is_within(path: &str, section: &str) -> bool {
     path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The default settings as a tree: what may be set, and what it is when it is not. Optional values are `null`.
+/// The default settings as a tree: all settings with their default values. Optional values are `null`.
 pub fn schema() -> Value {
     // Settings are plain structs of plain values; a test reads them back.
     serde_json::to_value(Settings::default()).unwrap_or_default()

@@ -16,12 +16,12 @@ pub struct SigninSettings {
     pub fresh_within: Duration,
     /// Codes that are mailed to one address within an hour because one network (IPv4 /24, IPv6 /48) asked.
     pub codes_per_hour: u32,
-    /// Codes that are mailed to one address within an hour, whoever asked.
+    /// Codes that are mailed to one address within an hour, for all requests together.
     pub codes_per_hour_total: u32,
     /// How long an OpenID provider may take for each answer.
     #[serde(with = "humantime_serde")]
     pub provider_timeout: Duration,
-    /// How long what a provider says of itself is believed.
+    /// Time for which the metadata of a provider is cached.
     #[serde(with = "humantime_serde")]
     pub provider_cached_for: Duration,
     /// OpenID providers whose word is taken for an address.
@@ -52,12 +52,12 @@ pub struct OidcSettings {
     pub label: String,
     /// Its issuer URL; `/.well-known/openid-configuration` below it describes it.
     pub issuer: String,
-    /// What it knows us as.
+    /// Client id of this server at the provider.
     pub client_id: String,
     /// The secret that it gave us; none for a public client.
     #[serde(default)]
     pub client_secret: Option<String>,
-    /// What is asked of it.
+    /// Scopes of the authorization request; `openid` and `email` are required.
     #[serde(default = "scopes")]
     pub scopes: Vec<String>,
 }
@@ -67,7 +67,7 @@ fn scopes() -> Vec<String> {
 }
 
 impl SigninSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// Values that break a rule, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
         let mut rule = |kept: bool, field: &str, rule: &str| {
@@ -102,7 +102,7 @@ impl SigninSettings {
     }
 }
 
-/// A provider says who somebody is, so nobody on the way may change its words.
+/// Responses of a provider identify people, so the connection has to be authenticated: https, or plain http on this machine.
 fn is_issuer(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else { return false };
     let local = matches!(uri.host(), Some("127.0.0.1" | "localhost" | "[::1]"));

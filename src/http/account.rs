@@ -1,6 +1,7 @@
 //! An account as its owner and the owner's agents see it (`docs/protocol/account.md#summary` and `docs/protocol/account.md#computers`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actors::InfraError;
@@ -11,6 +12,7 @@ use domain::Timestamp;
 use domain::claim::Registration;
 use domain::ids::{MachineUuid, UserAccountId};
 use serde::Serialize;
+use store::Store;
 use store::machine::Computer;
 use wire::account::{Account, AccountComputers, AccountSummary, Agent, Agents, Sections};
 use wire::usage::UsageBar;
@@ -18,8 +20,9 @@ use wire::usage::UsageBar;
 use super::auth::{Caller, unauthorized};
 use super::body;
 use super::error::{ApiResult, Code};
-use crate::app::App;
-use crate::usage::{UsageOwner, usage_bar};
+use crate::config::Urls;
+use crate::services::Ports;
+use crate::services::usage::{UsageBars, UsageOwner};
 
 /// Computers that one answer or page shows.
 pub const COMPUTERS_MAX: usize = 500;
@@ -29,9 +32,9 @@ pub const AGENTS_MAX: usize = 500;
 const ATTACHED: &str = "attached";
 
 /// `GET /api/v1/account/computers`: 200 `{computers: [{machine_uuid, first_seen_at, last_seen_at, via}]}`, newest first.
-pub async fn computers(State(app): State<App>, caller: Caller) -> ApiResult {
-    let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, &app))?;
-    let computers = app.store.computers_of_account(account, COMPUTERS_MAX).await?;
+pub async fn computers(State(store): State<Store>, State(urls): State<Arc<Urls>>, caller: Caller) -> ApiResult {
+    let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, &urls))?;
+    let computers = store.computers_of_account(account, COMPUTERS_MAX).await?;
     let body = serde_json::to_vec(&Listed::of(&computers)).map_err(|error| InfraError::Internal(error.to_string()))?;
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
@@ -67,14 +70,14 @@ impl Listed {
 /// `GET /api/v1/account/summary`: 200 `{version, generated_at, sections, errors}`.
 ///
 /// Sections are read side by side, each against its own deadline. One that fails is left out and named in `errors`.
-pub async fn summary(State(app): State<App>, caller: Caller) -> ApiResult {
+pub async fn summary(State(ports): State<Ports>, State(usage): State<UsageBars>, caller: Caller) -> ApiResult {
     let account = caller.account().ok_or(Code::UserNotFound)?;
-    let deadline = app.settings.account.section_deadline;
+    let (Ports { store, clock, .. }, deadline) = (&ports, usage.account_settings().section_deadline);
     let (own, plan_and_usage, computers, agents) = tokio::join!(
-        within(deadline, async { Ok(app.store.account_by_id(account).await?) }),
-        within(deadline, plan_and_usage(&app, account)),
-        within(deadline, async { Ok(app.store.computers_of_account(account, COMPUTERS_MAX).await?) }),
-        within(deadline, async { Ok(app.store.agents_of_account(account, AGENTS_MAX).await?) }),
+        within(deadline, async { Ok(store.account_by_id(account).await?) }),
+        within(deadline, plan_and_usage(&usage, account)),
+        within(deadline, async { Ok(store.computers_of_account(account, COMPUTERS_MAX).await?) }),
+        within(deadline, async { Ok(store.agents_of_account(account, AGENTS_MAX).await?) }),
     );
     if matches!(own, Ok(None)) {
         return Err(Code::UserNotFound.into());
@@ -87,7 +90,7 @@ pub async fn summary(State(app): State<App>, caller: Caller) -> ApiResult {
         agents: kept("agents", agents, &mut errors).map(agents_section),
         others: serde_json::Map::new(),
     };
-    body::answer(&AccountSummary { version: 1, generated_at: app.clock.now(), sections, errors })
+    body::answer(&AccountSummary { version: 1, generated_at: clock.now(), sections, errors })
 }
 
 /// A section that could be read; of one that could not, the reason.
@@ -129,8 +132,8 @@ async fn within<T>(deadline: Duration, section: impl Future<Output = Result<T, I
     }
 }
 
-async fn plan_and_usage(app: &App, account: &UserAccountId) -> Result<Option<UsageBar>, InfraError> {
-    usage_bar(app, &UsageOwner::Account(account.clone())).await
+async fn plan_and_usage(usage: &UsageBars, account: &UserAccountId) -> Result<Option<UsageBar>, InfraError> {
+    usage.bar(&UsageOwner::Account(account.clone())).await
 }
 
 fn account_section(account: store::account::Account) -> Account {

@@ -1,24 +1,24 @@
 //! Activity, read through from the statistics service (`docs/protocol/audit.md`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use actors::upstream::Upstream;
 use axum::extract::State;
 use bytes::Bytes;
 use domain::envelope::Lane;
-use domain::held::MachineFacts;
-use domain::ids::UserAccountId;
-use domain::recorder::Recorders;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use statistics::contract::{ActivityQuery, RecordScope};
-use store::StoreError;
+use store::Store;
 use store::held::{HeldScope, Unclassified};
 
 use super::auth::{Caller, unauthorized};
 use super::error::{ApiError, ApiResult, Code};
 use super::passed;
 use super::query::ApiQuery;
-use crate::app::App;
+use crate::config::Urls;
+use crate::services::activity::{scope_of_account, scope_of_computer};
 
 /// Default of `limit`.
 const LIMIT_DEFAULT: u16 = 100;
@@ -30,52 +30,36 @@ const CURSOR_BYTES_MAX: usize = 1024;
 const UNCLASSIFIED_MAX: usize = 100;
 
 /// `GET /api/v1/activity`
-pub async fn page(State(app): State<App>, caller: Caller, ApiQuery(query): ApiQuery<Query>) -> ApiResult {
+pub async fn page(
+    State(store): State<Store>,
+    State(upstream): State<Upstream>,
+    State(urls): State<Arc<Urls>>,
+    caller: Caller,
+    ApiQuery(query): ApiQuery<Query>,
+) -> ApiResult {
     let query = query.parsed()?;
-    let scope = scope(&caller, &app).await?;
-    let mut answer = app.upstream.activity(&scope, &query).await.map_err(|error| passed::unreachable(&error))?;
+    let scope = scope(&caller, &store, &urls).await?;
+    let mut answer = upstream.activity(&scope, &query).await.map_err(|error| passed::unreachable(&error))?;
     let first_page = query.cursor.is_none() && answer.status.is_success();
     if first_page && is_object(&answer.body) {
         let held = match &caller {
             Caller::Machine { facts, .. } => HeldScope::Machine(facts.machine_uuid),
             other => HeldScope::Account(other.require_account()?.clone()),
         };
-        let (entries, truncated) = app.store.held_unclassified(&held, UNCLASSIFIED_MAX).await?;
+        let (entries, truncated) = store.held_unclassified(&held, UNCLASSIFIED_MAX).await?;
         answer.body = with_unclassified(&answer.body, &entries, truncated);
     }
     Ok(passed::response(answer))
 }
 
-/// The events visible to the caller. A computer sees the events that it recorded; an account sees the events of its computers and the
-/// service's reports about them.
-pub async fn scope(caller: &Caller, app: &App) -> Result<RecordScope, ApiError> {
+/// The events visible to the caller.
+pub async fn scope(caller: &Caller, store: &Store, urls: &Urls) -> Result<RecordScope, ApiError> {
     if let Caller::Machine { facts, .. } = caller {
-        return Ok(RecordScope {
-            account: facts.account.clone(),
-            identities: vec![facts.user_cuid.clone()],
-            machine: Some(facts.machine_uuid),
-            shown: own_records(facts, app).await?,
-        });
+        return Ok(scope_of_computer(store, facts).await?);
     }
-    // Without an account there is no scope, and a question without a scope must never reach the statistics service.
-    let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, app))?;
-    Ok(scope_of_account(app, account).await?)
-}
-
-/// The events that a computer recorded itself. After an operator removes a computer, any client can register in its place:
-/// earlier events stay with the owner.
-async fn own_records(facts: &MachineFacts, app: &App) -> Result<Recorders, StoreError> {
-    let own = Recorders::of_computer(facts.machine_uuid, facts.user_cuid.clone());
-    let Some(owner) = facts.identity_account.as_ref().filter(|_| facts.is_outsider()) else { return Ok(own) };
-    let owners = app.store.recorders_of_account(owner).await?;
-    Ok(if owners.has_computer(facts.machine_uuid) { Recorders::default() } else { own })
-}
-
-/// The events visible to an account.
-pub async fn scope_of_account(app: &App, account: &UserAccountId) -> Result<RecordScope, StoreError> {
-    let identities = app.store.identities_of_account(account).await?;
-    let shown = app.store.recorders_of_account(account).await?;
-    Ok(RecordScope { account: Some(account.clone()), identities, machine: None, shown })
+    // Without an account there is no scope, and the statistics service must not receive a query without a scope.
+    let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, urls))?;
+    Ok(scope_of_account(store, account).await?)
 }
 
 /// `?limit&cursor&since&lane`, not yet parsed: each has an error code of its own.

@@ -1,11 +1,12 @@
 //! Agents register, start claims, poll for tokens and give them back (`docs/protocol/agents.md`; RFC 6749, 7009, 7523).
 
+use std::sync::Arc;
+
 use actors::claim::{
-    CompleteError, Confirmer, ExchangeError, Registered, RegisteredVariant, StartError, StartedClaim, Tokens,
+    Claims, CompleteError, ExchangeError, Registered, RegisteredVariant, StartError, StartedClaim, Tokens,
 };
 use axum::extract::State;
 use domain::claim::{ATTEMPT_SECONDS, INTERVAL_SECONDS, StartRefusal};
-use domain::confirm::ConfirmedVia;
 use domain::ids::Email;
 use domain::secret::Secret;
 use serde_json::{Value, json};
@@ -15,15 +16,20 @@ use wire::agent_auth::{
     Revoked, SCOPE_ACCOUNT, SCOPE_EVENTS, TokenResult,
 };
 
-use super::auth::{Caller, require_recent_sign_in};
+use super::auth::{Caller, decision_refused, unauthorized};
 use super::body::{self, FormBody, JsonBody, RawBody};
 use super::client::ClientAddress;
 use super::error::{ApiError, ApiResult, Code};
-use crate::app::App;
+use super::limits::Limits;
+use crate::config::Urls;
+use crate::services::Ports;
+use crate::services::claims::{ClaimConfirmations, MayConfirm};
 
 /// `POST /api/v1/agent-auth/identity`
 pub async fn identity(
-    State(app): State<App>,
+    State(claims): State<Claims>,
+    State(limits): State<Arc<Limits>>,
+    State(urls): State<Arc<Urls>>,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<Value>,
 ) -> ApiResult {
@@ -36,9 +42,9 @@ pub async fn identity(
         Some(None) => return Err(ApiError::invalid("type", "must be a string")),
         None => return Err(ApiError::invalid("type", "is required: anonymous or service_auth")),
     };
-    app.limits.registration(address)?;
+    limits.registration(address)?;
     let Registered { id, claim_token, claim_token_expires, variant } =
-        app.claims.register(login_hint, Some(address.to_string())).await?;
+        claims.register(login_hint, Some(address.to_string())).await?;
     let variant = match variant {
         RegisteredVariant::Anonymous { identity_assertion } => RegistrationVariant::Anonymous {
             identity_assertion: Secret::presented(identity_assertion),
@@ -46,7 +52,7 @@ pub async fn identity(
             claim_token_expires,
         },
         RegisteredVariant::ServiceAuth(started) => {
-            RegistrationVariant::ServiceAuth { claim: agent_claim(&started, &app) }
+            RegistrationVariant::ServiceAuth { claim: agent_claim(&started, &urls) }
         }
     };
     let post_claim_scopes = vec![SCOPE_ACCOUNT.to_owned()];
@@ -55,16 +61,18 @@ pub async fn identity(
 
 /// `POST /api/v1/agent-auth/claim`
 pub async fn claim(
-    State(app): State<App>,
+    State(claims): State<Claims>,
+    State(limits): State<Arc<Limits>>,
+    State(urls): State<Arc<Urls>>,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<Value>,
 ) -> ApiResult {
     let email = email(&body, "email")?;
     let ClaimRequest { claim_token, .. } = body::fitting(body)?;
     filled("claim_token", &claim_token)?;
-    app.limits.claim_start(address)?;
-    match app.claims.start(&claim_token, email).await? {
-        Ok(started) => body::answer(&ClaimResult { claim: agent_claim(&started, &app) }),
+    limits.claim_start(address)?;
+    match claims.start(&claim_token, email).await? {
+        Ok(started) => body::answer(&ClaimResult { claim: agent_claim(&started, &urls) }),
         Err(StartError::Refused(StartRefusal::Expired)) => Err(Code::ExpiredToken.into()),
         Err(StartError::Refused(StartRefusal::EmailMismatch)) => Err(Code::EmailMismatch.into()),
         Err(StartError::Refused(StartRefusal::Settled)) => {
@@ -76,17 +84,18 @@ pub async fn claim(
 
 /// `POST /api/v1/agent-auth/claim/complete`
 pub async fn complete(
-    State(app): State<App>,
+    State(confirmations): State<ClaimConfirmations>,
+    State(limits): State<Arc<Limits>>,
+    State(urls): State<Arc<Urls>>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<CompleteRequest>,
 ) -> ApiResult {
-    let confirmer = confirmer(&caller, &app)?;
-    require_recent_sign_in(&caller, &app)?;
+    let confirmer = confirmer(&caller, &confirmations, &urls)?;
     filled("claim_attempt_token", &body.claim_attempt_token)?;
     let code = body.user_code.expose().parse().map_err(|message: &str| ApiError::invalid("user_code", message))?;
-    app.limits.code_guess(address)?;
-    match app.claims.complete(&body.claim_attempt_token, code, confirmer).await? {
+    limits.code_guess(address)?;
+    match confirmations.complete(&body.claim_attempt_token, code, confirmer).await? {
         Ok(()) => body::answer(&Done::OK),
         Err(CompleteError::Expired) => Err(Code::ExpiredToken.into()),
         Err(CompleteError::EmailMismatch) => Err(Code::EmailMismatch.into()),
@@ -95,12 +104,12 @@ pub async fn complete(
 }
 
 /// `POST /api/v1/agent-auth/token`
-pub async fn token(State(app): State<App>, form: FormBody) -> ApiResult {
+pub async fn token(State(claims): State<Claims>, form: FormBody) -> ApiResult {
     let exchanged = match form.require("grant_type")? {
         grant if is_claim_grant(grant) => {
-            app.claims.exchange_claim(&Secret::presented(form.require("claim_token")?)).await?
+            claims.exchange_claim(&Secret::presented(form.require("claim_token")?)).await?
         }
-        ASSERTION_GRANT => app.claims.exchange_assertion(form.require("assertion")?).await?,
+        ASSERTION_GRANT => claims.exchange_assertion(form.require("assertion")?).await?,
         _ => return Err(Code::UnsupportedGrantType.into()),
     };
     match exchanged {
@@ -113,11 +122,11 @@ pub async fn token(State(app): State<App>, form: FormBody) -> ApiResult {
     }
 }
 
-/// `POST /api/v1/agent-auth/revoke`: always 200, whatever was sent (RFC 7009, section 2.2).
-pub async fn revoke(State(app): State<App>, RawBody(body): RawBody) -> ApiResult {
+/// `POST /api/v1/agent-auth/revoke`: always 200, for unknown tokens too (RFC 7009, section 2.2).
+pub async fn revoke(State(ports): State<Ports>, RawBody(body): RawBody) -> ApiResult {
     let form: Vec<(String, String)> = serde_urlencoded::from_bytes(&body).unwrap_or_default();
     if let Some((_, token)) = form.into_iter().find(|(name, _)| name == "token") {
-        let (store, hash, now) = (app.store.clone(), Secret::presented(token).hash(), app.clock.now());
+        let (store, hash, now) = (ports.store, Secret::presented(token).hash(), ports.clock.now());
         actors::detached(async move { store.token_revoke(&hash, now).await }).await??;
     }
     body::answer(&Revoked {})
@@ -129,20 +138,20 @@ fn is_claim_grant(grant: &str) -> bool {
     vendor.is_some_and(|vendor| !vendor.is_empty() && !vendor.contains(':'))
 }
 
-fn confirmer(caller: &Caller, app: &App) -> Result<Confirmer, ApiError> {
-    let (person, email, via) = match caller {
-        Caller::Session { person, email, .. } => (*person, email.clone(), ConfirmedVia::Session),
-        Caller::Account { person, email, agent, .. } if !app.settings.claims.require_session => {
-            (*person, email.clone(), ConfirmedVia::Agent(*agent))
-        }
-        _ => return Err(super::auth::unauthorized(Code::Unauthorized, true, app)),
+fn confirmer(caller: &Caller, confirmations: &ClaimConfirmations, urls: &Urls) -> Result<MayConfirm, ApiError> {
+    let refused = |refusal| decision_refused(refusal, urls);
+    let (email, (person, with)) = match (caller, caller.decides()) {
+        (Caller::Session { email, .. } | Caller::Account { email, .. }, Some(decides)) => (email.clone(), decides),
+        _ => return Err(unauthorized(Code::Unauthorized, true, urls)),
     };
-    Ok(Confirmer { person, email, account: caller.require_account()?.clone(), via })
+    confirmations.may_decide(with).map_err(refused)?;
+    let account = caller.require_account()?.clone();
+    confirmations.confirmer(person, email, account, with).map_err(refused)
 }
 
-fn agent_claim(started: &StartedClaim, app: &App) -> AgentClaim {
+fn agent_claim(started: &StartedClaim, urls: &Urls) -> AgentClaim {
     AgentClaim {
-        verification_uri: format!("{}/claim?attempt={}", app.base_url, started.attempt_token.expose()),
+        verification_uri: format!("{}/claim?attempt={}", urls.base, started.attempt_token.expose()),
         user_code: Secret::presented(started.user_code.expose()),
         expires_in: ATTEMPT_SECONDS.unsigned_abs(),
         interval: INTERVAL_SECONDS.into(),

@@ -1,5 +1,6 @@
 //! The agents of an account.
 
+use actors::claim::Claims;
 use axum::extract::State;
 use domain::ids::RegistrationId;
 use wire::Done;
@@ -7,17 +8,16 @@ use wire::Done;
 use super::auth::Caller;
 use super::body;
 use super::error::{ApiResult, Code};
-use crate::app::App;
-use crate::http::named::Named;
+use super::named::Named;
 
 /// `DELETE /api/v1/agents/{id}`: sets `revokedAt`; the agent's tokens, assertions and claim token stop working permanently, and everything
 /// that it confirmed is revoked with it. A session revokes any agent of its account, an agent only itself.
-pub async fn revoke(State(app): State<App>, caller: Caller, Named(id): Named) -> ApiResult {
+pub async fn revoke(State(claims): State<Claims>, caller: Caller, Named(id): Named) -> ApiResult {
     let owner = caller.require_account()?.clone();
-    // A foreign agent and one that never was look the same.
+    // An agent of another account is refused like an unknown one.
     let id: RegistrationId = id.parse().map_err(|_| Code::NotFound)?;
     if matches!(caller, Caller::Account { agent, .. } if agent != id) {
         return Err(Code::SessionRequired.into());
     }
-    if app.claims.revoke(id, Some(owner)).await? { body::answer(&Done::OK) } else { Err(Code::NotFound.into()) }
+    if claims.revoke(id, Some(owner)).await? { body::answer(&Done::OK) } else { Err(Code::NotFound.into()) }
 }

@@ -1,15 +1,19 @@
 //! Audit proofs and the log's public face (`docs/protocol/audit.md` and `docs/decisions/0024-merkle-tree-and-proofs.md`).
 
+use std::sync::Arc;
+
+use actors::upstream::Upstream;
 use axum::extract::State;
 use domain::ids::EventId;
 use serde::Deserialize;
+use store::Store;
 
 use super::activity::scope;
 use super::auth::Caller;
 use super::error::{ApiResult, Code};
 use super::passed;
 use super::query::ApiQuery;
-use crate::app::App;
+use crate::config::Urls;
 
 /// The query of `verify`.
 #[derive(Debug, Deserialize)]
@@ -19,20 +23,22 @@ pub struct Which {
 
 /// `GET /api/v1/audit/verify?event_id=`: the proof, passed through unchanged.
 pub async fn verify(
-    State(app): State<App>,
+    State(store): State<Store>,
+    State(upstream): State<Upstream>,
+    State(urls): State<Arc<Urls>>,
     caller: Caller,
     ApiQuery(Which { event_id }): ApiQuery<Which>,
 ) -> ApiResult {
     let event_id = event_id.filter(|id| !id.is_empty()).ok_or(Code::MissingEventId)?;
     let event_id: EventId = event_id.parse().map_err(|_| Code::InvalidEventId)?;
-    let scope = scope(&caller, &app).await?;
-    let proof = app.upstream.proof(&scope, event_id).await;
+    let scope = scope(&caller, &store, &urls).await?;
+    let proof = upstream.proof(&scope, event_id).await;
     proof.map(passed::response).map_err(|error| passed::unreachable(&error))
 }
 
 /// `GET /api/v1/audit/checkpoint`: the newest signed tree head, a C2SP note in text/plain.
-pub async fn checkpoint(State(app): State<App>) -> ApiResult {
-    app.upstream.checkpoint().await.map(passed::response).map_err(|error| passed::unreachable(&error))
+pub async fn checkpoint(State(upstream): State<Upstream>) -> ApiResult {
+    upstream.checkpoint().await.map(passed::response).map_err(|error| passed::unreachable(&error))
 }
 
 /// The query of `consistency`; read by the statistics service.
@@ -43,12 +49,12 @@ pub struct Range {
 }
 
 /// `GET /api/v1/audit/consistency?from&to`: that the smaller tree is a beginning of the larger.
-pub async fn consistency(State(app): State<App>, ApiQuery(range): ApiQuery<Range>) -> ApiResult {
-    let proof = app.upstream.consistency(range.from.as_deref(), range.to.as_deref()).await;
+pub async fn consistency(State(upstream): State<Upstream>, ApiQuery(range): ApiQuery<Range>) -> ApiResult {
+    let proof = upstream.consistency(range.from.as_deref(), range.to.as_deref()).await;
     proof.map(passed::response).map_err(|error| passed::unreachable(&error))
 }
 
 /// `GET /api/v1/audit/keys`: `{keys: [{vkey, active_from, retired_at}]}`.
-pub async fn keys(State(app): State<App>) -> ApiResult {
-    app.upstream.keys().await.map(passed::response).map_err(|error| passed::unreachable(&error))
+pub async fn keys(State(upstream): State<Upstream>) -> ApiResult {
+    upstream.keys().await.map(passed::response).map_err(|error| passed::unreachable(&error))
 }

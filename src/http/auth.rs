@@ -1,96 +1,72 @@
-//! Who is asking (`docs/protocol/authentication.md` and `docs/decisions/0004-one-credential-per-request.md` and `docs/decisions/0005-same-origin-rule-for-cookies.md`).
+//! The credential of a request (`docs/protocol/authentication.md` and `docs/decisions/0004-one-credential-per-request.md` and `docs/decisions/0005-same-origin-rule-for-cookies.md`).
 //!
 //! A request has one credential: with an `Authorization` header the cookie is ignored. A handler that wants to know takes a
-//! [`Caller`]; which kinds it can meet is the route table's to say, and everything else ends here with 401.
+//! [`Caller`]; the route table decides which kinds it accepts, and any other credential is refused with 401.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use actors::InfraError;
+use actors::lookup::MachineLookup;
+use actors::presence::Presence;
+use axum::extract::{FromRef, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
-use chrono::TimeDelta;
-use domain::Timestamp;
 use domain::api_key::ApiKey;
 use domain::held::MachineFacts;
 use domain::ids::{Email, PersonId, RegistrationId, SessionId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
 use domain::token::TokenScope;
+use domain::{Clock, Timestamp};
 use serde_json::json;
+use store::Store;
 use store::session::SessionFacts;
 
-use super::KNOWLEDGE_PREFIX;
-use super::discovery::METADATA;
+use super::accepts::Accepts;
+use super::cookie::{Cookie, Cookies};
 use super::error::{ApiError, Code};
-use super::origin;
-use crate::app::App;
-use crate::web::cookie::Cookie;
+use super::origin::{self, OriginPolicy};
+use super::route::{KNOWLEDGE_PREFIX, RESOURCE_METADATA};
+use crate::config::Urls;
+use crate::services::api_keys::ApiKeys;
+use crate::services::confirmation::{DecidesWith, DecisionRefusal, SignInAgain};
+use crate::services::sessions::Sessions;
 
-/// A set of credentials.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accepts(u8);
-
-impl Accepts {
-    /// The route asks for none, and reads none.
-    pub const NONE: Self = Self(0);
-    /// `accountBearer`
-    pub const ACCOUNT: Self = Self(1);
-    /// `sessionCookie`
-    pub const SESSION: Self = Self(2);
-    /// `machineBearer`
-    pub const MACHINE: Self = Self(4);
-    /// `preClaimBearer`
-    pub const PRE_CLAIM: Self = Self(8);
-    /// A key of the knowledge API.
-    pub const API_KEY: Self = Self(16);
-
-    /// Either.
-    #[must_use]
-    pub const fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Whether all of `other` are in here.
-    pub const fn includes(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-/// Whoever presented a credential that the route takes.
+/// The party behind a credential that the route accepts.
 #[derive(Debug, Clone)]
 pub enum Caller {
-    /// A computer.
+    /// A computer, by its secret.
     Machine {
-        /// What the store knows of it.
+        /// The stored facts about the computer.
         facts: MachineFacts,
         /// Whether some of its events are held.
         has_held: bool,
     },
     /// An agent that acts for an account.
     Account {
-        /// The account.
+        /// The account that the agent acts for.
         account: UserAccountId,
         /// The agent.
         agent: RegistrationId,
         /// The person who claimed it.
         person: PersonId,
-        /// That person's address.
+        /// The verified e-mail address of that person.
         email: Email,
     },
-    /// A signed-in browser.
+    /// A signed-in browser, by its cookie.
     Session {
         /// The session.
         session: SessionId,
         /// When the person signed in.
         signed_in_at: Timestamp,
-        /// The person.
+        /// The person who signed in.
         person: PersonId,
-        /// Their verified address.
+        /// The verified e-mail address of the person.
         email: Email,
         /// Their account, if they have one.
         account: Option<UserAccountId>,
     },
-    /// An agent that nobody has claimed.
+    /// An agent that is not claimed.
     PreClaim {
         /// The agent.
         agent: RegistrationId,
@@ -116,6 +92,17 @@ impl Caller {
         self.account().ok_or_else(|| ApiError::new(Code::AccountRequired))
     }
 
+    /// The person behind the credential, and the credential with which they decide. `None` for computers, unclaimed agents and API keys.
+    pub fn decides(&self) -> Option<(PersonId, DecidesWith)> {
+        match self {
+            Self::Session { person, signed_in_at, .. } => {
+                Some((*person, DecidesWith::Session { signed_in_at: *signed_in_at }))
+            }
+            Self::Account { person, agent, .. } => Some((*person, DecidesWith::Agent(*agent))),
+            Self::Machine { .. } | Self::PreClaim { .. } | Self::Key(_) => None,
+        }
+    }
+
     fn kind(&self) -> Accepts {
         match self {
             Self::Machine { .. } => Accepts::MACHINE,
@@ -127,20 +114,44 @@ impl Caller {
     }
 }
 
-impl FromRequestParts<App> for Caller {
+/// Finds the party behind the credential of a request.
+#[derive(Debug)]
+pub struct Authenticator {
+    pub(super) clock: Clock,
+    pub(super) store: Store,
+    pub(super) lookup: MachineLookup,
+    pub(super) presence: Presence,
+    pub(super) sessions: Sessions,
+    pub(super) api_keys: ApiKeys,
+    pub(super) cookies: Arc<Cookies>,
+    pub(super) origin: Arc<OriginPolicy>,
+    pub(super) urls: Arc<Urls>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller
+where
+    Arc<Authenticator>: FromRef<S>,
+{
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let accepts = parts.extensions.get::<Accepts>().copied().unwrap_or(Accepts::NONE);
-        let challenge = Challenge { accepts, app };
+        Arc::<Authenticator>::from_ref(state).caller(parts, accepts).await
+    }
+}
+
+impl Authenticator {
+    /// The party of a request whose route accepts these credentials.
+    async fn caller(&self, parts: &Parts, accepts: Accepts) -> Result<Caller, ApiError> {
+        let challenge = Challenge { accepts, urls: &self.urls };
         let caller = match Authorization::of(&parts.headers) {
-            Authorization::Bearer(secret) => bearer(&secret, &challenge).await?,
+            Authorization::Bearer(secret) => self.bearer(&secret, &challenge).await?,
             Authorization::Several => return Err(challenge.to(Code::Unauthorized)),
-            // Browsers send the cookie everywhere: where it does not do, nobody presented it.
+            // Browsers send the cookie with every request: where the route does not accept it, it is not a credential.
             Authorization::Nothing if accepts.includes(Accepts::SESSION) => {
-                let secret = Cookie::Session.read(&parts.headers, app);
-                let caller = session(&secret.ok_or_else(|| challenge.to_none())?, &challenge).await?;
-                if !origin::allows_json(parts, app) {
+                let secret = self.cookies.read(Cookie::Session, &parts.headers);
+                let caller = self.session(&secret.ok_or_else(|| challenge.to_none())?, &challenge).await?;
+                if !origin::allows_json(parts, &self.origin) {
                     return Err(Code::CrossSiteRequest.into());
                 }
                 caller
@@ -149,61 +160,70 @@ impl FromRequestParts<App> for Caller {
         };
         if accepts.includes(caller.kind()) { Ok(caller) } else { Err(challenge.to(Code::Unauthorized)) }
     }
-}
 
-/// RFC 6750, section 2.1.
-async fn bearer(secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
-    let app = challenge.app;
-    let refuse = |code| challenge.to(code);
-    if secret.has_prefix(SecretKind::Machine) {
-        let machine = app.lookup.machine(secret.hash()).await?;
-        // The knowledge API knows keys and no computers.
-        let knowledge = challenge.accepts.includes(Accepts::API_KEY);
-        let unknown = if knowledge { Code::Unauthorized } else { Code::MachineUnknown };
-        let machine = machine.ok_or_else(|| refuse(unknown))?;
-        app.presence.seen(machine.facts.machine_uuid, machine.last_seen_at, app.clock.now());
-        return Ok(Caller::Machine { facts: machine.facts, has_held: machine.has_held });
-    }
-    if secret.has_prefix(SecretKind::ApiKey) {
-        return api_key(secret, app).await?.map(Caller::Key).ok_or_else(|| refuse(Code::Unauthorized));
-    }
-    if !secret.has_prefix(SecretKind::AccessToken) {
-        return Err(refuse(Code::Unauthorized));
-    }
-    let token = app.store.token_by_hash(&secret.hash(), app.clock.now()).await?;
-    let token = token.ok_or_else(|| refuse(Code::Unauthorized))?;
-    match (token.scope, token.account, token.person) {
-        (TokenScope::Events, ..) => Ok(Caller::PreClaim { agent: token.registration }),
-        (TokenScope::Account, Some(account), Some((person, email))) => {
-            Ok(Caller::Account { account, agent: token.registration, person, email })
+    /// The party of a bearer token (RFC 6750, section 2.1).
+    async fn bearer(&self, secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
+        let refuse = |code| challenge.to(code);
+        if secret.has_prefix(SecretKind::Machine) {
+            return self.machine(secret, challenge).await;
         }
-        (TokenScope::Account, ..) => Err(refuse(Code::Unauthorized)),
+        if secret.has_prefix(SecretKind::ApiKey) {
+            let key = self.api_keys.find(secret).await?;
+            return key.map(Caller::Key).ok_or_else(|| refuse(Code::Unauthorized));
+        }
+        if !secret.has_prefix(SecretKind::AccessToken) {
+            return Err(refuse(Code::Unauthorized));
+        }
+        let token = self.store.token_by_hash(&secret.hash(), self.clock.now()).await?;
+        let token = token.ok_or_else(|| refuse(Code::Unauthorized))?;
+        match (token.scope, token.account, token.person) {
+            (TokenScope::Events, ..) => Ok(Caller::PreClaim { agent: token.registration }),
+            (TokenScope::Account, Some(account), Some((person, email))) => {
+                Ok(Caller::Account { account, agent: token.registration, person, email })
+            }
+            (TokenScope::Account, ..) => Err(refuse(Code::Unauthorized)),
+        }
+    }
+
+    async fn machine(&self, secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
+        let machine = self.lookup.machine(secret.hash()).await?;
+        // The knowledge API accepts no computers, so its refusal does not distinguish known ones.
+        let is_knowledge = challenge.accepts.includes(Accepts::API_KEY);
+        let unknown = if is_knowledge { Code::Unauthorized } else { Code::MachineUnknown };
+        let machine = machine.ok_or_else(|| challenge.to(unknown))?;
+        self.presence.seen(machine.facts.machine_uuid, machine.last_seen_at, self.clock.now());
+        Ok(Caller::Machine { facts: machine.facts, has_held: machine.has_held })
+    }
+
+    async fn session(&self, secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
+        let session = self.sessions.find(secret).await?;
+        let session = session.ok_or_else(|| challenge.to(Code::Unauthorized))?;
+        Ok(Caller::Session {
+            session: session.session,
+            signed_in_at: session.created_at,
+            person: session.person,
+            email: session.email,
+            account: session.account,
+        })
+    }
+
+    /// The session of the browser that sent these headers, if it has a valid one.
+    pub async fn visitor(&self, headers: &HeaderMap) -> Result<Option<(Secret, SessionFacts)>, InfraError> {
+        let Some(secret) = self.cookies.read(Cookie::Session, headers) else { return Ok(None) };
+        Ok(self.sessions.find(&secret).await?.map(|session| (secret, session)))
     }
 }
 
-/// What is known of a key that is still good; that it was used is written once a minute.
-async fn api_key(secret: &Secret, app: &App) -> Result<Option<ApiKey>, ApiError> {
-    const WRITTEN_EVERY: TimeDelta = TimeDelta::minutes(1);
-    let now = app.clock.now();
-    let Some(key) = app.store.api_key_by_hash(&secret.hash(), now).await? else { return Ok(None) };
-    let unless_since = now - WRITTEN_EVERY;
-    if key.last_used_at.is_none_or(|last| last <= unless_since) {
-        let (store, id) = (app.store.clone(), key.id);
-        actors::detached(async move { store.api_key_used(id, unless_since, now).await }).await??;
-    }
-    Ok(Some(key))
-}
-
-/// What the header `Authorization` of a request presents.
+/// The content of the header `Authorization` of a request.
 #[derive(Debug)]
 pub enum Authorization {
-    /// It is not there.
+    /// The header is missing.
     Nothing,
-    /// A token.
+    /// A bearer token.
     Bearer(Secret),
     /// Something else, or no token behind the word.
     Other,
-    /// It stands there more than once, and nobody knows which one was meant.
+    /// The header occurs more than once, which is ambiguous.
     Several,
 }
 
@@ -225,87 +245,60 @@ fn bearer_token(header: &HeaderValue) -> Option<Secret> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| Secret::presented(token))
 }
 
-async fn session(secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
-    let session = session_facts(secret, challenge.app).await?;
-    let session = session.ok_or_else(|| challenge.to(Code::Unauthorized))?;
-    Ok(Caller::Session {
-        session: session.session,
-        signed_in_at: session.created_at,
-        person: session.person,
-        email: session.email,
-        account: session.account,
-    })
-}
-
-/// What is known of a session that is still good; it lasts longer because it is used.
-pub(crate) async fn session_facts(secret: &Secret, app: &App) -> Result<Option<SessionFacts>, ApiError> {
-    /// A session that was prolonged less than this long ago is not written again.
-    const SLIDE_AFTER: Duration = Duration::from_hours(1);
-    let now = app.clock.now();
-    let hash = secret.hash();
-    let Some(session) = app.store.session_by_hash(&hash, now).await? else { return Ok(None) };
-    let valid_for = app.settings.sessions.valid_for;
-    if let Ok(left) = (session.expires_at - now).to_std()
-        && left + SLIDE_AFTER < valid_for
-    {
-        let (store, expires_at) = (app.store.clone(), now + valid_for);
-        actors::detached(async move { store.session_slide(&hash, expires_at, now).await }).await??;
-    }
-    Ok(Some(session))
-}
-
-/// What a route that takes these credentials says to whoever has none of them: 401 with the challenge of RFC 9728, section 5.1, which
-/// names the metadata of the surface.
+/// The refusal of a route that accepts these credentials: 401 with the challenge of RFC 9728, section 5.1, which names the metadata of
+/// the surface.
 #[derive(Debug)]
-pub struct Challenge<'h> {
+pub struct Challenge<'u> {
     accepts: Accepts,
-    app: &'h App,
+    urls: &'u Urls,
 }
 
-impl<'h> Challenge<'h> {
-    /// Of the knowledge API.
-    pub fn for_key(app: &'h App) -> Self {
-        Self { accepts: Accepts::API_KEY, app }
+impl<'u> Challenge<'u> {
+    /// The challenge of the knowledge API.
+    pub fn for_key(urls: &'u Urls) -> Self {
+        Self { accepts: Accepts::API_KEY, urls }
     }
 
-    /// To whoever sent a credential that does not do (RFC 6750, section 3.1).
+    /// For a client that sent a credential that is not valid here (RFC 6750, section 3.1).
     pub fn to(&self, code: Code) -> ApiError {
         self.with(code, r#", error="invalid_token""#)
     }
 
-    /// To whoever sent no token at all.
+    /// For a client that sent no token.
     fn to_none(&self) -> ApiError {
         self.with(Code::Unauthorized, "")
     }
 
     fn with(&self, code: Code, parameters: &str) -> ApiError {
         let metadata = if self.accepts.includes(Accepts::API_KEY) {
-            format!("{}{METADATA}{}", self.app.rag_url, KNOWLEDGE_PREFIX.trim_end_matches('/'))
+            format!("{}{RESOURCE_METADATA}{}", self.urls.rag, KNOWLEDGE_PREFIX.trim_end_matches('/'))
         } else {
-            format!("{}{METADATA}", self.app.base_url)
+            format!("{}{RESOURCE_METADATA}", self.urls.base)
         };
         let challenge = HeaderValue::from_str(&format!(r#"Bearer resource_metadata="{metadata}"{parameters}"#));
         ApiError::new(code).header(WWW_AUTHENTICATE, challenge.unwrap_or(HeaderValue::from_static("Bearer")))
     }
 }
 
-/// 401 on the account and agent API; `error` stands in the challenge only when a token was sent.
-pub fn unauthorized(code: Code, token_sent: bool, app: &App) -> ApiError {
-    let challenge = Challenge { accepts: Accepts::NONE, app };
+/// 401 on the account and agent API; the challenge contains `error` only if the client sent a token.
+pub fn unauthorized(code: Code, token_sent: bool, urls: &Urls) -> ApiError {
+    let challenge = Challenge { accepts: Accepts::NONE, urls };
     if token_sent { challenge.to(code) } else { challenge.to_none() }
 }
 
-/// Requires a recent sign-in for an effect that outlives the session, because a browser may be left unattended: 401 with
-/// `reason: "sign_in_again"` and the challenge of RFC 9470, section 3. Only sessions are checked; other credentials are no sign-in.
-pub fn require_recent_sign_in(caller: &Caller, app: &App) -> Result<(), ApiError> {
-    let Caller::Session { signed_in_at, .. } = caller else { return Ok(()) };
-    if app.is_recent_sign_in(*signed_in_at) {
-        return Ok(());
+/// A decision that requires a recent sign-in: 401 with `reason: "sign_in_again"` and the challenge of RFC 9470, section 3.
+pub fn sign_in_again(SignInAgain { within }: SignInAgain, urls: &Urls) -> ApiError {
+    let parameters = format!(r#", error="insufficient_user_authentication", max_age="{}""#, within.as_secs());
+    let challenge = Challenge { accepts: Accepts::NONE, urls };
+    challenge.with(Code::Unauthorized, &parameters).with("reason", json!("sign_in_again"))
+}
+
+/// The refusal of a decision by this credential.
+pub fn decision_refused(refusal: DecisionRefusal, urls: &Urls) -> ApiError {
+    match refusal {
+        DecisionRefusal::SessionRequired => unauthorized(Code::Unauthorized, true, urls),
+        DecisionRefusal::SignInAgain(again) => sign_in_again(again, urls),
     }
-    let within = app.settings.signin.fresh_within.as_secs();
-    let parameters = format!(r#", error="insufficient_user_authentication", max_age="{within}""#);
-    let challenge = Challenge { accepts: Accepts::NONE, app };
-    Err(challenge.with(Code::Unauthorized, &parameters).with("reason", json!("sign_in_again")))
 }
 
 #[cfg(test)]

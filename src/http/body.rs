@@ -1,11 +1,11 @@
-//! Reading bodies: bounded in bytes and in time, and with errors that say where the fault is.
+//! Reads bodies, with limits of size and time, and with errors that name the place of a fault.
 
 mod distinct;
 pub mod slow;
 
 use actors::InfraError;
 use axum::body::{Body, HttpBody};
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
@@ -17,51 +17,67 @@ use std::collections::HashSet;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use wire::form::Object;
 
 use self::slow::{SlowBodies, SlowBody};
-use super::BODY_BYTES_HARD_MAX;
 use super::error::{ApiError, ApiResult, Code};
-use crate::app::App;
+use super::media_type;
+use crate::config::BODY_BYTES_HARD_MAX;
 
-/// The bytes as they came.
+/// The unparsed bytes of a body.
 #[derive(Debug)]
 pub struct RawBody(pub Bytes);
 
-impl FromRequest<App> for RawBody {
+impl<S: Send + Sync> FromRequest<S> for RawBody
+where
+    Arc<BodyReader>: FromRef<S>,
+{
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        read(&parts, body, app).await.map(Self)
+        Arc::<BodyReader>::from_ref(state).read(&parts, body).await.map(Self)
     }
 }
 
-/// Reads the body of a request, as far as any route of ordinary bodies reads.
-pub async fn read(parts: &Parts, body: Body, app: &App) -> Result<Bytes, ApiError> {
-    let limit = Limit { bytes_max: BODY_BYTES_HARD_MAX, deadline: app.settings.http.body_deadline };
-    let mut received = Received::default();
-    read_pieces(parts, body, limit, &app.slow_bodies, |piece| {
-        received.add(piece);
-        Ok(())
-    })
-    .await?;
-    Ok(received.whole())
+/// Reads the bodies of requests.
+#[derive(Debug)]
+pub struct BodyReader {
+    /// Maximum time for a body, from the first read to its end (`http.body_deadline`).
+    pub(super) deadline: Duration,
+    pub(super) slow: SlowBodies,
+}
+
+impl BodyReader {
+    /// The limits of bodies that arrive slowly.
+    pub(super) fn slow(&self) -> &SlowBodies {
+        &self.slow
+    }
+
+    /// Reads a body of at most [`BODY_BYTES_HARD_MAX`] bytes.
+    pub async fn read(&self, parts: &Parts, body: Body) -> Result<Bytes, ApiError> {
+        let limit = Limit { bytes_max: BODY_BYTES_HARD_MAX, deadline: self.deadline };
+        let mut received = Received::default();
+        read_pieces(parts, body, limit, &self.slow, |piece| {
+            received.add(piece);
+            Ok(())
+        })
+        .await?;
+        Ok(received.whole())
+    }
 }
 
 /// How large a body may be, and how long it may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
-    /// Bytes.
+    /// Maximum size in bytes.
     pub bytes_max: usize,
-    /// From the first look at it to its end.
+    /// Maximum time from the first read to the end.
     pub deadline: Duration,
 }
-
-type Incoming = Limited<Body>;
-type Frame = Result<hyper::body::Frame<Bytes>, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Reads a body and passes its pieces on. A body with too large a `Content-Length` is refused unread; one that is awaited is a
 /// [slow body](slow).
@@ -128,7 +144,7 @@ impl Received {
     }
 }
 
-/// An answer of this body. Its members stand in alphabetical order, in whatever order the type has them.
+/// A response with this body. Its members are in alphabetical order, regardless of their order in the type.
 pub fn answer(body: &impl Serialize) -> ApiResult {
     let body = serde_json::to_value(body).map_err(|error| InfraError::Internal(error.to_string()))?;
     Ok(axum::Json(body).into_response())
@@ -138,18 +154,21 @@ pub fn answer(body: &impl Serialize) -> ApiResult {
 #[derive(Debug)]
 pub struct JsonBody<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T>
+where
+    Arc<BodyReader>: FromRef<S>,
+{
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        let RawBody(bytes) = RawBody::from_request(request, app).await?;
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let RawBody(bytes) = RawBody::from_request(request, state).await?;
         json(&bytes).map(Self)
     }
 }
 
-/// Reads a JSON object, none of whose members stands twice, and names the place of the first fault.
+/// Reads a JSON object without duplicate members. An error names the place of the first fault.
 pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    // Whatever stands in members that nobody reads: JSON is UTF-8 (RFC 8259, section 8.1).
+    // JSON is UTF-8, members that are ignored included (RFC 8259, section 8.1).
     let text = std::str::from_utf8(bytes).map_err(|error| ApiError::invalid("", error.to_string()))?;
     match distinct::read(text) {
         Some(value) => Ok(value),
@@ -162,7 +181,7 @@ fn placed<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = fitting(&mut deserializer)?;
     deserializer.end().map_err(|error| ApiError::invalid("", error.to_string()))?;
-    // Types know when one of their members comes twice; maps keep the last, and nobody could tell which one was meant.
+    // Structs detect duplicate members; maps keep the last one, and the request would be ambiguous.
     let Once = serde_json::from_str(text).map_err(|error| fault("", &error))?;
     Ok(value)
 }
@@ -180,7 +199,7 @@ where
     Ok(value)
 }
 
-/// A fault in words for somebody who knows JSON and none of our types.
+/// Describes a fault in terms of JSON instead of Rust types.
 fn fault(path: &str, error: &serde_json::Error) -> ApiError {
     let told = error.to_string();
     if !error.is_data() {
@@ -200,7 +219,7 @@ fn fault(path: &str, error: &serde_json::Error) -> ApiError {
     }
 }
 
-/// What JSON calls a type of ours.
+/// The JSON name of a Rust type.
 fn kind(of_ours: &str) -> &str {
     match of_ours {
         "f32" | "f64" => "a number",
@@ -217,7 +236,7 @@ fn kind(of_ours: &str) -> &str {
     }
 }
 
-/// Any object, each of whose members stands in it once.
+/// Any object without duplicate members.
 struct Once;
 
 impl<'de> Deserialize<'de> for Once {
@@ -251,14 +270,16 @@ impl<'de> Deserialize<'de> for Once {
 #[derive(Debug)]
 pub struct FormBody(Vec<(String, String)>);
 
-impl FromRequest<App> for FormBody {
+impl<S: Send + Sync> FromRequest<S> for FormBody
+where
+    Arc<BodyReader>: FromRef<S>,
+{
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        let form = kind.eq_ignore_ascii_case("application/x-www-form-urlencoded");
-        let RawBody(bytes) = RawBody::from_request(request, app).await?;
+        let form = media_type::is(kind, "application/x-www-form-urlencoded");
+        let RawBody(bytes) = RawBody::from_request(request, state).await?;
         if !form && !bytes.is_empty() {
             return Err(ApiError::invalid("", "the body must be application/x-www-form-urlencoded"));
         }
@@ -287,7 +308,6 @@ impl FormBody {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::sync::Arc;
 
     use futures_util::stream::{self, StreamExt};
     use http_body_util::StreamBody;
@@ -295,7 +315,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::http::Settings;
+    use crate::config::HttpSettings as Settings;
     use crate::http::gate::Gate;
 
     #[derive(Debug, Deserialize)]

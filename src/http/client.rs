@@ -1,30 +1,45 @@
-//! The address of the client, as far as it can be believed.
+//! The address of the client.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRef, FromRequestParts};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use ipnet::IpNet;
 
 use super::connection::Peer;
-use crate::app::App;
 
-/// Where the request comes from: the peer of the connection, or what trusted proxies say of it.
+/// The source of a request: the peer of the connection, or the address that trusted proxies report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
-impl FromRequestParts<App> for ClientAddress {
+/// Networks of proxies whose `X-Forwarded-For` is trusted (`http.trusted_proxies`). Clones share them.
+#[derive(Debug, Clone)]
+pub struct TrustedProxies(Arc<[IpNet]>);
+
+impl TrustedProxies {
+    /// Trusts the proxies in these networks.
+    pub fn new(networks: &[IpNet]) -> Self {
+        Self(networks.into())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ClientAddress
+where
+    TrustedProxies: FromRef<S>,
+{
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        Ok(Self::of(parts, &app.settings.http.trusted_proxies))
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let TrustedProxies(networks) = TrustedProxies::from_ref(state);
+        Ok(Self::of(parts, &networks))
     }
 }
 
 impl ClientAddress {
-    /// That of the request with this head, where these proxies are trusted.
+    /// The address of the request with this head, given the trusted proxies.
     pub fn of(parts: &Parts, trusted: &[IpNet]) -> Self {
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |Peer(peer)| peer.address());
         Self(behind(peer, &parts.headers, trusted))
@@ -36,7 +51,7 @@ pub fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|network| network.contains(&address.to_canonical()))
 }
 
-/// Walks `X-Forwarded-For` from its end, past every proxy that is trusted; what an untrusted address says is not believed.
+/// Walks `X-Forwarded-For` from its end, past every trusted proxy. Entries before an untrusted address are ignored.
 fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let mut address = peer.to_canonical();
     let lines = headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());

@@ -28,7 +28,7 @@ pub struct Connection {
 pub struct Peer(pub Arc<Connection>);
 
 impl Peer {
-    /// That of this request.
+    /// The connection of this request.
     pub fn of(request: &Request) -> Self {
         let known = request.extensions().get::<Self>().cloned();
         // Every listener of ours names it.
@@ -37,7 +37,7 @@ impl Peer {
 }
 
 impl Connection {
-    /// From this address.
+    /// A connection from this peer.
     pub fn new(peer: SocketAddr) -> Self {
         let no = || AtomicBool::new(false);
         Self { peer, has_place: no(), is_busy: no(), lingers: no() }
@@ -65,7 +65,7 @@ impl Connection {
         self.lingers.load(Ordering::Relaxed)
     }
 
-    /// The same for the answer that is being sent.
+    /// Sets whether the connection lingers after the current response.
     pub fn set_lingers(&self, lingers: bool) {
         self.lingers.store(lingers, Ordering::Relaxed);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 
-/// The counts.
+/// The counts of all keys.
 #[derive(Debug)]
 pub struct Counts<K: Eq + Hash> {
     /// Keys with a count of zero are not in here.
@@ -36,7 +36,7 @@ impl<K: Eq + Hash + Clone> Counts<K> {
     }
 }
 
-/// One that is counted, until it is dropped.
+/// One unit of a count, until it is dropped.
 #[derive(Debug)]
 pub struct Counted<K: Eq + Hash> {
     counts: Arc<Counts<K>>,

@@ -1,30 +1,33 @@
 //! Computers are attached by device code (`docs/protocol/computers.md`; RFC 8628).
 
-use actors::device::{AnswerError, Poll, StartError};
+use std::sync::Arc;
+
+use actors::device::{AnswerError, DeviceCodes, Poll, StartError};
 use axum::extract::State;
-use domain::confirm::ConfirmedVia;
 use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode};
 use serde_json::json;
-use store::device::Approver;
 use wire::Done;
 use wire::device::{
     ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult,
 };
 
-use super::auth::{Caller, require_recent_sign_in, unauthorized};
+use super::auth::{Caller, decision_refused, unauthorized};
 use super::body::{self, JsonBody, RawBody};
 use super::client::ClientAddress;
 use super::error::{ApiError, ApiResult, Code};
-use crate::app::App;
+use super::limits::Limits;
+use crate::config::Urls;
+use crate::services::devices::DeviceApprovals;
 
 /// `POST /api/v1/device/code`
 pub async fn code(
-    State(app): State<App>,
+    State(devices): State<DeviceCodes>,
+    State(urls): State<Arc<Urls>>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
     RawBody(body): RawBody,
 ) -> ApiResult {
-    let Caller::Machine { facts, .. } = &caller else { return Err(unauthorized(Code::Unauthorized, true, &app)) };
+    let Caller::Machine { facts, .. } = &caller else { return Err(unauthorized(Code::Unauthorized, true, &urls)) };
     if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
         return Err(Code::InvalidJson.into());
     }
@@ -32,12 +35,12 @@ pub async fn code(
     if user_cuid != facts.user_cuid || machine_uuid != facts.machine_uuid {
         return Err(Code::MachineMismatch.into());
     }
-    let started = match app.devices.start(facts, Some(address.to_string())).await? {
+    let started = match devices.start(facts, Some(address.to_string())).await? {
         Ok(started) => started,
-        Err(StartError::MachineGone) => return Err(unauthorized(Code::MachineUnknown, true, &app)),
+        Err(StartError::MachineGone) => return Err(unauthorized(Code::MachineUnknown, true, &urls)),
         Err(StartError::TooMany { retry_after }) => return Err(ApiError::unavailable("too_many_codes", retry_after)),
     };
-    let (page, user_code) = (format!("{}/device", app.base_url), started.user_code.shown());
+    let (page, user_code) = (format!("{}/device", urls.base), started.user_code.shown());
     body::answer(&DeviceCodeResult {
         device_code: started.device_code,
         verification_uri_complete: format!("{page}?user_code={user_code}"),
@@ -50,42 +53,47 @@ pub async fn code(
 
 /// `POST /api/v1/device/approve`
 pub async fn approve(
-    State(app): State<App>,
+    State(devices): State<DeviceApprovals>,
+    State(limits): State<Arc<Limits>>,
+    State(urls): State<Arc<Urls>>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<ApproveRequest>,
 ) -> ApiResult {
-    let approver = approver(&caller, &app)?;
-    require_recent_sign_in(&caller, &app)?;
+    let (person, with) = caller.decides().ok_or_else(|| unauthorized(Code::Unauthorized, true, &urls))?;
+    let approver = devices.approver(person, with).map_err(|refusal| decision_refused(refusal, &urls))?;
     let user_code = user_code(&body)?;
-    app.limits.code_guess(address)?;
-    app.devices.approve(&user_code, approver).await?.map_err(|error| refused(error, &app))?;
+    limits.code_guess(address)?;
+    devices.approve(&user_code, approver).await?.map_err(|error| refused(error, &devices))?;
     body::answer(&Done::OK)
 }
 
-/// `POST /api/v1/device/deny`: `{ok: true}`; the computer's polls then say `access_denied`.
+/// `POST /api/v1/device/deny`: `{ok: true}`; polls of the computer then return `access_denied`.
 pub async fn deny(
-    State(app): State<App>,
+    State(devices): State<DeviceApprovals>,
+    State(limits): State<Arc<Limits>>,
+    State(urls): State<Arc<Urls>>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<ApproveRequest>,
 ) -> ApiResult {
-    let denier = approver(&caller, &app)?;
+    let (person, with) = caller.decides().ok_or_else(|| unauthorized(Code::Unauthorized, true, &urls))?;
+    let denier = devices.denier(person, with).map_err(|refusal| decision_refused(refusal, &urls))?;
     let user_code = user_code(&body)?;
-    app.limits.code_guess(address)?;
-    app.devices.deny(&user_code, denier).await?.map_err(|error| refused(error, &app))?;
+    limits.code_guess(address)?;
+    devices.deny(&user_code, denier).await?.map_err(|error| refused(error, &devices))?;
     body::answer(&Done::OK)
 }
 
 /// `POST /api/v1/device/token`: 200 once a person approved; no access token is issued.
-pub async fn token(State(app): State<App>, JsonBody(body): JsonBody<DeviceTokenRequest>) -> ApiResult {
+pub async fn token(State(devices): State<DeviceCodes>, JsonBody(body): JsonBody<DeviceTokenRequest>) -> ApiResult {
     if body.grant_type != DEVICE_GRANT {
         return Err(ApiError::invalid("grant_type", format!("must be {DEVICE_GRANT}")));
     }
     if body.device_code.expose().is_empty() {
         return Err(ApiError::invalid("device_code", "must not be empty"));
     }
-    match app.devices.poll(&body.device_code).await? {
+    match devices.poll(&body.device_code).await? {
         Poll::Claimed(account) => {
             body::answer(&DeviceTokenResult { user_account_id: account, status: "claimed".to_owned() })
         }
@@ -96,17 +104,7 @@ pub async fn token(State(app): State<App>, JsonBody(body): JsonBody<DeviceTokenR
     }
 }
 
-fn approver(caller: &Caller, app: &App) -> Result<Approver, ApiError> {
-    match caller {
-        Caller::Session { person, .. } => Ok(Approver { person: *person, via: ConfirmedVia::Session }),
-        Caller::Account { person, agent, .. } if !app.settings.devices.require_session => {
-            Ok(Approver { person: *person, via: ConfirmedVia::Agent(*agent) })
-        }
-        _ => Err(unauthorized(Code::Unauthorized, true, app)),
-    }
-}
-
-/// What can be no code of ours is a code that nobody has.
+/// A text that is no valid code is refused like an unknown code.
 fn user_code(body: &ApproveRequest) -> Result<UserCode, ApiError> {
     if body.user_code.is_empty() {
         return Err(ApiError::invalid("user_code", "must not be empty"));
@@ -114,7 +112,7 @@ fn user_code(body: &ApproveRequest) -> Result<UserCode, ApiError> {
     body.user_code.parse().map_err(|_| Code::CodeConsumed.into())
 }
 
-fn refused(error: AnswerError, app: &App) -> ApiError {
+fn refused(error: AnswerError, devices: &DeviceApprovals) -> ApiError {
     let code = match error {
         AnswerError::CodeConsumed => Code::CodeConsumed,
         AnswerError::MachineNotRegistered => Code::MachineNotRegistered,
@@ -123,7 +121,7 @@ fn refused(error: AnswerError, app: &App) -> ApiError {
             return ApiError::new(Code::CuidAlreadyClaimed).with("details", json!(CLAIMED_BY_ANOTHER));
         }
         AnswerError::NotTheFirst => {
-            return ApiError::new(Code::CuidAlreadyClaimed).with("details", json!(not_the_first(app)));
+            return ApiError::new(Code::CuidAlreadyClaimed).with("details", json!(not_the_first(devices)));
         }
         AnswerError::PersonBoundToOtherAccount => Code::PersonBoundToOtherAccount,
         AnswerError::AccountRequired => Code::AccountRequired,
@@ -136,12 +134,12 @@ const CLAIMED_BY_ANOTHER: &str = "The identity of this computer belongs to anoth
     identity of your own, or let that person approve it.";
 
 /// Error message for a computer whose identity belongs to no account and that may not claim it, with the remedy.
-fn not_the_first(app: &App) -> String {
+fn not_the_first(devices: &DeviceApprovals) -> String {
     format!(
         "Another computer registered under the identity of this computer before it, and neither is attached to an account. Anybody who \
         knows an identity can register under it, so only its first computer can bring it to an account. Attach that computer first; \
         then this one can be approved. Or ask the operator, who can attach it with `attache admin machine attach`. A first computer \
         that was never attached is removed after {} without a request, and the identity is free then.",
-        humantime_serde::re::humantime::format_duration(app.settings.janitor.purge.unattached_kept)
+        humantime_serde::re::humantime::format_duration(devices.unattached_kept())
     )
 }

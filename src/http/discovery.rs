@@ -1,8 +1,11 @@
-//! What clients and people find without having been told: the welcome, and what stands under `/.well-known`.
+//! Entry points that need no prior knowledge: the welcome page and the documents under `/.well-known`.
 
 mod card;
 mod oauth;
 
+use std::sync::Arc;
+
+use actors::claim::Claims;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CACHE_CONTROL};
@@ -10,19 +13,19 @@ use axum::response::{IntoResponse, Redirect, Response};
 
 pub use self::card::agent_card;
 pub use self::oauth::{
-    METADATA, Resources, authorization_server, knowledge_resource, knowledge_resource_at, protected_resource,
+    Resources, authorization_server, knowledge_resource, knowledge_resource_at, protected_resource,
     protected_resource_at,
 };
 use super::error::ApiResult;
-use crate::app::App;
+use crate::config::Urls;
 
-/// `GET /`: a browser is led to its person's account; everybody else is told what this is and where to go.
-pub async fn welcome(State(app): State<App>, headers: HeaderMap) -> Response {
+/// `GET /`: redirects browsers to the account page; other clients get a text with the most important URLs.
+pub async fn welcome(State(urls): State<Arc<Urls>>, headers: HeaderMap) -> Response {
     let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     if accepts.contains("text/html") {
-        return Redirect::to(&format!("{}/account", app.root_path())).into_response();
+        return Redirect::to(&format!("{}/account", urls.root_path())).into_response();
     }
-    let url = &app.base_url;
+    let url = &urls.base;
     let text = format!(
         "attache is running.\n\n\
         Agents, begin here:        {url}/llms.txt\n\
@@ -43,7 +46,7 @@ pub async fn welcome(State(app): State<App>, headers: HeaderMap) -> Response {
 
 /// `GET /.well-known/jwks.json`: the keys that sign identity assertions (RFC 7517). A key is published before it signs, so a copy that
 /// is an hour old still verifies everything.
-pub async fn jwks(State(app): State<App>) -> ApiResult {
-    let keys = app.claims.keyring().current();
+pub async fn jwks(State(claims): State<Claims>) -> ApiResult {
+    let keys = claims.keyring().current();
     Ok(([(CACHE_CONTROL, "public, max-age=3600")], axum::Json(keys.jwks())).into_response())
 }

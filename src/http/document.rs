@@ -1,4 +1,4 @@
-//! What is the same for everybody and changes only with the configuration: guides and descriptions, kept by clients for a while.
+//! Documents that are the same for all clients and change only with the configuration: guides and descriptions. Clients cache them.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use domain::Digest;
 use serde_json::Value;
 
-/// A text and its name, by which a client that has it already is told so (RFC 9110, section 8.8.3).
+/// A text with its entity tag, by which clients revalidate their copy (RFC 9110, section 8.8.3).
 #[derive(Debug, Clone)]
 pub struct Document {
     media_type: &'static str,
@@ -23,7 +23,7 @@ impl Document {
         Self { media_type, body, etag }
     }
 
-    /// A JSON value.
+    /// A document of type `application/json`.
     pub fn json(value: &Value) -> Self {
         Self::new("application/json", value.to_string())
     }

@@ -48,7 +48,7 @@ pub enum Code {
     MissingEventId,
     InvalidEventId,
     TemporarilyUnavailable,
-    // additions of ours, on routes or conditions that the specification does not know
+    // additions, for routes and conditions that the specification does not contain
     CrossSiteRequest,
     AccountRequired,
     SessionRequired,
@@ -61,7 +61,7 @@ pub enum Code {
     PayloadTooLarge,
     UnsupportedContentEncoding,
     UnsupportedMediaType,
-    // the knowledge API, whose codes are all ours (`docs/decisions/0034-errors-of-the-knowledge-api.md`)
+    // the knowledge API, for which the specification has no codes (`docs/decisions/0034-errors-of-the-knowledge-api.md`)
     SpaceForbidden,
     InsufficientScope,
     RateLimited,
@@ -119,12 +119,12 @@ impl Code {
         }
     }
 
-    /// The status.
+    /// The HTTP status of the code.
     pub fn status(self) -> StatusCode {
         self.written().1
     }
 
-    /// The text.
+    /// The code in the body of the error.
     pub fn as_str(self) -> &'static str {
         self.written().0
     }
@@ -139,12 +139,12 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// Just the code.
+    /// An error with a code and no further members.
     pub fn new(code: Code) -> Self {
         Self { code, members: Vec::new(), headers: Vec::new() }
     }
 
-    /// 400 `invalid_request` with what is wrong and where, for a person to read.
+    /// 400 `invalid_request` with the place and the description of one fault.
     pub fn invalid(path: &str, message: impl Into<String>) -> Self {
         Self::issues([(path.to_owned(), message.into())])
     }
@@ -159,7 +159,7 @@ impl ApiError {
 
     /// 400 `invalid_request` with everything that is wrong, as pairs of place and rule.
     pub fn issues(issues: impl IntoIterator<Item = (String, String)>) -> Self {
-        // Both may quote what was sent, which may be long.
+        // Both may quote the request, which may be long.
         let issue = |(path, message): (String, String)| json!({ "path": shortened(path, ISSUE_PATH_MAX), "message": shortened(message, ISSUE_MESSAGE_MAX) });
         Self::new(Code::InvalidRequest).with("issues", issues.into_iter().map(issue).collect())
     }
@@ -169,13 +169,13 @@ impl ApiError {
         Self::new(Code::RateLimited).retry_after(retry_after)
     }
 
-    /// When to come back, in whole seconds.
+    /// Sets `Retry-After`, rounded up to whole seconds.
     fn retry_after(self, after: Duration) -> Self {
         let seconds = after.as_millis().div_ceil(1000).max(1);
         self.header(RETRY_AFTER, HeaderValue::from_str(&seconds.to_string()).unwrap_or(HeaderValue::from_static("1")))
     }
 
-    /// One more member of the body.
+    /// Adds a member to the body, or replaces it.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: Value) -> Self {
         self.members.retain(|(known, _)| *known != name);
@@ -183,24 +183,24 @@ impl ApiError {
         self
     }
 
-    /// One more header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// Its headers.
+    /// The additional headers.
     pub fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
         self.headers.iter().cloned()
     }
 
-    /// The code.
+    /// The error code.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// What is wrong with a request, if that was told.
+    /// The first fault of a request that was refused as invalid.
     pub fn first_issue(&self) -> Option<String> {
         let (_, issues) = self.members.iter().find(|(name, _)| *name == "issues")?;
         let issue = issues.get(0)?;
@@ -293,7 +293,7 @@ fn shortened(mut text: String, chars_max: usize) -> String {
     text
 }
 
-/// What a handler gives.
+/// The result of a handler.
 pub type ApiResult<T = Response> = Result<T, ApiError>;
 
 #[cfg(test)]

@@ -1,31 +1,40 @@
 //! Event intake (`docs/protocol/events.md` and `docs/decisions/0018-forward-or-hold.md` and `docs/decisions/0021-refusals-outside-the-error-table.md`).
 
-use actors::intake::{IntakeOutcome, Sender};
+use std::sync::Arc;
+
+use actors::intake::{Intake, IntakeOutcome, Sender};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::ReceiptId;
+use domain::registry::Registry;
+use serde_json::Value;
 use wire::events::SubmitResult;
 
 use super::auth::{Caller, unauthorized};
 use super::body::{self, RawBody};
 use super::error::{ApiError, ApiResult, Code};
 use super::passed;
-use crate::app::App;
+use crate::config::Urls;
 
 /// `POST /api/v1/events`: 202 `{receipt_id}` or 202 `{held: true, warning}`; 409, 422 and 429 are the statistics service's own.
-pub async fn submit(State(app): State<App>, caller: Caller, RawBody(body): RawBody) -> ApiResult {
+pub async fn submit(
+    State(intake): State<Intake>,
+    State(urls): State<Arc<Urls>>,
+    caller: Caller,
+    RawBody(body): RawBody,
+) -> ApiResult {
     let sender = match caller {
         Caller::PreClaim { agent } => Sender::Unclaimed(agent),
         Caller::Machine { facts, has_held } => Sender::Machine { facts, has_held },
         Caller::Account { account, agent, .. } => Sender::Account { account, agent: Some(agent) },
         Caller::Session { account: Some(account), .. } => Sender::Account { account, agent: None },
         Caller::Session { account: None, .. } | Caller::Key(_) => {
-            return Err(unauthorized(Code::Unauthorized, true, &app));
+            return Err(unauthorized(Code::Unauthorized, true, &urls));
         }
     };
-    Ok(match app.intake.submit(sender, body).await? {
+    Ok(match intake.submit(sender, body).await? {
         IntakeOutcome::Forwarded(receipt) => forwarded(receipt),
         IntakeOutcome::Held { warning } => accepted(&SubmitResult::Held { held: true, warning })?,
         IntakeOutcome::Passed(answer) => passed::to_sender(answer),
@@ -43,9 +52,20 @@ fn accepted(result: &SubmitResult) -> ApiResult {
     Ok((StatusCode::ACCEPTED, body::answer(result)?).into_response())
 }
 
+/// The body of `GET /api/v1/events/registry`.
+#[derive(Debug)]
+pub struct RegistryDescription(Value);
+
+impl RegistryDescription {
+    /// Describes these event types.
+    pub fn new(registry: &Registry) -> Self {
+        Self(registry.describe())
+    }
+}
+
 /// `GET /api/v1/events/registry`
-pub async fn registry(State(app): State<App>) -> ApiResult {
-    Ok(axum::Json(&app.registry_description).into_response())
+pub async fn registry(State(description): State<Arc<RegistryDescription>>) -> ApiResult {
+    Ok(axum::Json(&description.0).into_response())
 }
 
 #[cfg(test)]

@@ -10,53 +10,27 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::handler::Handler;
 use axum::http::Method;
 use axum::response::Response;
 use tower::ServiceExt;
 
+use super::accepts::Accepts;
 use super::connection::{Connection, Peer};
 use super::layers::{self, RequestContext};
-use super::{Accepts, Route};
-use crate::app::App;
+use super::route::{Direct, Route};
+use super::state::HttpState;
 use crate::telemetry::RouteCounts;
-
-/// The future of a handler of axum.
-pub type Handled = Pin<Box<dyn Future<Output = Response> + Send>>;
-
-/// A function that axum takes as a handler.
-pub trait Endpoint<T>: Handler<T, App, Future = Handled> {}
-
-impl<T, H: Handler<T, App, Future = Handled>> Endpoint<T> for H {}
-
-/// A handler that is called without a router.
-#[derive(Clone)]
-pub struct Direct(Arc<dyn Fn(Request, App) -> Handled + Send + Sync>);
-
-impl Direct {
-    /// To this function.
-    pub fn to<T: 'static>(handler: impl Endpoint<T>) -> Self {
-        Self(Arc::new(move |request, app| handler.clone().call(request, app)))
-    }
-}
-
-impl fmt::Debug for Direct {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Direct")
-    }
-}
 
 /// The service of a listener. Clones share it.
 #[derive(Clone)]
 pub struct Front(Arc<Shared>);
 
 struct Shared {
-    app: App,
+    state: HttpState,
     /// Rows without parameters, by their path.
     rows: HashMap<&'static str, Vec<Row>>,
     router: Router,
@@ -65,29 +39,29 @@ struct Shared {
 struct Row {
     method: Method,
     accepts: Accepts,
-    direct: Direct,
+    direct: Direct<HttpState>,
     counts: Arc<RouteCounts>,
 }
 
 impl Front {
     /// Serves this table, and `others` beside it.
-    pub(super) fn new(app: App, table: Vec<Route>, others: Router<App>) -> Self {
+    pub(super) fn new(state: HttpState, table: Vec<Route<HttpState>>, others: Router<HttpState>) -> Self {
         let mut rows: HashMap<_, Vec<_>> = HashMap::new();
         let mut router = others;
         for Route { method, path, accepts, handler, direct } in table {
             if !path.contains('{') {
-                let row = Row { method, accepts, direct, counts: app.requests.of(path) };
+                let row = Row { method, accepts, direct, counts: state.requests.of(path) };
                 rows.entry(path).or_default().push(row);
             }
             // Each method of a path is a route of its own, with credentials of its own.
             router = router.route(path, handler.layer(axum::Extension(accepts)));
         }
-        Self(Arc::new(Shared { router: layers::around(router, app.clone()), app, rows }))
+        Self(Arc::new(Shared { router: layers::around(router, state.clone()), state, rows }))
     }
 
     /// Answers a request that came on this connection.
     pub async fn answer(self, mut request: Request, connection: Arc<Connection>) -> Response {
-        let Shared { app, router, .. } = &*self.0;
+        let Shared { state, router, .. } = &*self.0;
         request.extensions_mut().insert(Peer(connection));
         let Some(row) = self.0.row(&request) else {
             return router.clone().oneshot(request).await.unwrap_or_else(|never: Infallible| match never {});
@@ -95,10 +69,9 @@ impl Front {
         if row.accepts != Accepts::NONE {
             request.extensions_mut().insert(row.accepts);
         }
-        let passage = RequestContext::begin(&request, Arc::clone(&row.counts), app);
-        // A handler does nothing before it is polled.
-        let handled = (row.direct.0)(request, app.clone());
-        passage.through(handled, app).await
+        let passage = RequestContext::begin(&request, Arc::clone(&row.counts), state);
+        let handled = row.direct.call(request, state.clone());
+        passage.through(handled, state).await
     }
 }
 

@@ -8,6 +8,7 @@ pub mod a2a;
 pub mod mcp;
 mod rpc;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actors::claim::ClaimSettings;
@@ -17,8 +18,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::document::Document;
-use crate::app::App;
-use crate::config::Settings;
+use crate::config::{Settings, Urls};
 
 /// The rendered guides.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Guides {
 
 impl Guides {
     /// Renders the guides for a server with these base URLs.
-    pub fn new(base: &str, rag: &str, settings: &Settings) -> askama::Result<Self> {
+    pub fn new(Urls { base, rag }: &Urls, settings: &Settings) -> askama::Result<Self> {
         let agents = settings.events.third_party_agents.join("`, `");
         let lifetimes = Lifetimes::of(&settings.claims);
         let short = written(&Short { base, rag })?;
@@ -57,18 +57,18 @@ fn written(template: &impl Template) -> askama::Result<String> {
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// `GET /llms.txt`
-pub async fn short(State(app): State<App>, headers: HeaderMap) -> Response {
-    app.guides.short_document.answer(&headers)
+pub async fn short(State(guides): State<Arc<Guides>>, headers: HeaderMap) -> Response {
+    guides.short_document.answer(&headers)
 }
 
 /// `GET /llms-full.txt`
-pub async fn full(State(app): State<App>, headers: HeaderMap) -> Response {
-    app.guides.full.answer(&headers)
+pub async fn full(State(guides): State<Arc<Guides>>, headers: HeaderMap) -> Response {
+    guides.full.answer(&headers)
 }
 
 /// `GET /auth.md`
-pub async fn auth(State(app): State<App>, headers: HeaderMap) -> Response {
-    app.guides.auth.answer(&headers)
+pub async fn auth(State(guides): State<Arc<Guides>>, headers: HeaderMap) -> Response {
+    guides.auth.answer(&headers)
 }
 
 #[derive(Debug, Template)]

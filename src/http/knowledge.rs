@@ -1,7 +1,7 @@
 //! The knowledge API (`docs/protocol/knowledge.md` and `docs/decisions/0035-api-keys.md` and `docs/decisions/0036-spaces.md`).
 //!
-//! Every request has a key, `Authorization: Bearer ak_…`. What the key may do and where is [`KnowledgeAccess`]'s to say, for keys and for people
-//! on their pages alike.
+//! Every request has a key, `Authorization: Bearer ak_…`. [`KnowledgeAccess`] contains the rights of a key, and of a person
+//! on a page.
 
 pub mod batch;
 pub mod error;
@@ -14,28 +14,30 @@ pub mod spaces;
 pub mod stream;
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use domain::api_key::ApiKeyScope;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use self::error::KnowledgeError;
-use super::auth::{Caller, Challenge};
-use super::body;
+use super::auth::{Authenticator, Caller, Challenge};
+use super::body::{self, BodyReader};
 use super::error::{ApiError, Code};
-use crate::app::App;
-use crate::knowledge::KnowledgeAccess;
-use crate::knowledge::credential::Credential;
+use super::media_type;
+use crate::config::Urls;
+use crate::services::knowledge::credential::Credential;
+use crate::services::knowledge::{KnowledgeAccess, Refusal};
 
-/// Whoever presented a good key with the scope `S`. It is asked for before anything of the body is read.
+/// A valid API key with the scope `K`. It is checked before the body is read.
 #[derive(Debug)]
 pub struct KnowledgeKey<S>(pub KnowledgeAccess, PhantomData<S>);
 
-/// A scope, as the type of a handler's argument says it.
+/// A scope as a type, for the argument of a handler.
 pub trait KeyScope {
-    /// The scope.
+    /// The scope that the key has to have.
     const SCOPE: ApiKeyScope;
 }
 
@@ -63,15 +65,19 @@ impl KeyScope for ToSet {
     const SCOPE: ApiKeyScope = ApiKeyScope::Settings;
 }
 
-impl<S: KeyScope> FromRequestParts<App> for KnowledgeKey<S> {
+impl<K: KeyScope, S: Send + Sync> FromRequestParts<S> for KnowledgeKey<K>
+where
+    Arc<Authenticator>: FromRef<S>,
+    Arc<Urls>: FromRef<S>,
+{
     type Rejection = KnowledgeError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, KnowledgeError> {
-        let Caller::Key(key) = Caller::from_request_parts(parts, app).await? else {
-            return Err(Challenge::for_key(app).to(Code::Unauthorized).into());
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, KnowledgeError> {
+        let Caller::Key(key) = Caller::from_request_parts(parts, state).await? else {
+            return Err(Challenge::for_key(&Arc::<Urls>::from_ref(state)).to(Code::Unauthorized).into());
         };
-        if !key.scopes.contains(&S::SCOPE) {
-            return Err(ApiError::new(Code::InsufficientScope).with("scope", S::SCOPE.as_str().into()).into());
+        if !key.scopes.contains(&K::SCOPE) {
+            return Err(ApiError::new(Code::InsufficientScope).with("scope", K::SCOPE.as_str().into()).into());
         }
         let credential = Credential::Key(key.id, key.account.clone());
         let may_publish = key.spaces.is_none() || key.scopes.contains(&ApiKeyScope::Settings);
@@ -79,25 +85,28 @@ impl<S: KeyScope> FromRequestParts<App> for KnowledgeKey<S> {
     }
 }
 
-/// A JSON body: 415 when it says to be something else, 400 `invalid_json` when it is none, 400 `invalid_request` when it does not fit.
+/// A JSON body: 415 for another media type, 400 `invalid_json` for invalid JSON, 400 `invalid_request` for a body of the wrong form.
 #[derive(Debug)]
 pub struct Json<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T>
+where
+    Arc<BodyReader>: FromRef<S>,
+{
     type Rejection = KnowledgeError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, KnowledgeError> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, KnowledgeError> {
         says_json(&request)?;
         let (parts, body) = request.into_parts();
-        parse(&body::read(&parts, body, app).await?).map(Self)
+        parse(&Arc::<BodyReader>::from_ref(state).read(&parts, body).await?).map(Self)
     }
 }
 
-/// 415 unless the body says to be JSON, or says nothing.
+/// 415 unless `Content-Type` is JSON or missing.
 fn says_json(request: &Request) -> Result<(), KnowledgeError> {
     let Some(kind) = request.headers().get(CONTENT_TYPE) else { return Ok(()) };
-    let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    if kind.eq_ignore_ascii_case("application/json") { Ok(()) } else { Err(Code::UnsupportedMediaType.into()) }
+    let is_json = media_type::is(kind.to_str().unwrap_or_default(), "application/json");
+    if is_json { Ok(()) } else { Err(Code::UnsupportedMediaType.into()) }
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, KnowledgeError> {
@@ -106,4 +115,17 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, KnowledgeError> {
         return Err(Code::InvalidJson.into());
     }
     Ok(body::json(bytes)?)
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Invalid { path, rule } => Self::invalid(&path, rule),
+            Refusal::Filter(issues) => Self::issues(issues.into_iter().map(|issue| (issue.path, issue.message))),
+            Refusal::SpaceForbidden => Code::SpaceForbidden.into(),
+            Refusal::NotFound => Code::NotFound.into(),
+            Refusal::TooManyBatches { retry_after } => Self::rate_limited(retry_after),
+            Refusal::Infra(error) => error.into(),
+        }
+    }
 }

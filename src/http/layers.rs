@@ -18,12 +18,12 @@ use futures_util::FutureExt;
 use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
-use super::KNOWLEDGE_PREFIX;
 use super::connection::Peer;
 use super::error::{ApiError, Code};
 use super::head;
 use super::knowledge::error::KnowledgeError;
-use crate::app::App;
+use super::route::KNOWLEDGE_PREFIX;
+use super::state::HttpState;
 use crate::telemetry::RouteCounts;
 use crate::telemetry::lines::{RequestId, RequestLine, UNMATCHED, with_request, within};
 
@@ -33,23 +33,23 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ONE_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// Puts the layers around the routes.
-pub fn around(routes: Router<App>, app: App) -> Router {
+pub fn around(routes: Router<HttpState>, state: HttpState) -> Router {
     routes
         .fallback(async |uri: Uri| refused(Surface::of(&uri), Code::NotFound.into()))
         .method_not_allowed_fallback(async |uri: Uri| refused(Surface::of(&uri), Code::MethodNotAllowed.into()))
-        .layer(layer(app.clone()))
-        .with_state(app)
+        .layer(layer(state.clone()))
+        .with_state(state)
 }
 
-/// The layer as a service of its own: the general form for functions (`axum::middleware::from_fn`) clones and boxes what is inside once more for
+/// The layer as a service of its own: the general form for functions (`axum::middleware::from_fn`) clones and boxes the inner service once more for
 /// each request.
-fn layer<S>(app: App) -> impl Layer<S, Service = RequestLayer<S>> + Clone {
-    layer_fn(move |inner| RequestLayer { app: app.clone(), inner })
+fn layer<S>(state: HttpState) -> impl Layer<S, Service = RequestLayer<S>> + Clone {
+    layer_fn(move |inner| RequestLayer { state: state.clone(), inner })
 }
 
 #[derive(Clone)]
 struct RequestLayer<S> {
-    app: App,
+    state: HttpState,
     inner: S,
 }
 
@@ -67,15 +67,15 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let app = self.app.clone();
+        let state = self.state.clone();
         let route = request.extensions().get::<MatchedPath>();
-        let counts = app.requests.of(route.map_or(UNMATCHED, MatchedPath::as_str));
-        let passage = RequestContext::begin(&request, counts, &app);
+        let counts = state.requests.of(route.map_or(UNMATCHED, MatchedPath::as_str));
+        let passage = RequestContext::begin(&request, counts, &state);
         // Nothing of the handler runs before this is polled, which is inside of the gate and the net.
         let handled = self.inner.call(request);
         Box::pin(async move {
             let handled = async { handled.await.unwrap_or_else(|never| match never {}) };
-            Ok(passage.through(handled, &app).await)
+            Ok(passage.through(handled, &state).await)
         })
     }
 }
@@ -92,10 +92,10 @@ pub(super) struct RequestContext {
 
 impl RequestContext {
     /// Of this request, whose route is that of `counts`.
-    pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, app: &App) -> Self {
+    pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, state: &HttpState) -> Self {
         Self {
             begun: Instant::now(),
-            line: RequestLine { id: request_id(request, app), method: request.method().clone(), route: counts },
+            line: RequestLine { id: request_id(request, state), method: request.method().clone(), route: counts },
             surface: Surface::of(request.uri()),
             peer: Peer::of(request),
             judged: head::judge(request),
@@ -104,14 +104,14 @@ impl RequestContext {
     }
 
     /// Runs the handler, unless the request is refused before.
-    pub(super) async fn through(self, handled: impl Future<Output = Response>, app: &App) -> Response {
+    pub(super) async fn through(self, handled: impl Future<Output = Response>, state: &HttpState) -> Response {
         let Self { begun, line, surface, peer: Peer(connection), judged, has_body } = self;
         let gated = async {
             if let Err(error) = judged {
                 return refused(surface, error);
             }
             // A handler that awaits the request's body releases the place and takes it again.
-            let Some(_place) = connection.enter(&app.gate) else {
+            let Some(_place) = connection.enter(&state.gate) else {
                 return refused(surface, ApiError::unavailable("overloaded", Duration::from_secs(1)));
             };
             handled.await
@@ -125,10 +125,10 @@ impl RequestContext {
             // The body of a refused request may be unread.
             connection.set_lingers(has_body && (status.is_client_error() || status.is_server_error()));
             let headers = response.headers_mut();
-            if surface.is_secure(app) {
+            if surface.is_secure(state) {
                 headers.insert(STRICT_TRANSPORT_SECURITY, ONE_YEAR);
             }
-            // What the API answers is for its caller alone, unless a handler says otherwise.
+            // Responses are private to their caller, unless the handler set the header.
             headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
             with_request(|line| {
                 headers.insert(REQUEST_ID, line.id.as_header());
@@ -153,10 +153,10 @@ impl Surface {
     }
 
     /// Whether people reach it over https.
-    fn is_secure(self, app: &App) -> bool {
+    fn is_secure(self, state: &HttpState) -> bool {
         let url = match self {
-            Self::Main => &app.base_url,
-            Self::Knowledge => &app.rag_url,
+            Self::Main => &state.app.urls.base,
+            Self::Knowledge => &state.app.urls.rag,
         };
         url.starts_with("https://")
     }
@@ -171,7 +171,7 @@ fn refused(surface: Surface, error: ApiError) -> Response {
 }
 
 /// The id that the client sent, if it is a plain word, so that a chain of services can be followed; otherwise one of ours.
-fn request_id(request: &Request, app: &App) -> RequestId {
+fn request_id(request: &Request, state: &HttpState) -> RequestId {
     let sent = request.headers().get(REQUEST_ID).and_then(|id| RequestId::sent(id.as_bytes()));
-    sent.unwrap_or_else(|| RequestId::made(app.rng.uuid_v7(app.clock.now())))
+    sent.unwrap_or_else(|| RequestId::made(state.app.rng.uuid_v7(state.app.clock.now())))
 }

@@ -1,5 +1,5 @@
-//! How often one address may try what costs us or helps guessing. Past it: 424 with `Retry-After`, since the specification keeps 429
-//! for the statistics service.
+//! Limits for each client address, on requests that are costly or help guessing. An excess request is refused with 424 and `Retry-After`,
+//! because the specification reserves 429 for the statistics service.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -8,44 +8,12 @@ use std::time::Duration;
 
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use serde::{Deserialize, Serialize};
 
 use super::addresses::network;
 use super::error::ApiError;
+use crate::config::LimitSettings;
 
-/// `[limits]`: per address and minute; 0 is no limit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LimitSettings {
-    /// Registrations of agents and computers.
-    pub registrations_per_minute: u32,
-    /// Starts of claims.
-    pub claim_starts_per_minute: u32,
-    /// Codes typed.
-    pub code_guesses_per_minute: u32,
-    /// Sign-ins begun: codes asked for, ways to OpenID providers and back.
-    pub sign_ins_per_minute: u32,
-}
-
-impl Default for LimitSettings {
-    fn default() -> Self {
-        Self {
-            registrations_per_minute: 60,
-            claim_starts_per_minute: 60,
-            code_guesses_per_minute: 30,
-            sign_ins_per_minute: 20,
-        }
-    }
-}
-
-impl LimitSettings {
-    /// Every value is possible.
-    pub fn problems(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
-}
-
-/// After so many tries the addresses that have not tried for long are forgotten.
+/// Attempts between two removals of addresses without recent attempts.
 const FORGET_EVERY: u64 = 4096;
 
 /// The limiters, each with its own count per address.
@@ -58,7 +26,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Nobody has tried anything yet.
+    /// Limiters without any attempts.
     pub fn new(settings: &LimitSettings) -> Self {
         Self {
             registrations: Limiter::new("too_many_registrations", settings.registrations_per_minute),
@@ -68,22 +36,22 @@ impl Limits {
         }
     }
 
-    /// An agent or a computer wants to register.
+    /// Counts a registration of an agent or a computer.
     pub fn registration(&self, address: IpAddr) -> Result<(), ApiError> {
         self.registrations.check(address)
     }
 
-    /// An agent wants a link and a code.
+    /// Counts the start of a claim.
     pub fn claim_start(&self, address: IpAddr) -> Result<(), ApiError> {
         self.claim_starts.check(address)
     }
 
-    /// Somebody typed a code.
+    /// Counts a code that a person typed.
     pub fn code_guess(&self, address: IpAddr) -> Result<(), ApiError> {
         self.code_guesses.check(address)
     }
 
-    /// Somebody begins to sign in.
+    /// Counts a request to sign in.
     pub fn sign_in(&self, address: IpAddr) -> Result<(), ApiError> {
         self.sign_ins.check(address)
     }
@@ -133,7 +101,7 @@ mod tests {
 
     #[test]
     fn addresses_that_have_not_tried_for_long_are_forgotten() {
-        // So generous that whoever tried once may try as if never before.
+        // A limit so high that one attempt leaves the full quota.
         let settings = LimitSettings { registrations_per_minute: u32::MAX, ..LimitSettings::default() };
         let limits = Limits::new(&settings);
         for address in 0..10 * u32::try_from(FORGET_EVERY).unwrap() {

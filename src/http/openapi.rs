@@ -15,21 +15,23 @@ mod operation;
 mod public;
 mod refusals;
 mod rpc;
+mod schemas;
+mod security;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
 
 use self::operation::Operation;
+use self::schemas::Schemas;
+use self::security::security_schemes;
 use super::document::Document;
-use super::{Accepts, KNOWLEDGE_PREFIX, Route, knowledge_routes, routes};
-use crate::app::{App, Urls};
-use crate::config::Settings;
-use crate::web::docs::Reference;
+use super::route::Route;
+use crate::config::{Settings, Urls};
 
 /// The description as JSON for programs and as a page for people.
 #[derive(Debug)]
@@ -37,27 +39,24 @@ pub struct Description {
     /// The OpenAPI document.
     pub document: Value,
     served: Document,
-    reference: Reference,
 }
 
 impl Description {
-    /// The description of a server with these settings and base URLs.
-    pub fn new(settings: &Settings, urls: &Urls) -> Self {
-        let document = document(settings, urls);
-        let operations = operations();
-        let order: Vec<&str> = operations.iter().map(Operation::id).collect();
-        Self { served: Document::json(&document), reference: Reference::new(&document, &order), document }
+    /// Describes the operations of these routes, for a server with these settings and URLs.
+    pub fn new<S>(settings: &Settings, urls: &Urls, routes: &[Route<S>]) -> Self {
+        let document = document(settings, urls, routes);
+        Self { served: Document::json(&document), document }
     }
 
-    /// The data of the page `/docs`.
-    pub fn reference(&self) -> &Reference {
-        &self.reference
+    /// The ids of all operations, in the order in which `/docs` shows them.
+    pub fn order() -> Vec<String> {
+        operations().iter().map(|operation| operation.id().to_owned()).collect()
     }
 }
 
 /// `GET /openapi.json`
-pub async fn show(State(app): State<App>, headers: HeaderMap) -> Response {
-    app.description.served.answer(&headers)
+pub async fn show(State(description): State<Arc<Description>>, headers: HeaderMap) -> Response {
+    description.served.answer(&headers)
 }
 
 /// The descriptions of all operations; routes without one are not part of the API.
@@ -86,24 +85,24 @@ const TAGS: [(&str, &str); 8] = [
     ("Knowledge", "Spaces, pages and notes, and search."),
 ];
 
-fn document(settings: &Settings, urls: &Urls) -> Value {
+fn document<S>(settings: &Settings, urls: &Urls, routes: &[Route<S>]) -> Value {
     let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     let mut schemas = Schemas::default();
     schemas.add::<wire::error::ErrorBody>();
-    schemas.add::<public::Anything>();
+    schemas.add::<schemas::Anything>();
     let mut operations = operations();
-    for route in routes().iter().chain(&knowledge_routes()) {
+    for route in routes {
         let found = operations.iter().position(|operation| operation.is_of(route));
         let Some(operation) = found.map(|at| operations.swap_remove(at)) else { continue };
         // OpenAPI has no parameter that spans several segments of a path; it is described as a single segment.
         let item = paths.entry(route.path.replace("{*", "{")).or_default();
-        if route.path.starts_with(KNOWLEDGE_PREFIX) && urls.rag != urls.base {
+        if route.is_knowledge() && urls.rag != urls.base {
             item.insert("servers".to_owned(), json!([{ "url": urls.rag, "description": "The knowledge API" }]));
         }
-        item.insert(route.method.as_str().to_ascii_lowercase(), operation.object(route, &mut schemas));
+        item.insert(route.method.as_str().to_ascii_lowercase(), operation.describe(route, &mut schemas));
     }
-    let Schemas { mut schemas, responses } = schemas;
-    // `unknown` is how a client represents message types it does not know; the server never sends it.
+    let (mut schemas, responses) = schemas.into_parts();
+    // The variant for unknown message types exists for clients; the server never sends it.
     if let Some(messages) = schemas.get_mut("BatchMessage").and_then(|message| message["oneOf"].as_array_mut()) {
         messages.retain(|message| message["properties"]["type"]["enum"] != json!(["unknown"]));
     }
@@ -138,85 +137,6 @@ fn document(settings: &Settings, urls: &Urls) -> Value {
             "securitySchemes": security_schemes(settings, urls),
             "responses": responses,
             "schemas": schemas,
-        },
-    })
-}
-
-/// The components of the document: schemas and responses, each defined once and referenced by name.
-#[derive(Debug, Default)]
-pub struct Schemas {
-    schemas: BTreeMap<String, Value>,
-    responses: BTreeMap<String, Value>,
-}
-
-impl Schemas {
-    /// Adds the schema of `T` and everything that it references; returns a reference to it.
-    pub fn add<T: ToSchema>(&mut self) -> Value {
-        let mut found = vec![(T::name().into_owned(), T::schema())];
-        T::schemas(&mut found);
-        for (name, schema) in found {
-            self.schemas.entry(name).or_insert_with(|| for_strangers(serde_json::to_value(schema).unwrap_or_default()));
-        }
-        json!({ "$ref": format!("#/components/schemas/{}", T::name()) })
-    }
-
-    /// Adds a response that several operations share; returns a reference to it.
-    fn respond(&mut self, name: String, response: impl FnOnce() -> Value) -> Value {
-        let reference = json!({ "$ref": format!("#/components/responses/{name}") });
-        self.responses.entry(name).or_insert_with(response);
-        reference
-    }
-}
-
-/// Removes citations of documents from descriptions, because their paths are relative to the source.
-fn for_strangers(mut schema: Value) -> Value {
-    match &mut schema {
-        Value::Object(members) => {
-            if let Some(Value::String(text)) = members.get_mut("description")
-                && let Some((what, rest)) = text.split_once(" (`docs/")
-                && let Some((_, rest)) = rest.split_once(')')
-            {
-                *text = format!("{what}{rest}");
-            }
-            members.values_mut().for_each(|member| *member = for_strangers(member.take()));
-        }
-        Value::Array(elements) => elements.iter_mut().for_each(|element| *element = for_strangers(element.take())),
-        _ => {}
-    }
-    schema
-}
-
-/// Credentials and the names of their security schemes.
-const SCHEMES: [(Accepts, &str); 5] = [
-    (Accepts::ACCOUNT, "accountBearer"),
-    (Accepts::SESSION, "sessionCookie"),
-    (Accepts::MACHINE, "machineBearer"),
-    (Accepts::PRE_CLAIM, "preClaimBearer"),
-    (Accepts::API_KEY, "apiKey"),
-];
-
-/// Security requirements of a route: one of its credentials.
-fn security(route: &Route) -> Value {
-    let accepted = SCHEMES.iter().filter(|(kind, _)| route.accepts.includes(*kind));
-    accepted.map(|(_, name)| json!({ *name: [] })).collect()
-}
-
-fn security_schemes(settings: &Settings, urls: &Urls) -> Value {
-    let bearer = |what: &str| json!({ "type": "http", "scheme": "bearer", "description": what });
-    let secure = if urls.base.starts_with("https:") { "__Secure-" } else { "" };
-    let cookie = format!("{secure}{}.session_token", settings.http.auth_name);
-    json!({
-        "accountBearer": bearer("Access token of a claimed agent, `at_…`."),
-        "machineBearer": bearer("Machine secret of a computer, `msk_…`."),
-        "preClaimBearer": bearer("Access token of an unclaimed agent, `at_…`; its events are held."),
-        "apiKey": bearer("API key of the knowledge API, `ak_…`."),
-        "enrolmentKey": bearer("Enrolment key for registering computers, if the server requires one."),
-        "sessionCookie": {
-            "type": "apiKey",
-            "in": "cookie",
-            "name": cookie,
-            "description": "Session of a signed-in browser. Requests that change something need `Content-Type: application/json` \
-             and the server's own origin.",
         },
     })
 }

@@ -1,5 +1,4 @@
-//! Answers of the statistics service that pass through: status, Content-Type and body exactly as they came, Retry-After where it
-//! belongs, and no other header. What a stranger wrote must not run in a browser, so it is sandboxed.
+//! Responses of the statistics service that pass through: status, Content-Type and body unchanged, Retry-After for senders of events, and no other header. A body from another party must not run in a browser, so it is sandboxed.
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use super::error::ApiError;
 
-/// The answer to an event, as it came, with the `Retry-After` that tells its sender when to come back.
+/// The answer to an event, as it came, with its `Retry-After`.
 pub fn to_sender(mut passed: Passed) -> axum::response::Response {
     let retry_after = passed.retry_after.take();
     let mut response = response(passed);

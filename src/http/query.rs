@@ -1,20 +1,19 @@
-//! Reading queries, with errors that say what is wrong.
+//! Reads the query of a URL.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
-use crate::app::App;
 
-/// The parameters of the API's URLs. Unknown ones are ignored; what does not fit, and what is sent twice, is 400 `invalid_request`.
+/// The parameters of the API's URLs. Unknown ones are ignored; invalid and duplicate ones are 400 `invalid_request`.
 #[derive(Debug)]
 pub struct ApiQuery<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<App> for ApiQuery<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ApiQuery<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _house: &App) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         read(parts).map(Self).map_err(|error| ApiError::invalid("", format!("the query cannot be read: {error}")))
     }
 }

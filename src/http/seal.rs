@@ -9,7 +9,7 @@ use domain::secret::CodeKey;
 pub struct Seal(CodeKey);
 
 impl Seal {
-    /// With this key.
+    /// Seals with the server's key.
     pub fn new(key: CodeKey) -> Self {
         Self(key)
     }

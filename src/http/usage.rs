@@ -1,21 +1,22 @@
-//! How much is left (`docs/protocol/account.md`).
+//! The usage bar (`docs/protocol/account.md`).
+
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::IntoResponse;
 use domain::recorder::Recorder;
 
 use super::auth::{Caller, unauthorized};
-use super::error::{ApiError, ApiResult, Code};
-use crate::app::App;
-use crate::usage::{UsageOwner, usage_bar};
+use super::error::{ApiResult, Code};
+use crate::config::Urls;
+use crate::services::usage::{UsageBars, UsageOwner};
 
-/// `GET /api/v1/usage/bar`: 200 `UsageBar`. A computer sees the bar of its account; without one, its own
-/// usage of the plan FREE.
-pub async fn bar(State(app): State<App>, caller: Caller) -> ApiResult {
-    // A person without an account has nothing that a bar could show; nor has a credential whose account is gone.
-    let refused = || unauthorized(Code::Unauthorized, true, &app);
+/// `GET /api/v1/usage/bar`: 200 `UsageBar`. A computer gets the bar of its account; without an account, its own usage of the plan FREE.
+pub async fn bar(State(usage): State<UsageBars>, State(urls): State<Arc<Urls>>, caller: Caller) -> ApiResult {
+    // There is no bar for a person without an account, nor for a credential whose account was deleted.
+    let refused = || unauthorized(Code::Unauthorized, true, &urls);
     let owner = owner(&caller).ok_or_else(refused)?;
-    let bar = usage_bar(&app, &owner).await.map_err(ApiError::from)?;
+    let bar = usage.bar(&owner).await?;
     Ok(axum::Json(bar.ok_or_else(refused)?).into_response())
 }
 

@@ -14,14 +14,15 @@ use statistics::contract::{RecordScope, Submission};
 use statistics::log::{Append, AppendOutcome, Log};
 use store::{Pool, Store};
 
-use super::{Facts, Found, SCHEMA, StartContext, is_lone_log, log_pool, log_pool_if_there};
-use crate::app::BuildError;
+use super::error::OpenError;
+use super::places::SCHEMA;
+use super::{Facts, Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
 
 /// Bytes of the record at most.
 const RECORD_BYTES_MAX: usize = 65_536;
 
-/// Begins the epoch.
-pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Result<(Store, Log), BuildError> {
+/// Begins an epoch and returns the main database and the log.
+pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Result<(Store, Log), OpenError> {
     let now = ground.clock.now();
     let origin = epoch_origin(&ground.settings.log.origin, now);
     let are_facts_lost = is_lone_log(ground.settings);
@@ -61,12 +62,7 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
 }
 
 /// The log in a pool if it belongs to these facts and its tree can grow. Any other is set aside.
-async fn own_log(
-    ground: &StartContext<'_>,
-    pool: Pool,
-    facts: &Facts,
-    origin: &str,
-) -> Result<Option<Log>, BuildError> {
+async fn own_log(ground: &StartContext<'_>, pool: Pool, facts: &Facts, origin: &str) -> Result<Option<Log>, OpenError> {
     let log = ground.log(pool, &ground.settings.log.origin).await?;
     let owner = log.installation().await?;
     if facts.own(owner, &log).await?.is_ok() && log.is_intact().await? {
@@ -81,7 +77,7 @@ async fn own_log(
 }
 
 /// The mark is the moment in the origin of the epoch.
-async fn set_aside(pool: Pool, origin: &str) -> Result<(), BuildError> {
+async fn set_aside(pool: Pool, origin: &str) -> Result<(), OpenError> {
     let mark = origin.rsplit('-').next().unwrap_or_default();
     let name = pool.set_aside(SCHEMA, mark).await?;
     tracing::warn!(name, "the event log that was there was set aside");
@@ -89,9 +85,9 @@ async fn set_aside(pool: Pool, origin: &str) -> Result<(), BuildError> {
 }
 
 /// Appends the record. The chain of the installation has a beginning for each epoch.
-async fn record(ground: &StartContext<'_>, log: &Log, began: &EpochBegan) -> Result<(), BuildError> {
+async fn record(ground: &StartContext<'_>, log: &Log, began: &EpochBegan) -> Result<(), OpenError> {
     let (now, rng) = (ground.clock.now(), ground.rng);
-    let failed = |why: &str| BuildError::Epoch(why.to_owned());
+    let failed = |why: &str| OpenError::Epoch(why.to_owned());
     let identity = rng.cuid2().parse().map_err(|_| failed("no identity could be drawn"))?;
     let mut position = Position::genesis(0);
     // The second attempt uses the chain position from the first refusal.

@@ -2,7 +2,7 @@
 
 use domain::ids::InstallationId;
 
-use super::places;
+use super::places::places;
 use crate::config::Settings;
 
 /// How facts and log do not belong together.

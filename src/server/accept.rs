@@ -1,7 +1,7 @@
-//! Accepting connections and answering what comes on them.
+//! Accepts connections and serves their requests.
 //!
 //! The accept loop is ours because hyper's own clocks are needed: without a timer a client that sends its head one byte a minute
-//! holds a connection for ever.
+//! holds a connection indefinitely.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -50,7 +50,7 @@ impl Service {
 /// How long each step of a connection may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
-    /// A head.
+    /// The head of a request.
     pub head: Duration,
     /// Writing and closing.
     pub patience: Patience,
@@ -58,10 +58,10 @@ pub struct Deadlines {
     pub drain: Duration,
 }
 
-/// Whose connections are taken.
+/// The rule by which connections are accepted.
 #[derive(Debug)]
 pub enum Door {
-    /// That of the public: with every place taken nobody is accepted, and clients wait in the kernel's queue, which is bounded too. One
+    /// That of the public: while all places are taken, no connection is accepted, and clients wait in the kernel's queue, which is bounded too. One
     /// address has only some of the places.
     Public {
         /// Places of all listeners of the public.
@@ -78,7 +78,7 @@ pub enum Door {
     },
 }
 
-/// What a connection holds for as long as it is open.
+/// The places that a connection holds while it is open.
 #[derive(Debug, Default)]
 struct Held {
     _place: Option<OwnedSemaphorePermit>,
@@ -86,7 +86,7 @@ struct Held {
 }
 
 impl Door {
-    /// Waits until there is a place for one more connection, whoever it is.
+    /// Waits until there is a place for one more connection.
     async fn place(&self) -> Option<OwnedSemaphorePermit> {
         match self {
             Self::Public { places, .. } => Arc::clone(places).acquire_owned().await.ok(),
@@ -117,7 +117,7 @@ impl Door {
     }
 }
 
-/// Answers what comes to this listener until it is to stop.
+/// Accepts connections of this listener until it is to stop.
 pub async fn accept(
     listener: TcpListener,
     service: Service,
@@ -178,11 +178,11 @@ fn turn_away(stream: TcpStream) {
         cache-control: no-store\r\nconnection: close\r\n\r\n\
         {\"error\":\"temporarily_unavailable\",\"reason\":\"too_many_connections\",\"retryable\":true}";
     tracing::debug!("an address has too many connections: one more was closed");
-    // Whoever floods may lose the answer. A socket that was just accepted has room for it, which the runtime does not know yet.
+    // A client that floods the server may lose the response. A socket that was just accepted has room for it, which the runtime does not know yet.
     let _ = stream.into_std().and_then(|mut socket| socket.write(ANSWER));
 }
 
-/// Waits until the listener is to stop; for ever when nobody can say so any more.
+/// Waits until the listener is to stop. If the sender of the signal is gone, the listener runs until its task is aborted.
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     if stopping.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;

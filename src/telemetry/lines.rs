@@ -1,8 +1,8 @@
 //! The form of log lines, and the request that a line belongs to.
 //!
 //! A request is not a span of `tracing`, although its lines look as if it were one: a span formats its fields when it begins and is looked up
-//! whenever its future is polled, while nearly no request logs anything. What a line shows of its request is kept beside the future instead, and
-//! formatted when there is a line.
+//! whenever its future is polled, while few requests log anything. The fields of the request are stored beside the future instead, and formatted
+//! when there is a line.
 
 use std::fmt;
 use std::future::Future;
@@ -22,7 +22,7 @@ use super::RouteCounts;
 /// The route of a request that no route takes.
 pub const UNMATCHED: &str = "unmatched";
 
-/// What log lines show of their request.
+/// The fields of a request in log lines.
 #[derive(Debug)]
 pub struct RequestLine {
     /// `request.id`
@@ -52,14 +52,14 @@ impl RequestId {
         Some(Self { bytes, length: id.len() })
     }
 
-    /// An id of ours.
+    /// An id that this server creates.
     pub fn made(id: Uuid) -> Self {
         let mut bytes = [0; Self::BYTES_MAX];
         let length = id.hyphenated().encode_lower(&mut bytes).len();
         Self { bytes, length }
     }
 
-    /// The text.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
     }
@@ -74,7 +74,7 @@ tokio::task_local! {
     static REQUEST: RequestLine;
 }
 
-/// What `work` logs belongs to this request. Tasks that it starts are on their own.
+/// Log lines of `work` belong to this request; those of tasks that it spawns do not.
 pub async fn within<F: Future>(request: RequestLine, work: F) -> F::Output {
     REQUEST.scope(request, work).await
 }
@@ -95,10 +95,10 @@ impl RequestLine {
     }
 }
 
-/// Lines for people.
+/// Log lines as text, for people.
 #[derive(Debug)]
 pub struct TextLines {
-    /// What comes after the request.
+    /// The format of the rest of the line.
     rest: Format<Full, ()>,
 }
 
@@ -197,7 +197,7 @@ where
             (Ok(request), Some(members)) if ctx.lookup_current().is_none() => {
                 writeln!(writer, r#"{members},"span":{request},"spans":[{request}]}}"#)
             }
-            // Spans of libraries have that place, if anybody asked for their lines.
+            // Spans of libraries have that place, if the filter enables them.
             (Ok(request), Some(members)) => writeln!(writer, r#"{members},"request":{request}}}"#),
             _ => writer.write_str(&line),
         }

@@ -1,4 +1,4 @@
-//! Where counters, gauges and histograms are kept.
+//! The recorder of counters, gauges and histograms.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, Prometheu
 
 use super::histogram::Histograms;
 
-/// Counters and gauges are those of the library. Its histograms keep every value until somebody reads them, so histograms are our own.
+/// Counters and gauges are those of the library. Its histograms keep every value until the next scrape, so the server has its own.
 struct Recorder {
     prometheus: PrometheusRecorder,
     histograms: Arc<Histograms>,
 }
 
-/// Reads what the recorder keeps.
+/// Reads the recorded values.
 #[derive(Debug)]
 pub struct Metrics {
     prometheus: PrometheusHandle,
@@ -29,7 +29,7 @@ impl Metrics {
         Some(metrics)
     }
 
-    /// All of them, in the text format of Prometheus.
+    /// All metrics, in the text format of Prometheus.
     pub(super) fn render(&self) -> String {
         let mut text = self.prometheus.render();
         self.histograms.render(&mut text);

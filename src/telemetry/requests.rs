@@ -1,4 +1,4 @@
-//! Counting answered requests.
+//! Counts answered requests by route, method and status.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl RouteCounts {
         Self { route: route.into(), seconds, answered: std::array::from_fn(|_| OnceLock::new()) }
     }
 
-    /// The route.
+    /// The path of the route in the route table.
     pub fn route(&self) -> &str {
         &self.route
     }

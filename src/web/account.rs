@@ -1,12 +1,12 @@
-//! The account page: what acts for a person, how much it may record, what it did, and how to undo it.
+//! The account pages: the computers and agents that act for a person, their consent, their activity, and how to revoke them.
 //!
-//! | page | what stands on it |
+//! | page | content |
 //! |---|---|
 //! | [`home`] | usage, computers, agents |
 //! | [`consent`](mod@consent) | how much every computer may record, lane by lane |
 //! | [`access`] | browsers that are signed in, keys of the knowledge API |
-//! | [`activity`] | what was recorded, with its proof, and what is held |
-//! | [`undo`] | the pages that ask once more before something ends for ever |
+//! | [`activity`] | recorded events with their proofs, and held events |
+//! | [`undo`] | the pages that ask for a confirmation before something ends permanently |
 
 pub mod access;
 pub mod activity;
@@ -15,21 +15,20 @@ pub mod home;
 pub mod undo;
 
 use askama::Template;
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRef, FromRequestParts};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use domain::ids::UserAccountId;
 
-use super::{PageError, PageLayout, SignedIn, page};
-use crate::app::App;
-use crate::http::account::{AGENTS_MAX, COMPUTERS_MAX};
+use super::{PageError, PageLayout, SignedIn, Site, page};
+use crate::http::HttpState;
 
-/// A signed-in person with an account; whoever has none is told how to get one.
+/// A signed-in person with an account. For a person without one the rejection is a page that explains how to get one.
 #[derive(Debug, Clone)]
 pub struct Owner {
-    /// Who.
+    /// The person.
     pub visitor: SignedIn,
-    /// Their account.
+    /// The account of the person.
     pub account: UserAccountId,
 }
 
@@ -39,15 +38,15 @@ struct NoAccountPage {
     frame: PageLayout,
 }
 
-impl FromRequestParts<App> for Owner {
+impl FromRequestParts<HttpState> for Owner {
     type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageError> {
-        let visitor = SignedIn::from_request_parts(parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, PageError> {
+        let visitor = SignedIn::from_request_parts(parts, state).await?;
         if let Some(account) = visitor.account.clone() {
             return Ok(Self { visitor, account });
         }
-        let frame = PageLayout::new(app, Some(&visitor));
+        let frame = PageLayout::new(&Site::from_ref(state), Some(&visitor));
         Err(PageError::drawn(page(StatusCode::FORBIDDEN, &NoAccountPage { frame })))
     }
 }

@@ -12,7 +12,7 @@ use crate::http::named::Named;
 #[folder = "src/web/assets"]
 struct Assets;
 
-/// The path of an asset. It names the content, so that browsers may keep it for ever and still see every change.
+/// The path of an asset. It names the content, so that browsers may cache it indefinitely and still load every change.
 pub(super) fn versioned(name: &str) -> String {
     let hash = Assets::get(name).map_or([0; 32], |file| file.metadata.sha256_hash());
     format!("/assets/{name}?v={:.8}", Digest::from(hash).to_string())

@@ -3,20 +3,44 @@
 //! It shows nothing that the agent supplied, and it never confirms by itself: the code has to be typed from the agent's screen. Confirming
 //! asks for a recent sign-in, as attaching a computer does.
 
-use actors::claim::{CompleteError, Confirmer};
+use std::sync::Arc;
+
+use actors::claim::CompleteError;
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use domain::claim::{Attempt, AttemptState, Registration, RegistrationType, UserCode, WRONG_TRIES_MAX};
-use domain::confirm::ConfirmedVia;
 use domain::secret::Secret;
 use serde::Deserialize;
 
 use super::visitor::{quoted, sign_in_again, sign_in_path};
-use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, SignedIn, page};
-use crate::app::App;
+use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, SignedIn, Site, page};
+use crate::http::HttpState;
 use crate::http::client::ClientAddress;
+use crate::http::limits::Limits;
+use crate::services::claims::ClaimConfirmations;
+use crate::services::confirmation::RecentSignIn;
+
+/// The state of these pages.
+#[derive(Debug, Clone)]
+pub struct ClaimPages {
+    site: Site,
+    confirmations: ClaimConfirmations,
+    recent: RecentSignIn,
+    limits: Arc<Limits>,
+}
+
+impl FromRef<HttpState> for ClaimPages {
+    fn from_ref(state: &HttpState) -> Self {
+        Self {
+            site: Site::from_ref(state),
+            confirmations: FromRef::from_ref(state),
+            recent: FromRef::from_ref(state),
+            limits: FromRef::from_ref(state),
+        }
+    }
+}
 
 /// `?attempt=…`
 #[derive(Debug, Deserialize)]
@@ -24,7 +48,7 @@ pub struct Link {
     attempt: Option<String>,
 }
 
-/// What the form sends.
+/// The fields of the form.
 #[derive(Debug, Deserialize)]
 pub struct Confirmation {
     attempt: String,
@@ -45,23 +69,23 @@ struct ClaimPage {
     sign_in: String,
 }
 
-/// Where the link leads.
+/// The state of a link, as the page shows it.
 enum ClaimView {
     /// A code may be typed.
     Open { requested: Moment, expires: Moment, address: Option<String>, anonymous: bool },
     /// The person who looks has confirmed.
     Confirmed { at: Moment },
-    /// Somebody else must confirm.
+    /// The link is for another person.
     OtherPerson,
     /// A newer link took its place.
     Superseded,
-    /// Too many wrong codes.
+    /// Too many wrong codes were typed.
     Burnt,
-    /// Too late.
+    /// The link has expired.
     Expired,
-    /// Never was, or is not theirs to know.
+    /// The link is unknown, or its state is private to another person.
     Unknown,
-    /// They have no account.
+    /// The person has no account.
     NoAccount,
 }
 
@@ -77,51 +101,54 @@ impl ClaimView {
 }
 
 /// `GET /claim?attempt=…`
-pub async fn show(State(app): State<App>, visitor: SignedIn, PageQuery(link): PageQuery<Link>) -> PageResult {
+pub async fn show(State(pages): State<ClaimPages>, visitor: SignedIn, PageQuery(link): PageQuery<Link>) -> PageResult {
     let attempt = link.attempt.unwrap_or_default();
-    let look = look(&app, &visitor, &attempt).await?;
-    Ok(draw(&app, &visitor, attempt, look.status(), look, None))
+    let look = look(&pages.site, &visitor, &attempt).await?;
+    Ok(draw(&pages, &visitor, attempt, look.status(), look, None))
 }
 
 /// `POST /claim`
 pub async fn confirm(
-    State(app): State<App>,
+    State(pages): State<ClaimPages>,
     visitor: SignedIn,
     ClientAddress(address): ClientAddress,
     PageForm(form): PageForm<Confirmation>,
 ) -> PageResult {
-    if !app.is_recent_sign_in(visitor.signed_in_at) {
-        return Ok(match look(&app, &visitor, &form.attempt).await? {
-            ClaimView::Open { .. } => sign_in_again(&app, &format!("/claim?attempt={}", quoted(&form.attempt))),
+    let stale = async || {
+        Ok(match look(&pages.site, &visitor, &form.attempt).await? {
+            ClaimView::Open { .. } => sign_in_again(&pages.site, &format!("/claim?attempt={}", quoted(&form.attempt))),
             // Signing in again would not open it.
-            over => draw(&app, &visitor, form.attempt, over.status(), over, None),
-        });
+            ended => draw(&pages, &visitor, form.attempt.clone(), ended.status(), ended, None),
+        })
+    };
+    if !pages.recent.is_recent(visitor.signed_in_at) {
+        return stale().await;
     }
     let again = async |fault: String| {
-        let look = look(&app, &visitor, &form.attempt).await?;
+        let look = look(&pages.site, &visitor, &form.attempt).await?;
         // A burnt or expired link says so itself.
         let (status, fault) = match &look {
             ClaimView::Open { .. } => (StatusCode::BAD_REQUEST, Some(fault)),
             over => (over.status(), None),
         };
-        Ok(draw(&app, &visitor, form.attempt.clone(), status, look, fault))
+        Ok(draw(&pages, &visitor, form.attempt.clone(), status, look, fault))
     };
     let digits: String = form.user_code.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
     let Ok(code) = digits.parse::<UserCode>() else {
         return again("Type the six digits that the agent shows.".into()).await;
     };
     let Some(account) = visitor.account.clone() else { return again(String::new()).await };
-    app.limits.code_guess(address).map_err(|error| PageError::api(&app, &error))?;
-    let confirmer =
-        Confirmer { person: visitor.person, email: visitor.email.clone(), account, via: ConfirmedVia::Session };
-    let completed = app.claims.complete(&Secret::presented(&form.attempt), code, confirmer).await;
-    match completed.map_err(PageError::of(&app))? {
+    pages.limits.code_guess(address).map_err(|error| PageError::api(&pages.site, &error))?;
+    let confirmer = pages.confirmations.confirmer(visitor.person, visitor.email.clone(), account, visitor.decides());
+    let Ok(confirmer) = confirmer else { return stale().await };
+    let completed = pages.confirmations.complete(&Secret::presented(&form.attempt), code, confirmer).await;
+    match completed.map_err(PageError::of(&pages.site))? {
         Ok(()) => {
-            let back = format!("{}/claim?attempt={}", app.root_path(), quoted(&form.attempt));
+            let back = format!("{}/claim?attempt={}", pages.site.urls.root_path(), quoted(&form.attempt));
             Ok(Redirect::to(&back).into_response())
         }
         Err(CompleteError::WrongCode) => {
-            let tries = tries_left(&app, &form.attempt).await?;
+            let tries = tries_left(&pages.site, &form.attempt).await?;
             let left = if tries == 1 { "1 try is".to_owned() } else { format!("{tries} tries are") };
             again(format!("That is not the code. Look at the agent's screen again: {left} left.")).await
         }
@@ -130,37 +157,40 @@ pub async fn confirm(
 }
 
 fn draw(
-    app: &App,
+    pages: &ClaimPages,
     visitor: &SignedIn,
     attempt: String,
     status: StatusCode,
     look: ClaimView,
     fault: Option<String>,
 ) -> Response {
-    let sign_in = sign_in_path(app, &format!("/claim?attempt={}", quoted(&attempt)));
-    let fresh = app.is_recent_sign_in(visitor.signed_in_at);
-    page(status, &ClaimPage { frame: PageLayout::new(app, Some(visitor)), attempt, look, fault, fresh, sign_in })
+    let sign_in = sign_in_path(&pages.site, &format!("/claim?attempt={}", quoted(&attempt)));
+    let fresh = pages.recent.is_recent(visitor.signed_in_at);
+    page(
+        status,
+        &ClaimPage { frame: PageLayout::new(&pages.site, Some(visitor)), attempt, look, fault, fresh, sign_in },
+    )
 }
 
-async fn standing(app: &App, attempt: &str) -> Result<Option<(Registration, Option<Attempt>)>, PageError> {
-    let store = &app.store;
-    let owner = store.attempt_owner(&Secret::presented(attempt).hash()).await.map_err(PageError::store(app))?;
+async fn standing(site: &Site, attempt: &str) -> Result<Option<(Registration, Option<Attempt>)>, PageError> {
+    let store = &site.ports.store;
+    let owner = store.attempt_owner(&Secret::presented(attempt).hash()).await.map_err(PageError::store(site))?;
     match owner {
-        Some(owner) => store.registration_by_id(owner).await.map_err(PageError::store(app)),
+        Some(owner) => store.registration_by_id(owner).await.map_err(PageError::store(site)),
         None => Ok(None),
     }
 }
 
-async fn look(app: &App, visitor: &SignedIn, attempt: &str) -> Result<ClaimView, PageError> {
-    let now = app.clock.now();
-    let Some((registration, newest)) = standing(app, attempt).await? else { return Ok(ClaimView::Unknown) };
+async fn look(site: &Site, visitor: &SignedIn, attempt: &str) -> Result<ClaimView, PageError> {
+    let now = site.ports.clock.now();
+    let Some((registration, newest)) = standing(site, attempt).await? else { return Ok(ClaimView::Unknown) };
     if let Some(claim) = &registration.claim {
         let theirs = claim.person == visitor.person;
         return Ok(if theirs { ClaimView::Confirmed { at: Moment::new(claim.at, now) } } else { ClaimView::Unknown });
     }
     let token = Secret::presented(attempt).hash();
     let Some(newest) = newest.filter(|newest| newest.token == token) else { return Ok(ClaimView::Superseded) };
-    // Whom a link is for is nobody else's business, so this comes before anything that it says.
+    // The addressee of a link is private, so this check precedes all others that reveal its state.
     if newest.email.as_ref().is_some_and(|bound| *bound != visitor.email) {
         return Ok(ClaimView::OtherPerson);
     }
@@ -180,7 +210,7 @@ async fn look(app: &App, visitor: &SignedIn, attempt: &str) -> Result<ClaimView,
     })
 }
 
-async fn tries_left(app: &App, attempt: &str) -> Result<u32, PageError> {
-    let newest = standing(app, attempt).await?.and_then(|(_, newest)| newest);
+async fn tries_left(site: &Site, attempt: &str) -> Result<u32, PageError> {
+    let newest = standing(site, attempt).await?.and_then(|(_, newest)| newest);
     Ok(newest.map_or(0, |newest| WRONG_TRIES_MAX.saturating_sub(newest.wrong_tries)))
 }

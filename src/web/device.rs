@@ -6,21 +6,47 @@
 //!    Approve are side by side and equally large.
 //! 3. Approving asks for a recent sign-in.
 
+use std::sync::Arc;
+
 use actors::device::{AnswerError, CodeLookup};
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect};
-use domain::confirm::ConfirmedVia;
 use domain::device::{DeviceState, PollState, UserCode};
 use serde::Deserialize;
-use store::device::{Approver, AskingDevice, OTHERS_MAX};
+use store::device::{AskingDevice, OTHERS_MAX};
 
 use super::visitor::{quoted, sign_in_again, sign_in_path};
-use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, SignedIn, page};
-use crate::app::App;
+use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, SignedIn, Site, page};
 use crate::http::client::ClientAddress;
-use crate::http::origin;
+use crate::http::limits::Limits;
+use crate::http::seal::Seal;
+use crate::http::{HttpState, origin};
+use crate::services::confirmation::RecentSignIn;
+use crate::services::devices::DeviceApprovals;
+
+/// The state of these pages.
+#[derive(Debug, Clone)]
+pub struct DevicePages {
+    site: Site,
+    devices: DeviceApprovals,
+    recent: RecentSignIn,
+    limits: Arc<Limits>,
+    seal: Seal,
+}
+
+impl FromRef<HttpState> for DevicePages {
+    fn from_ref(state: &HttpState) -> Self {
+        Self {
+            site: Site::from_ref(state),
+            devices: FromRef::from_ref(state),
+            recent: FromRef::from_ref(state),
+            limits: FromRef::from_ref(state),
+            seal: FromRef::from_ref(state),
+        }
+    }
+}
 
 /// `?user_code=…&page=…`
 #[derive(Debug, Deserialize)]
@@ -30,17 +56,17 @@ pub struct Link {
     page: Option<String>,
 }
 
-/// What a person answers.
+/// The decision of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
-    /// Attach it.
+    /// Attach the computer.
     Approve,
-    /// Do not.
+    /// Refuse the computer.
     Deny,
 }
 
-/// What the form sends.
+/// The fields of the form.
 #[derive(Debug, Deserialize)]
 pub struct Decided {
     user_code: String,
@@ -59,17 +85,17 @@ struct DevicePage {
 enum View {
     /// The form for a code, or for confirming one that came with a link; `fault` is the error of the last one.
     Entry { fault: Option<&'static str>, came_with_link: bool },
-    /// A computer asks.
+    /// A computer waits for a decision.
     Asking { device: Asking, fresh: bool, sign_in: String },
     /// The visitor attached it.
     Attached { device: Asking },
-    /// Somebody denied it.
+    /// The computer was denied.
     Denied { device: Asking },
-    /// Used up.
+    /// The code was used or has expired.
     Consumed,
     /// Too many wrong codes.
     Blocked,
-    /// It cannot be attached.
+    /// The computer cannot be attached.
     Conflict { why: AnswerError, idle: String },
 }
 
@@ -99,7 +125,7 @@ impl Asking {
 
 /// `GET /device` and `GET /device?user_code=…`
 pub async fn show(
-    State(app): State<App>,
+    State(pages): State<DevicePages>,
     visitor: SignedIn,
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
@@ -107,17 +133,17 @@ pub async fn show(
 ) -> PageResult {
     let typed = link.user_code.unwrap_or_default();
     let is_empty = typed.trim().is_empty();
-    let is_signed = link.page.is_some_and(|page| app.seal.is_mark(PAGE, &whose(&visitor), &page));
+    let is_signed = link.page.is_some_and(|page| pages.seal.is_mark(PAGE, &whose(&visitor), &page));
     if is_empty || !origin::allows_guess(&headers, is_signed) {
         let view = View::Entry { fault: None, came_with_link: !is_empty };
-        return Ok(draw(&app, &visitor, typed.trim().to_owned(), StatusCode::OK, view));
+        return Ok(draw(&pages, &visitor, typed.trim().to_owned(), StatusCode::OK, view));
     }
-    app.limits.code_guess(address).map_err(|error| PageError::api(&app, &error))?;
+    pages.limits.code_guess(address).map_err(|error| PageError::api(&pages.site, &error))?;
     let Ok(user_code) = typed.parse::<UserCode>() else {
         let fault = "A code has eight letters, such as WDJB-MJHT. It has no digits and no vowels.";
-        return Ok(draw(&app, &visitor, typed, StatusCode::BAD_REQUEST, View::faulty(fault)));
+        return Ok(draw(&pages, &visitor, typed, StatusCode::BAD_REQUEST, View::faulty(fault)));
     };
-    let look = app.devices.look(&user_code, visitor.person).await.map_err(PageError::of(&app))?;
+    let look = pages.devices.look(&user_code, visitor.person).await.map_err(PageError::of(&pages.site))?;
     let (status, view) = match look {
         CodeLookup::Wrong => {
             let fault =
@@ -125,48 +151,60 @@ pub async fn show(
             (StatusCode::NOT_FOUND, View::faulty(fault))
         }
         CodeLookup::Blocked => (StatusCode::GONE, View::Blocked),
-        CodeLookup::Asking(asking) => asking_view(&app, &visitor, &user_code, *asking),
+        CodeLookup::Asking(asking) => asking_view(&pages, &visitor, &user_code, *asking),
     };
-    Ok(draw(&app, &visitor, user_code.shown(), status, view))
+    Ok(draw(&pages, &visitor, user_code.shown(), status, view))
 }
 
 /// `POST /device`
 pub async fn decide(
-    State(app): State<App>,
+    State(pages): State<DevicePages>,
     visitor: SignedIn,
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     PageForm(form): PageForm<Decided>,
 ) -> PageResult {
-    app.limits.code_guess(address).map_err(|error| PageError::api(&app, &error))?;
+    pages.limits.code_guess(address).map_err(|error| PageError::api(&pages.site, &error))?;
     let Ok(user_code) = form.user_code.parse::<UserCode>() else {
         let fault = "A code has eight letters, such as WDJB-MJHT.";
-        return Ok(draw(&app, &visitor, form.user_code, StatusCode::BAD_REQUEST, View::faulty(fault)));
+        return Ok(draw(&pages, &visitor, form.user_code, StatusCode::BAD_REQUEST, View::faulty(fault)));
     };
     let back = format!("/device?user_code={}", quoted(&user_code.shown()));
-    let approver = Approver { person: visitor.person, via: ConfirmedVia::Session };
-    let answered = if form.decision == Decision::Deny {
-        app.devices.deny(&user_code, approver).await
-    } else if app.is_recent_sign_in(visitor.signed_in_at) {
-        app.devices.approve(&user_code, approver).await.map(|approved| approved.map(drop))
-    } else {
-        return Ok(sign_in_again(&app, &back));
+    let (person, with, devices) = (visitor.person, visitor.decides(), &pages.devices);
+    let answered = match form.decision {
+        Decision::Deny => match devices.denier(person, with) {
+            Ok(denier) => devices.deny(&user_code, denier).await,
+            Err(_) => return Ok(sign_in_again(&pages.site, &back)),
+        },
+        Decision::Approve => match devices.approver(person, with) {
+            Ok(approver) => devices.approve(&user_code, approver).await,
+            Err(_) => return Ok(sign_in_again(&pages.site, &back)),
+        },
     };
-    match answered.map_err(PageError::of(&app))? {
-        // Answered already, perhaps by the same person a moment ago: the page tells how.
+    match answered.map_err(PageError::of(&pages.site))? {
+        // Decided already, perhaps by the same person a moment ago: the page shows the result.
         Ok(()) | Err(AnswerError::CodeConsumed) => {
             let page =
-                if origin::is_told(&headers) { String::new() } else { format!("&page={}", mark(&app, &visitor)) };
-            Ok(Redirect::to(&format!("{}{back}{page}", app.root_path())).into_response())
+                if origin::names_site(&headers) { String::new() } else { format!("&page={}", mark(&pages, &visitor)) };
+            Ok(Redirect::to(&format!("{}{back}{page}", pages.site.urls.root_path())).into_response())
         }
-        Err(why) => {
-            Ok(draw(&app, &visitor, user_code.shown(), StatusCode::CONFLICT, View::Conflict { why, idle: idle(&app) }))
-        }
+        Err(why) => Ok(draw(
+            &pages,
+            &visitor,
+            user_code.shown(),
+            StatusCode::CONFLICT,
+            View::Conflict { why, idle: idle(&pages) },
+        )),
     }
 }
 
-fn asking_view(app: &App, visitor: &SignedIn, user_code: &UserCode, asking: AskingDevice) -> (StatusCode, View) {
-    let now = app.clock.now();
+fn asking_view(
+    pages: &DevicePages,
+    visitor: &SignedIn,
+    user_code: &UserCode,
+    asking: AskingDevice,
+) -> (StatusCode, View) {
+    let now = pages.site.ports.clock.now();
     let AskingDevice { code, name, first_seen_at, others, ip_address } = asking;
     let device = Asking {
         name,
@@ -180,8 +218,8 @@ fn asking_view(app: &App, visitor: &SignedIn, user_code: &UserCode, asking: Aski
     };
     match (code.standing(now), &code.state) {
         (PollState::Pending, _) => {
-            let sign_in = sign_in_path(app, &format!("/device?user_code={}", quoted(&user_code.shown())));
-            (StatusCode::OK, View::Asking { device, fresh: app.is_recent_sign_in(visitor.signed_in_at), sign_in })
+            let sign_in = sign_in_path(&pages.site, &format!("/device?user_code={}", quoted(&user_code.shown())));
+            (StatusCode::OK, View::Asking { device, fresh: pages.recent.is_recent(visitor.signed_in_at), sign_in })
         }
         (_, DeviceState::Claimed { account, .. }) if visitor.account.as_ref() == Some(account) => {
             (StatusCode::OK, View::Attached { device })
@@ -192,8 +230,8 @@ fn asking_view(app: &App, visitor: &SignedIn, user_code: &UserCode, asking: Aski
 }
 
 /// How long a computer that was never attached may be idle before it is removed.
-fn idle(app: &App) -> String {
-    humantime_serde::re::humantime::format_duration(app.settings.janitor.purge.unattached_kept).to_string()
+fn idle(pages: &DevicePages) -> String {
+    humantime_serde::re::humantime::format_duration(pages.devices.unattached_kept()).to_string()
 }
 
 /// How many other computers name the identity, in words; none when there is none.
@@ -206,17 +244,23 @@ fn other_computers(others: u32) -> Option<String> {
     }
 }
 
-fn draw(app: &App, visitor: &SignedIn, code: String, status: StatusCode, view: View) -> axum::response::Response {
-    let mark = mark(app, visitor);
-    page(status, &DevicePage { frame: PageLayout::new(app, Some(visitor)), code, mark, view })
+fn draw(
+    pages: &DevicePages,
+    visitor: &SignedIn,
+    code: String,
+    status: StatusCode,
+    view: View,
+) -> axum::response::Response {
+    let mark = mark(pages, visitor);
+    page(status, &DevicePage { frame: PageLayout::new(&pages.site, Some(visitor)), code, mark, view })
 }
 
 /// Purpose of the sealed mark.
 const PAGE: &str = "device page";
 
 /// The mark in links of this page. It identifies them for browsers that do not send the origin of a request. Valid for one session.
-fn mark(app: &App, visitor: &SignedIn) -> String {
-    app.seal.mark(PAGE, &whose(visitor))
+fn mark(pages: &DevicePages, visitor: &SignedIn) -> String {
+    pages.seal.mark(PAGE, &whose(visitor))
 }
 
 fn whose(visitor: &SignedIn) -> String {

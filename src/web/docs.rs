@@ -2,14 +2,18 @@
 
 mod reference;
 
+use std::sync::{Arc, OnceLock};
+
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use axum::routing::{self, MethodRouter};
 
 pub use self::reference::{DocumentedError, Group, Member, Operation, Part, Reference, Success};
-use super::{PageLayout, Visitor, page};
-use crate::app::App;
+use super::{PageLayout, Site, Visitor, page as rendered};
+use crate::http::HttpState;
+use crate::http::openapi::Description;
 
 #[derive(Template)]
 #[template(path = "docs.html")]
@@ -19,9 +23,22 @@ struct DocsPage<'d> {
     base_url: &'d str,
 }
 
-/// `GET /docs`
-pub async fn show(State(app): State<App>, Visitor(visitor): Visitor) -> Response {
-    let frame = PageLayout::new(&app, visitor.as_ref());
-    let reference = app.description.reference();
-    page(StatusCode::OK, &DocsPage { frame, reference, base_url: &app.base_url })
+/// The reference, read from the description by the first request.
+#[derive(Debug, Clone, Default)]
+struct ReferenceCache(Arc<OnceLock<Reference>>);
+
+/// `GET /docs`, with a cache of its own.
+pub fn page() -> MethodRouter<HttpState> {
+    routing::get(show).layer(Extension(ReferenceCache::default()))
+}
+
+async fn show(
+    State(site): State<Site>,
+    State(description): State<Arc<Description>>,
+    Extension(ReferenceCache(cache)): Extension<ReferenceCache>,
+    Visitor(visitor): Visitor,
+) -> Response {
+    let frame = PageLayout::new(&site, visitor.as_ref());
+    let reference = cache.get_or_init(|| Reference::new(&description.document, &Description::order()));
+    rendered(StatusCode::OK, &DocsPage { frame, reference, base_url: &site.urls.base })
 }

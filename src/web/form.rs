@@ -1,44 +1,66 @@
 //! Reading the forms of our own pages.
 
-use axum::extract::{FromRequest, Request};
+use std::sync::Arc;
+
+use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use domain::ids::UserAccountId;
 use serde::de::DeserializeOwned;
 
-use super::{PageError, Shown};
-use crate::app::App;
+use super::{PageError, Shown, Site};
+use crate::http::HttpState;
 use crate::http::body::RawBody;
 use crate::http::error::Code;
-use crate::http::knowledge::large::large_body;
-use crate::http::origin;
+use crate::http::knowledge::large::LargeBodies;
+use crate::http::origin::{self, OriginPolicy};
 
 /// A form that one of our own pages sent. A browser sends cookies along with a foreign page's forms too, so what cannot show that it comes
 /// from a page of ours goes no further.
 #[derive(Debug)]
 pub struct PageForm<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<App> for PageForm<T> {
+impl<T: DeserializeOwned> FromRequest<HttpState> for PageForm<T> {
     type Rejection = PageError;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, PageError> {
+    async fn from_request(request: Request, state: &HttpState) -> Result<Self, PageError> {
+        let (site, policy): (_, Arc<OriginPolicy>) = (Site::from_ref(state), FromRef::from_ref(state));
         let (parts, body) = request.into_parts();
-        from_our_page(&parts, app)?;
-        let RawBody(bytes) = RawBody::from_request(Request::from_parts(parts, body), app)
+        from_our_page(&parts, &policy, &site)?;
+        let RawBody(bytes) = RawBody::from_request(Request::from_parts(parts, body), state)
             .await
-            .map_err(|error| PageError::api(app, &error))?;
-        Self::parsed(&bytes, app)
+            .map_err(|error| PageError::api(&site, &error))?;
+        Self::parsed(&bytes, &site)
     }
 }
 
-impl<T: DeserializeOwned> PageForm<T> {
-    /// The same for a form that may be as large as a batch of the knowledge API.
-    pub async fn large(request: Request, account: &UserAccountId, app: &App) -> Result<Self, PageError> {
+/// Reads forms that may be as large as a batch of the knowledge API. Clones share the limits.
+#[derive(Debug, Clone)]
+pub struct LargeForms {
+    site: Site,
+    policy: Arc<OriginPolicy>,
+    bodies: Arc<LargeBodies>,
+}
+
+impl FromRef<HttpState> for LargeForms {
+    fn from_ref(state: &HttpState) -> Self {
+        Self { site: Site::from_ref(state), policy: FromRef::from_ref(state), bodies: FromRef::from_ref(state) }
+    }
+}
+
+impl LargeForms {
+    /// Reads the form of a request, for this account.
+    pub async fn read<T: DeserializeOwned>(
+        &self,
+        request: Request,
+        account: &UserAccountId,
+    ) -> Result<PageForm<T>, PageError> {
+        let site = &self.site;
         let (parts, body) = request.into_parts();
-        from_our_page(&parts, app)?;
-        let body = large_body(&parts, body, account, app).await.map_err(|error| match error.code() {
+        from_our_page(&parts, &self.policy, site)?;
+        let body = self.bodies.read(&parts, body, account).await.map_err(|error| match error.code() {
             Code::PayloadTooLarge => PageError::shown(
-                app,
+                site,
                 None,
                 StatusCode::PAYLOAD_TOO_LARGE,
                 Shown {
@@ -49,15 +71,17 @@ impl<T: DeserializeOwned> PageForm<T> {
                     label: "To your knowledge",
                 },
             ),
-            _ => PageError::api(app, &error),
+            _ => PageError::api(site, &error),
         })?;
-        Self::parsed(&body.bytes, app)
+        PageForm::parsed(&body.bytes, site)
     }
+}
 
-    fn parsed(bytes: &[u8], app: &App) -> Result<Self, PageError> {
+impl<T: DeserializeOwned> PageForm<T> {
+    fn parsed(bytes: &[u8], site: &Site) -> Result<Self, PageError> {
         serde_urlencoded::from_bytes(bytes).map(Self).map_err(|_| {
             PageError::shown(
-                app,
+                site,
                 None,
                 StatusCode::BAD_REQUEST,
                 Shown {
@@ -72,12 +96,12 @@ impl<T: DeserializeOwned> PageForm<T> {
     }
 }
 
-fn from_our_page(parts: &Parts, app: &App) -> Result<(), PageError> {
-    if origin::allows_form(parts, app) {
+fn from_our_page(parts: &Parts, policy: &OriginPolicy, site: &Site) -> Result<(), PageError> {
+    if origin::allows_form(parts, policy) {
         return Ok(());
     }
     Err(PageError::shown(
-        app,
+        site,
         None,
         StatusCode::FORBIDDEN,
         Shown {

@@ -1,4 +1,4 @@
-//! What all pages have around them.
+//! The layout and the headers of all pages.
 
 use askama::Template;
 use axum::http::header::{
@@ -7,9 +7,8 @@ use axum::http::header::{
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 
-use super::SignedIn;
 use super::asset::versioned;
-use crate::app::App;
+use super::{SignedIn, Site};
 
 /// Nothing but our own styles, scripts and images; no frames around us, no forms to elsewhere.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -31,7 +30,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
 pub struct PageLayout {
     /// The path of the base URL, without a slash at the end: empty unless a proxy serves us below one.
     pub root: String,
-    /// The address of whoever is signed in.
+    /// E-mail address of the signed-in person.
     pub email: Option<String>,
     /// The host under which people know us, for sentences such as "only confirm what you started yourself".
     pub host: String,
@@ -39,10 +38,10 @@ pub struct PageLayout {
 
 impl PageLayout {
     /// Around a page for `visitor`.
-    pub fn new(app: &App, visitor: Option<&SignedIn>) -> Self {
-        let origin = app.origin();
+    pub fn new(site: &Site, visitor: Option<&SignedIn>) -> Self {
+        let origin = site.urls.origin();
         Self {
-            root: app.root_path().to_owned(),
+            root: site.urls.root_path().to_owned(),
             email: visitor.map(|visitor| visitor.email.as_str().to_owned()),
             host: origin.split("://").nth(1).unwrap_or(origin).to_owned(),
         }

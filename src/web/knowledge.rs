@@ -1,13 +1,13 @@
-//! The pages of the knowledge API: what a person and their agents share, added to, searched, set up and forgotten.
+//! The pages of the knowledge API: a person adds, searches, configures and deletes the memories that they share with their agents.
 //!
-//! Everything goes through what the API's own routes go through, so the same limits hold; a person may whatever their account may.
+//! The pages use the same services as the routes of the API, so the same limits apply. A person has all rights of the account.
 //!
-//! | page | what stands on it |
+//! | page | content |
 //! |---|---|
 //! | [`home`] | the search box, the form to add, spaces, recent batches |
-//! | [`batch`] | what becomes of each thing that was added; [`live`] tells it as it happens |
+//! | [`batch`] | the state of each item of a batch; [`live`] updates it |
 //! | [`spaces`] | one space, and who may read it |
-//! | [`settings`](mod@settings) | what new content has to be, and what was left out |
+//! | [`settings`](mod@settings) | the rules that new content has to meet, and the content that was left out |
 //! | [`memory`] | one memory: its text, where it is from, and how to delete it |
 
 pub mod add;
@@ -24,18 +24,15 @@ use domain::ids::{SpaceId, UserAccountId};
 use domain::space::Space;
 
 use super::account::Owner;
-use super::{PageError, Shown, SignedIn};
-use crate::app::App;
-use crate::http::error::{ApiError, Code};
-use crate::http::knowledge::spaces::SPACES_LISTED_MAX;
-use crate::knowledge::KnowledgeAccess;
+use super::{PageError, Shown, SignedIn, Site};
+use crate::services::knowledge::{KnowledgeAccess, Refusal, Spaces};
 
 /// Which of the account's tabs these pages are.
 const TAB: &str = "knowledge";
 
 impl Owner {
-    /// What they may read and write.
-    fn reader(&self) -> KnowledgeAccess {
+    /// The rights of the person: all rights of the account.
+    fn access(&self) -> KnowledgeAccess {
         KnowledgeAccess::person(self.account.clone(), self.visitor.session)
     }
 }
@@ -47,21 +44,27 @@ struct SpaceLink {
 }
 
 /// Those of `ids` that are spaces of this account, or that it was let into.
-async fn links(app: &App, account: &UserAccountId, ids: &[SpaceId]) -> Result<Vec<SpaceLink>, PageError> {
-    let spaces = app.store.spaces_of_account(account, SPACES_LISTED_MAX).await.map_err(PageError::store(app))?;
+async fn links(
+    site: &Site,
+    spaces: &Spaces,
+    account: &UserAccountId,
+    ids: &[SpaceId],
+) -> Result<Vec<SpaceLink>, PageError> {
+    let spaces = spaces.list(account).await.map_err(PageError::store(site))?;
     let link = |space: Space| SpaceLink { id: space.id.to_string(), name: space.name.as_str().to_owned() };
     Ok(spaces.into_iter().filter(|space| ids.contains(&space.id)).map(link).collect())
 }
 
-/// What was wrong with what a person sent, in words for the place where they sent it; anything else is no fault of theirs.
-fn fault(error: &ApiError) -> Option<String> {
-    match error.code() {
-        Code::InvalidRequest => error.first_issue().map(|issue| sentence(&issue)),
-        Code::RateLimited => {
+/// The fault in the input of a person, as a sentence for the place of the input. `None`: the cause is not the input.
+fn fault(refusal: &Refusal) -> Option<String> {
+    match refusal {
+        Refusal::Invalid { path, rule } if path.is_empty() => Some(sentence(rule)),
+        Refusal::Invalid { path, rule } => Some(sentence(&format!("{path}: {rule}"))),
+        Refusal::TooManyBatches { .. } => {
             Some("You are adding as much as you may at once. Wait until one of your batches is done.".to_owned())
         }
-        Code::SpaceForbidden => Some("This space is not there any more, or you may not do this there.".to_owned()),
-        _ => None,
+        Refusal::SpaceForbidden => Some("This space is not there any more, or you may not do this there.".to_owned()),
+        Refusal::Filter(_) | Refusal::NotFound | Refusal::Infra(_) => None,
     }
 }
 
@@ -82,10 +85,10 @@ fn capitalised(words: &str) -> String {
     format!("{}{}{stop}", first.to_uppercase(), letters.as_str())
 }
 
-/// What was named is not, or is not theirs: the two look the same.
-fn gone(app: &App, visitor: &SignedIn) -> PageError {
+/// The page for an unknown id; ids of other accounts are treated alike.
+fn gone(site: &Site, visitor: &SignedIn) -> PageError {
     PageError::shown(
-        app,
+        site,
         Some(visitor),
         StatusCode::NOT_FOUND,
         Shown {
@@ -98,12 +101,12 @@ fn gone(app: &App, visitor: &SignedIn) -> PageError {
     )
 }
 
-/// For [`Result::map_err`]: what is not there has a page of its own.
-fn page_error(app: &App, visitor: &SignedIn) -> impl Fn(ApiError) -> PageError {
-    let (app, visitor) = (app.clone(), visitor.clone());
-    move |error| match error.code() {
-        Code::NotFound | Code::SpaceForbidden => gone(&app, &visitor),
-        _ => PageError::api(&app, &error),
+/// For [`Result::map_err`]: an unknown object has a page of its own.
+fn page_error(site: &Site, visitor: &SignedIn) -> impl Fn(Refusal) -> PageError {
+    let (site, visitor) = (site.clone(), visitor.clone());
+    move |refusal| match refusal {
+        Refusal::NotFound | Refusal::SpaceForbidden => gone(&site, &visitor),
+        other => PageError::of(&site)(other),
     }
 }
 

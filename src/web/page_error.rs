@@ -1,4 +1,4 @@
-//! Pages that say what went wrong, and what to do now.
+//! Error pages, each with the next step.
 
 use std::borrow::Cow;
 
@@ -7,22 +7,21 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use store::StoreError;
 
-use super::{PageLayout, SignedIn, page};
-use crate::app::App;
+use super::{PageLayout, SignedIn, Site, page};
 use crate::http::error::ApiError;
 
-/// What is shown.
+/// The texts of an error page.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// What happened, in a few words.
+    /// The event, in a few words.
     pub title: &'static str,
-    /// What that means.
+    /// The consequence for the person.
     pub text: &'static str,
-    /// What to do now.
+    /// The next step of the person.
     pub next: &'static str,
-    /// Where that is, a path of ours.
+    /// Path of the next step.
     pub link: Cow<'static, str>,
-    /// What the link says.
+    /// Text of the link.
     pub label: &'static str,
 }
 
@@ -30,7 +29,7 @@ pub struct Shown {
 #[derive(Debug)]
 pub struct PageError(Box<Response>);
 
-/// What handlers of pages give.
+/// The result of a page handler.
 pub type PageResult = Result<Response, PageError>;
 
 #[derive(Template)]
@@ -41,9 +40,9 @@ struct TroublePage {
 }
 
 impl PageError {
-    /// A page of its own, for whoever looks at it.
-    pub fn shown(app: &App, visitor: Option<&SignedIn>, status: StatusCode, shown: Shown) -> Self {
-        Self(Box::new(page(status, &TroublePage { frame: PageLayout::new(app, visitor), shown })))
+    /// An error page with these texts.
+    pub fn shown(site: &Site, visitor: Option<&SignedIn>, status: StatusCode, shown: Shown) -> Self {
+        Self(Box::new(page(status, &TroublePage { frame: PageLayout::new(site, visitor), shown })))
     }
 
     /// A page that is drawn already.
@@ -52,9 +51,9 @@ impl PageError {
     }
 
     /// Something could not be done right now. The headers of the API's error are kept, `Retry-After` among them.
-    pub fn api(app: &App, error: &ApiError) -> Self {
+    pub fn api(site: &Site, error: &ApiError) -> Self {
         let mut response = Self::shown(
-            app,
+            site,
             None,
             error.code().status(),
             Shown {
@@ -69,21 +68,21 @@ impl PageError {
         response
     }
 
-    /// Somewhere else instead.
+    /// A redirect to another page.
     pub fn elsewhere(path: &str) -> Self {
         Self(Box::new(Redirect::to(path).into_response()))
     }
 
     /// For [`Result::map_err`]: the store could not answer.
-    pub fn store(app: &App) -> impl Fn(StoreError) -> Self {
-        let app = app.clone();
-        move |error| Self::api(&app, &error.into())
+    pub fn store(site: &Site) -> impl Fn(StoreError) -> Self {
+        let site = site.clone();
+        move |error| Self::api(&site, &error.into())
     }
 
     /// For [`Result::map_err`]: anything that is an error of the API too.
-    pub fn of<E: Into<ApiError>>(app: &App) -> impl Fn(E) -> Self {
-        let app = app.clone();
-        move |error| Self::api(&app, &error.into())
+    pub fn of<E: Into<ApiError>>(site: &Site) -> impl Fn(E) -> Self {
+        let site = site.clone();
+        move |error| Self::api(&site, &error.into())
     }
 }
 

@@ -1,25 +1,24 @@
 //! Reading the addresses of our own pages.
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRef, FromRequestParts};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::{PageError, Shown};
-use crate::app::App;
-use crate::http::query;
+use super::{PageError, Shown, Site};
+use crate::http::{HttpState, query};
 
-/// What stands behind the question mark of a page's address. Unknown names are ignored.
+/// The query of a page's URL. Unknown parameters are ignored.
 #[derive(Debug)]
 pub struct PageQuery<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<App> for PageQuery<T> {
+impl<T: DeserializeOwned> FromRequestParts<HttpState> for PageQuery<T> {
     type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageError> {
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, PageError> {
         query::read(parts).map(Self).map_err(|_| {
             PageError::shown(
-                app,
+                &Site::from_ref(state),
                 None,
                 StatusCode::BAD_REQUEST,
                 Shown {

@@ -1,52 +1,29 @@
-//! Who looks at a page.
+//! Finds the person who looks at a page.
 
-use axum::extract::FromRequestParts;
+use std::sync::Arc;
+
+use axum::extract::{FromRef, FromRequestParts};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
 use axum::response::{IntoResponse, Redirect, Response};
-use domain::Timestamp;
-use domain::ids::{Email, PersonId, SessionId, UserAccountId};
-use domain::secret::SecretHash;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::PageError;
-use super::cookie::Cookie;
-use crate::app::App;
-use crate::http::auth::session_facts;
+use super::{PageError, SignedIn, Site};
+use crate::http::HttpState;
+use crate::http::auth::Authenticator;
 
-/// Whoever it is.
+/// The person who looks at a page, if signed in.
 #[derive(Debug, Clone)]
 pub struct Visitor(pub Option<SignedIn>);
 
-/// A signed-in person. Everyone else is sent to sign in, and comes back.
-#[derive(Debug, Clone)]
-pub struct SignedIn {
-    /// The person.
-    pub person: PersonId,
-    /// Their verified address.
-    pub email: Email,
-    /// Their name, if it is known.
-    pub name: Option<String>,
-    /// Their account, if they have one.
-    pub account: Option<UserAccountId>,
-    /// When they signed in.
-    pub signed_in_at: Timestamp,
-    /// This browser, as its person's list names it.
-    pub id: SessionId,
-    /// SHA-256 of its session's secret.
-    pub session: SecretHash,
-}
-
-impl FromRequestParts<App> for Visitor {
+impl FromRequestParts<HttpState> for Visitor {
     type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageError> {
-        let Some(secret) = Cookie::Session.read(&parts.headers, app) else {
-            return Ok(Self(None));
-        };
-        let session = session_facts(&secret, app).await.map_err(|error| PageError::api(app, &error))?;
-        Ok(Self(session.map(|session| SignedIn {
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, PageError> {
+        let authenticator: Arc<Authenticator> = FromRef::from_ref(state);
+        let found = authenticator.visitor(&parts.headers).await.map_err(PageError::of(&Site::from_ref(state)))?;
+        Ok(Self(found.map(|(secret, session)| SignedIn {
             person: session.person,
             email: session.email,
             name: session.name,
@@ -58,11 +35,11 @@ impl FromRequestParts<App> for Visitor {
     }
 }
 
-impl FromRequestParts<App> for SignedIn {
+impl FromRequestParts<HttpState> for SignedIn {
     type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageError> {
-        let Visitor(visitor) = Visitor::from_request_parts(parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, PageError> {
+        let Visitor(visitor) = Visitor::from_request_parts(parts, state).await?;
         visitor.ok_or_else(|| {
             // A form cannot be sent again after signing in, so its page is shown again instead.
             let path = parts.uri.path();
@@ -72,20 +49,20 @@ impl FromRequestParts<App> for SignedIn {
                 _ if path.starts_with("/knowledge") => "/knowledge",
                 _ => path,
             };
-            PageError::elsewhere(&sign_in_path(app, back))
+            PageError::elsewhere(&sign_in_path(&Site::from_ref(state), back))
         })
     }
 }
 
 /// Where to sign in, and come back to `next` afterwards.
-pub fn sign_in_path(app: &App, next: &str) -> String {
-    let root = app.root_path();
+pub fn sign_in_path(site: &Site, next: &str) -> String {
+    let root = site.urls.root_path();
     format!("{root}/signin?next={}", quoted(next))
 }
 
 /// A form that asks for a recent sign-in was sent without one: sign in, and come back to `next`.
-pub fn sign_in_again(app: &App, next: &str) -> Response {
-    Redirect::to(&sign_in_path(app, next)).into_response()
+pub fn sign_in_again(site: &Site, next: &str) -> Response {
+    Redirect::to(&sign_in_path(site, next)).into_response()
 }
 
 /// A value in the query of a link.

@@ -22,7 +22,7 @@ const NEVER: Duration = Duration::from_mins(10);
 async fn requests_over_the_limit_are_refused_at_once() {
     let world = World::with(|settings| settings.http.requests_max = 1).await;
     let other = Connection::new(world.server.address);
-    let place = other.enter(&world.server.app.gate).unwrap();
+    let place = other.enter(&world.server.http.gate).unwrap();
     let refused = world.get("/nothing", &Credential::None).await;
     assert_eq!(refused.refused(424, "temporarily_unavailable")["reason"], "overloaded");
     assert_eq!(refused.header("retry-after"), Some("1"));

@@ -53,7 +53,7 @@ pages! {
         browser.follow("Revoke The search box").await;
         browser.sees("Every program that uses it stops working").await;
         browser.look("question").await;
-        browser.press("Revoke it for ever").await;
+        browser.press("Revoke permanently").await;
         browser.sees("Revoked").await;
         browser.look("revoked").await;
     }

@@ -71,7 +71,7 @@ pages! {
         for path in [format!("/account/computers/{}/detach", machine.uuid), format!("/account/agents/{}/revoke", agent.id)] {
             browser.visit(&path).await;
             browser.look("not-mine").await;
-            assert!(!browser.names(Role::Button).await.iter().any(|name| name.contains("for ever")), "{path}");
+            assert!(!browser.names(Role::Button).await.iter().any(|name| name.contains("permanently")), "{path}");
         }
     }
 

@@ -112,7 +112,7 @@ pages! {
         browser.look("question").await;
         browser.follow("Keep it").await;
         browser.follow("Delete").await;
-        browser.press("Delete it for ever").await;
+        browser.press("Delete permanently").await;
         browser.sees("The memory is deleted").await;
         browser.look("deleted").await;
         browser.visit("/knowledge/search?q=boathouse").await;

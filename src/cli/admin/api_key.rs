@@ -9,7 +9,8 @@ use store::api_key::KeyCreate;
 
 use super::{AdminContext, Format, Listing};
 use crate::cli::{Done, Failure, output};
-use crate::http::api_keys::{described, first_unreadable};
+use crate::http::api_keys::described;
+use crate::services::api_keys::first_unreadable;
 
 /// Subcommands of `attache admin api-key`.
 #[derive(Debug, Subcommand)]

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use store::held::{HeldEntry, HeldFilter, HeldState};
 
 use super::{AdminContext, Format, Listing};
-use crate::app::{App, Urls};
+use crate::app::App;
 use crate::cli::{Done, Failure, output};
+use crate::config::Urls;
 use crate::installation::LogStart;
 use domain::clock::date_time;
 
@@ -98,10 +99,8 @@ async fn release(context: &AdminContext<'_>, id: HeldId, format: Format) -> Done
     let base_url = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{}", settings.http.bind));
     let drain_deadline = settings.shutdown.drain_deadline;
     let urls = Urls { rag: base_url.clone(), base: base_url };
-    // No streams are open in this process, so the shutdown signal has no receiver.
-    let (_open, closing) = tokio::sync::watch::channel(false);
     let time_and_chance = (context.clock.clone(), context.rng.clone());
-    let app = App::build(settings, urls, time_and_chance, LogStart::Continue, closing).await;
+    let app = App::build(settings, urls, time_and_chance, LogStart::Continue).await;
     let app = app.map_err(Failure::caused)?;
     let verdict = app.intake.release(&entry, Bytes::from(body)).await;
     app.root.drain(drain_deadline).await;

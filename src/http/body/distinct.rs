@@ -10,7 +10,7 @@ use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Er
 /// Members that are compared with one another; an object with more takes the longer way.
 const MEMBERS_MAX: usize = 16;
 
-/// The object, if it fits and none of its members stands twice. `None` does not say that anything is wrong with it.
+/// The object, if it fits and has no duplicate members. `None` does not imply a fault: the object may have too many members.
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Option<T> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = deserializer.deserialize_map(Object(PhantomData)).ok()?;

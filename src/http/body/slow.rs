@@ -1,7 +1,7 @@
 //! Bodies that are awaited: what did not come together with its head.
 //!
-//! 1. The request gives its place in the gate back: a client that sends slowly, or nothing, keeps nobody else out.
-//! 2. It takes one of the places that its address has for such bodies, and what it sends is counted against the bytes of all of them.
+//! 1. The request gives its place in the gate back: a client that sends slowly, or nothing, does not block others.
+//! 2. It takes one of the places that its address has for such bodies, and its bytes count against the maximum for all such bodies.
 //! 3. It has to come with a minimal rate, and whole within a deadline.
 //! 4. When it is whole, the request takes a place in the gate again.
 
@@ -9,40 +9,47 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::http::request::Parts;
-use http_body_util::BodyExt;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
 use tokio::time::Instant;
 
-use super::{Frame, Incoming};
+use crate::config::HttpSettings;
 use crate::http::addresses::{Addresses, Taken};
 use crate::http::client::ClientAddress;
 use crate::http::connection::Peer;
 use crate::http::error::ApiError;
 use crate::http::gate::Gate;
-use crate::http::settings::Settings;
 
-/// When to come back.
+/// A body whose bytes are limited.
+pub type Incoming = Limited<Body>;
+
+/// The next frame of a body.
+pub type Frame = Result<hyper::body::Frame<Bytes>, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Time after which another attempt is reasonable.
 const SOON: Duration = Duration::from_secs(1);
 
 /// The bodies that are awaited.
 #[derive(Debug)]
 pub struct SlowBodies {
     addresses: Addresses,
-    /// Bytes of theirs that are in memory.
+    /// Bytes of all awaited bodies that are in memory.
     bytes: AtomicUsize,
-    settings: Settings,
+    settings: HttpSettings,
     gate: Arc<Gate>,
 }
 
 impl SlowBodies {
-    /// None is awaited yet. Their requests have no place in this gate.
-    pub fn new(settings: &Settings, gate: Arc<Gate>) -> Self {
+    /// No body is awaited yet. Requests that wait for a body have no place in `gate`.
+    pub fn new(settings: &HttpSettings, gate: Arc<Gate>) -> Self {
         let addresses = Addresses::new(settings.bodies_per_address_max, &settings.trusted_proxies);
         Self { addresses, bytes: AtomicUsize::new(0), settings: settings.clone(), gate }
     }
 }
 
-/// One of them.
+/// One awaited body.
 #[derive(Debug)]
 pub struct SlowBody<'b> {
     bodies: &'b SlowBodies,
@@ -54,7 +61,7 @@ pub struct SlowBody<'b> {
 }
 
 impl<'b> SlowBody<'b> {
-    /// Begins to wait for the rest of the body of this request, of which so many bytes came at once.
+    /// Begins to wait for the rest of the body of this request. `came` is the number of bytes that arrived with the head.
     pub fn begin(parts: &'b Parts, came: usize, deadline: Duration, bodies: &'b SlowBodies) -> Result<Self, ApiError> {
         let ClientAddress(address) = ClientAddress::of(parts, &bodies.settings.trusted_proxies);
         let place = bodies.addresses.take(address).ok_or_else(|| ApiError::unavailable("too_many_bodies", SOON))?;
@@ -73,9 +80,9 @@ impl<'b> SlowBody<'b> {
         next.map_err(|_| ApiError::unavailable("body_too_slow", SOON))
     }
 
-    /// Until when the next frame has to come: every so many bytes earn a second.
+    /// The deadline of the next frame: every `body_rate_min` bytes extend it by a second.
     fn until(&self) -> Instant {
-        let Settings { body_rate_min, body_rate_after, .. } = self.bodies.settings;
+        let HttpSettings { body_rate_min, body_rate_after, .. } = self.bodies.settings;
         let earned = match body_rate_min {
             0 => self.deadline,
             rate => Duration::from_secs((self.bytes / rate) as u64),
@@ -94,7 +101,7 @@ impl<'b> SlowBody<'b> {
         Ok(())
     }
 
-    /// The body is whole: the request goes on, if there is a place for it.
+    /// The body is complete: the request takes a place in the gate again, or is refused.
     pub fn end(self) -> Result<(), ApiError> {
         match self.connection {
             Some(Peer(connection)) if !connection.step_in(&self.bodies.gate) => {

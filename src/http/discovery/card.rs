@@ -1,17 +1,19 @@
-//! Who we are to agents that speak A2A.
+//! The agent card, which describes this server to agents that use A2A.
+
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::json;
 
-use crate::app::App;
+use crate::config::Urls;
 use crate::http::document::Document;
 
 /// `GET /.well-known/agent-card.json` (A2A 1.0, section *Agent discovery*): a card of that version alone, since the method names of older
 /// ones are not answered.
-pub async fn agent_card(State(app): State<App>, headers: HeaderMap) -> Response {
-    let base = &app.base_url;
+pub async fn agent_card(State(urls): State<Arc<Urls>>, headers: HeaderMap) -> Response {
+    let base = &urls.base;
     let card = json!({
         "name": "attache",
         "description": "Gives software agents and computers a person's account to attach to, that person's consent to act under, a record of \

@@ -2,6 +2,7 @@
 //! offers (RFC 8414, with a block for agents).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -10,86 +11,111 @@ use domain::api_key::ApiKeyScope;
 use serde_json::{Value, json};
 use wire::agent_auth::{ASSERTION_GRANT, CLAIM_GRANT, SCOPE_ACCOUNT, SCOPE_EVENTS};
 
-use crate::app::App;
-use crate::http::auth::Accepts;
+use crate::config::Urls;
+use crate::http::accepts::Accepts;
 use crate::http::document::Document;
 use crate::http::error::{ApiResult, Code};
 use crate::http::named::Named;
-use crate::http::{KNOWLEDGE_PREFIX, knowledge_routes, routes};
-
-/// Where the metadata of a protected resource stands; the path of the resource comes after it (RFC 9728, section 3.1).
-pub const METADATA: &str = "/.well-known/oauth-protected-resource";
+use crate::http::route::{KNOWLEDGE_PREFIX, Route};
 
 /// Everything that asks for a credential, and which ones it takes.
 #[derive(Debug)]
-pub struct Resources(BTreeMap<&'static str, Accepts>);
+pub struct Resources {
+    accepts: BTreeMap<&'static str, Accepts>,
+    /// Whether the public listener serves the knowledge API, too.
+    has_one_listener: bool,
+}
 
 impl Resources {
-    /// As the table of routes has it: each path, and each surface as a whole.
-    pub fn of_the_table() -> Self {
+    /// The resources of these two route tables: each path, and each surface as a whole.
+    pub fn of<S>(routes: &[Route<S>], knowledge_routes: &[Route<S>], has_one_listener: bool) -> Self {
         let mut resources = BTreeMap::<_, Accepts>::new();
         let mut add = |path, accepts| {
             let known = resources.entry(path).or_insert(Accepts::NONE);
             *known = known.or(accepts);
         };
-        for route in routes().iter().filter(|route| route.accepts != Accepts::NONE) {
+        for route in routes.iter().filter(|route| route.accepts != Accepts::NONE) {
             add(route.path, route.accepts);
             add("/api/v1", route.accepts);
         }
-        for route in knowledge_routes() {
+        for route in knowledge_routes {
             add(route.path, route.accepts);
             add(KNOWLEDGE_PREFIX.trim_end_matches('/'), route.accepts);
         }
-        Self(resources)
+        Self { accepts: resources, has_one_listener }
     }
 
-    /// What the resource at this path takes.
+    /// Whether the public listener serves the knowledge API, too.
+    fn has_one_listener(&self) -> bool {
+        self.has_one_listener
+    }
+
+    /// The credentials that the resource at this path accepts.
     fn accepts(&self, path: &str) -> Option<Accepts> {
         let fits =
             |(segment, template): (&str, &str)| segment == template || template.starts_with('{') && !segment.is_empty();
         let is_at = |template: &str| {
             path.split('/').count() == template.split('/').count() && path.split('/').zip(template.split('/')).all(fits)
         };
-        self.0.iter().find(|(template, _)| is_at(template)).map(|(_, accepts)| *accepts)
+        self.accepts.iter().find(|(template, _)| is_at(template)).map(|(_, accepts)| *accepts)
     }
 }
 
 /// `GET /.well-known/oauth-protected-resource`: the account and agent API as a whole.
-pub async fn protected_resource(State(app): State<App>, headers: HeaderMap) -> ApiResult {
-    let accepts = app.resources.accepts("/api/v1").ok_or(Code::NotFound)?;
-    Ok(Document::json(&metadata(&app.base_url, accepts, &app)).answer(&headers))
+pub async fn protected_resource(
+    State(resources): State<Arc<Resources>>,
+    State(urls): State<Arc<Urls>>,
+    headers: HeaderMap,
+) -> ApiResult {
+    let accepts = resources.accepts("/api/v1").ok_or(Code::NotFound)?;
+    Ok(Document::json(&metadata(&urls.base, accepts, &urls)).answer(&headers))
 }
 
-/// `GET /.well-known/oauth-protected-resource`, where the knowledge API has a listener of its own.
-pub async fn knowledge_resource(State(app): State<App>, headers: HeaderMap) -> Response {
-    Document::json(&metadata(&app.rag_url, Accepts::API_KEY, &app)).answer(&headers)
+/// `GET /.well-known/oauth-protected-resource` on the knowledge API's own listener.
+pub async fn knowledge_resource(State(urls): State<Arc<Urls>>, headers: HeaderMap) -> Response {
+    Document::json(&metadata(&urls.rag, Accepts::API_KEY, &urls)).answer(&headers)
 }
 
 /// `GET /.well-known/oauth-protected-resource/{*path}`: one resource, or the surface that begins with this path.
-pub async fn protected_resource_at(State(app): State<App>, Named(path): Named, headers: HeaderMap) -> ApiResult {
-    let knowledge_is_here = app.settings.knowledge.bind.is_none();
-    resource_at(&app, &path, &headers, |is_knowledge| knowledge_is_here || !is_knowledge)
+pub async fn protected_resource_at(
+    State(resources): State<Arc<Resources>>,
+    State(urls): State<Arc<Urls>>,
+    Named(path): Named,
+    headers: HeaderMap,
+) -> ApiResult {
+    resource_at(&resources, &urls, &path, &headers, |is_knowledge| !is_knowledge || resources.has_one_listener())
 }
 
-/// The same where the knowledge API has a listener of its own.
-pub async fn knowledge_resource_at(State(app): State<App>, Named(path): Named, headers: HeaderMap) -> ApiResult {
-    resource_at(&app, &path, &headers, |is_knowledge| is_knowledge)
+/// The same on the knowledge API's own listener.
+pub async fn knowledge_resource_at(
+    State(resources): State<Arc<Resources>>,
+    State(urls): State<Arc<Urls>>,
+    Named(path): Named,
+    headers: HeaderMap,
+) -> ApiResult {
+    resource_at(&resources, &urls, &path, &headers, |is_knowledge| is_knowledge)
 }
 
-fn resource_at(app: &App, path: &str, headers: &HeaderMap, is_here: impl Fn(bool) -> bool) -> ApiResult {
+fn resource_at(
+    resources: &Resources,
+    urls: &Urls,
+    path: &str,
+    headers: &HeaderMap,
+    is_here: impl Fn(bool) -> bool,
+) -> ApiResult {
     let path = format!("/{path}");
-    let accepts = app.resources.accepts(&path).ok_or(Code::NotFound)?;
+    let accepts = resources.accepts(&path).ok_or(Code::NotFound)?;
     let is_knowledge = accepts.includes(Accepts::API_KEY);
     if !is_here(is_knowledge) {
         return Err(Code::NotFound.into());
     }
-    let surface = if is_knowledge { &app.rag_url } else { &app.base_url };
-    Ok(Document::json(&metadata(&format!("{surface}{path}"), accepts, app)).answer(headers))
+    let surface = if is_knowledge { &urls.rag } else { &urls.base };
+    Ok(Document::json(&metadata(&format!("{surface}{path}"), accepts, urls)).answer(headers))
 }
 
 /// RFC 9728, section 2. Keys and the secrets of computers are no tokens of an authorization server, so where only they count none is named.
-fn metadata(resource: &str, accepts: Accepts, app: &App) -> Value {
-    let base = &app.base_url;
+fn metadata(resource: &str, accepts: Accepts, urls: &Urls) -> Value {
+    let base = &urls.base;
     if accepts.includes(Accepts::API_KEY) {
         return json!({
             "resource": resource,
@@ -120,8 +146,8 @@ fn metadata(resource: &str, accepts: Accepts, app: &App) -> Value {
 ///
 /// There is no authorization endpoint: people confirm on pages of ours. The device flow is not named either, because it attaches
 /// computers and issues no token.
-pub async fn authorization_server(State(app): State<App>, headers: HeaderMap) -> Response {
-    let base = &app.base_url;
+pub async fn authorization_server(State(urls): State<Arc<Urls>>, headers: HeaderMap) -> Response {
+    let base = &urls.base;
     let at = |path: &str| format!("{base}/api/v1/agent-auth/{path}");
     let guide = format!("{base}/auth.md");
     let scopes = [SCOPE_ACCOUNT, SCOPE_EVENTS];
@@ -161,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_resource_is_a_path_that_asks_for_a_credential() {
-        let resources = Resources::of_the_table();
+        let resources = Resources::of(&crate::http::routes(), &crate::http::knowledge_routes(), true);
         let accepts = |path: &str| resources.accepts(path);
         assert!(accepts("/api/v1").unwrap().includes(Accepts::ACCOUNT.or(Accepts::PRE_CLAIM)));
         assert_eq!(accepts("/api/v1/device/code"), Some(Accepts::MACHINE));

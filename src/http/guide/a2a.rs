@@ -4,24 +4,30 @@
 //! 2. Every other request, including malformed ones, is answered 200 with error −32601.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::extract::State;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::Guides;
 use super::rpc::{self, Members, RpcError};
-use crate::app::App;
 use crate::http::body::RawBody;
 use crate::http::error::ApiResult;
+use crate::services::Ports;
 
 /// `POST /api/v1/a2a`
-pub async fn answer(State(app): State<App>, RawBody(body): RawBody) -> ApiResult {
+pub async fn answer(
+    State(guides): State<Arc<Guides>>,
+    State(ports): State<Ports>,
+    RawBody(body): RawBody,
+) -> ApiResult {
     let Request { id, method } = read(&body);
     let outcome = if method.is_some_and(|method| method == "SendMessage") {
         Ok(json!({ "message": {
-            "messageId": app.rng.uuid_v7(app.clock.now()).to_string(),
+            "messageId": ports.rng.uuid_v7(ports.clock.now()).to_string(),
             "role": "ROLE_AGENT",
-            "parts": [{ "text": app.guides.short() }],
+            "parts": [{ "text": guides.short() }],
         }}))
     } else {
         Err(RpcError::METHOD_NOT_FOUND)

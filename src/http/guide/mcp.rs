@@ -9,6 +9,7 @@
 //! 5. an unsupported `MCP-Protocol-Version`: 400.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -16,11 +17,11 @@ use axum::response::IntoResponse;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::Guides;
 use super::rpc::{self, Members, RpcError};
-use crate::app::App;
 use crate::http::body::RawBody;
 use crate::http::error::{ApiResult, Code};
-use crate::http::origin;
+use crate::http::origin::{self, OriginPolicy};
 
 /// The supported protocol version.
 const PROTOCOL_VERSION: &str = "2025-06-18";
@@ -29,20 +30,25 @@ const PROTOCOL_VERSION: &str = "2025-06-18";
 const TOOL: &str = "about_service";
 
 /// `POST /api/v1/mcp`
-pub async fn answer(State(app): State<App>, headers: HeaderMap, RawBody(body): RawBody) -> ApiResult {
-    if !origin::allows_program(&headers, &app) {
+pub async fn answer(
+    State(guides): State<Arc<Guides>>,
+    State(policy): State<Arc<OriginPolicy>>,
+    headers: HeaderMap,
+    RawBody(body): RawBody,
+) -> ApiResult {
+    if !origin::allows_program(&headers, &policy) {
         return Err(Code::CrossSiteRequest.into());
     }
     Ok(match read(&body) {
         Ok(Message::Request { id, method, params }) => {
-            rpc::answer(id, respond(&method, params, version(&headers), &app))
+            rpc::answer(id, respond(&method, params, version(&headers), &guides))
         }
         Ok(Message::Silent) => StatusCode::ACCEPTED.into_response(),
         Err((id, error)) => rpc::answer(id.unwrap_or(RawValue::NULL), Err(error)),
     })
 }
 
-fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, app: &App) -> Result<Value, RpcError> {
+fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, guides: &Guides) -> Result<Value, RpcError> {
     let method = Method::named(method).ok_or(RpcError::METHOD_NOT_FOUND)?;
     if let Some(version) = version.filter(|version| *version != PROTOCOL_VERSION) {
         return Err(RpcError::unsupported_version(version, PROTOCOL_VERSION));
@@ -64,7 +70,7 @@ fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, app: 
             "annotations": { "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false },
         }]})),
         Method::CallTool => match params.and_then(Members::of).unwrap_or_default().text("name").as_deref() {
-            Some(TOOL) => Ok(json!({ "content": [{ "type": "text", "text": app.guides.short() }], "isError": false })),
+            Some(TOOL) => Ok(json!({ "content": [{ "type": "text", "text": guides.short() }], "isError": false })),
             Some(_) => Err(RpcError::invalid_params("unknown tool: tools/list returns the available ones")),
             None => Err(RpcError::invalid_params("name must be the name of a tool")),
         },

@@ -16,7 +16,7 @@ pub struct Places {
 
 /// One of the places, until it is dropped.
 #[derive(Debug)]
-pub struct StreamPermit {
+pub struct Permit {
     _counted: Counted<UserAccountId>,
     _permit: OwnedSemaphorePermit,
 }
@@ -26,22 +26,22 @@ pub struct StreamPermit {
 pub enum Full {
     /// The account has reached its maximum.
     Account,
-    /// All are taken.
+    /// All places are taken.
     All,
 }
 
 impl Places {
-    /// So many places in all, and for one account.
+    /// `all` places, of which one account may have `per_account_max`.
     pub fn new(all: usize, per_account_max: usize) -> Self {
         let free = Arc::new(Semaphore::new(all.min(Semaphore::MAX_PERMITS)));
         Self { free, accounts: Counts::new(per_account_max) }
     }
 
     /// A place for this account. The account's own bound is checked first: an account that has reached it learns nothing about the others.
-    pub fn take(&self, account: &UserAccountId) -> Result<StreamPermit, Full> {
+    pub fn take(&self, account: &UserAccountId) -> Result<Permit, Full> {
         let counted = self.accounts.take(account.clone()).ok_or(Full::Account)?;
         let permit = Arc::clone(&self.free).try_acquire_owned().map_err(|_| Full::All)?;
-        Ok(StreamPermit { _counted: counted, _permit: permit })
+        Ok(Permit { _counted: counted, _permit: permit })
     }
 }
 

@@ -11,12 +11,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use domain::ids::{BatchId, UserAccountId};
 use futures_util::stream::{self, Stream, StreamExt};
+use tokio::sync::watch;
 
-use super::places::{Full, StreamPermit};
-use crate::app::App;
+use super::places::{Full, Permit, Places};
 use crate::http::error::ApiError;
-use crate::knowledge::KnowledgeAccess;
-use crate::knowledge::credential::while_good;
+use crate::services::knowledge::credential::{Credential, CredentialChecks};
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const X_BATCH_ID: HeaderName = HeaderName::from_static(wire::knowledge::X_BATCH_ID);
@@ -31,44 +30,68 @@ pub fn event_of_this_stream(data: &str) -> String {
     format!("data: {data}\n\n")
 }
 
-/// A place among the concurrent event streams. The handler takes it before it starts the work that the stream reports.
-pub fn place(app: &App, account: &UserAccountId) -> Result<StreamPermit, ApiError> {
-    /// When to come back for a place.
-    const SOON: Duration = Duration::from_secs(5);
-    app.streams.take(account).map_err(|full| match full {
-        Full::Account => ApiError::rate_limited(SOON),
-        Full::All => ApiError::unavailable("too_many_streams", SOON),
-    })
+/// Time after which another attempt is reasonable.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Opens event streams, within the limits of all accounts and of each. Clones share the limits.
+#[derive(Debug, Clone)]
+pub struct EventStreams {
+    places: Places,
+    checks: CredentialChecks,
+    /// Becomes true when the server stops.
+    closing: watch::Receiver<bool>,
+    /// Time without events after which a comment is sent.
+    heartbeat: Duration,
 }
 
-/// A response that lasts as long as there are events and the reader's credential is valid; if the credential ends first, `last` is the
-/// last event. A heartbeat comment is sent after a time without events.
-pub fn streamed(
-    app: &App,
-    place: StreamPermit,
-    reader: &KnowledgeAccess,
-    batch: BatchId,
-    events: impl Stream<Item = Bytes> + Send + 'static,
-    last: String,
-) -> Response {
-    let mut closing = app.closing.clone();
-    // A client whose stream ends at shutdown reconnects to the next server process.
-    let closed = async move {
-        let _ = closing.wait_for(|closing| *closing).await;
-    };
-    let beating = beating(events, app.settings.knowledge.batch.heartbeat);
-    let guarded = while_good(app.clone(), reader.credential.clone(), beating, Bytes::from(last));
-    let told = guarded.take_until(closed).map(move |piece| {
-        let _held_as_long_as_it_is_told = &place;
-        Ok::<_, Infallible>(piece)
-    });
-    let mut response = Response::new(Body::from_stream(told));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
-    headers.insert(X_BATCH_ID, HeaderValue::from_str(&batch.to_string()).unwrap_or(HeaderValue::from_static("")));
-    response
+impl EventStreams {
+    /// `places` limits concurrent streams, `checks` ends those whose credential was revoked; all end when `closing` becomes true.
+    pub fn new(places: Places, checks: CredentialChecks, closing: watch::Receiver<bool>, heartbeat: Duration) -> Self {
+        Self { places, checks, closing, heartbeat }
+    }
+
+    /// Checks the credential of a response that is no event stream.
+    pub fn checks(&self) -> CredentialChecks {
+        self.checks.clone()
+    }
+
+    /// A place among the concurrent streams. The handler takes it before it starts the work that the stream reports.
+    pub fn place(&self, account: &UserAccountId) -> Result<Permit, ApiError> {
+        self.places.take(account).map_err(|full| match full {
+            Full::Account => ApiError::rate_limited(SOON),
+            Full::All => ApiError::unavailable("too_many_streams", SOON),
+        })
+    }
+
+    /// A response that lasts as long as there are events and the credential is valid; if the credential ends first, `last` is the
+    /// last event. A heartbeat comment is sent after a time without events.
+    pub fn respond(
+        &self,
+        place: Permit,
+        credential: Credential,
+        batch: BatchId,
+        events: impl Stream<Item = Bytes> + Send + 'static,
+        last: String,
+    ) -> Response {
+        let mut closing = self.closing.clone();
+        // A client whose stream ends at shutdown reconnects to the next server process.
+        let closed = async move {
+            let _ = closing.wait_for(|closing| *closing).await;
+        };
+        let beating = beating(events, self.heartbeat);
+        let guarded = self.checks().while_valid(credential, beating, Bytes::from(last));
+        let pieces = guarded.take_until(closed).map(move |piece| {
+            let _held_until_the_stream_ends = &place;
+            Ok::<_, Infallible>(piece)
+        });
+        let mut response = Response::new(Body::from_stream(pieces));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+        headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+        headers.insert(X_BATCH_ID, HeaderValue::from_str(&batch.to_string()).unwrap_or(HeaderValue::from_static("")));
+        response
+    }
 }
 
 fn beating(events: impl Stream<Item = Bytes> + Send + 'static, every: Duration) -> impl Stream<Item = Bytes> {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wire::activity::{ActivityPage, LogKeys};
 
 use super::operation::Operation;
-use super::public::Anything;
+use super::schemas::Anything;
 use crate::http::error::Code;
 
 pub(super) fn operations() -> Vec<Operation> {

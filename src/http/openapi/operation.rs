@@ -6,10 +6,12 @@ use axum::http::Method;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::public::Anything;
-use super::{Schemas, refusals, security};
+use super::refusals;
+use super::schemas::{Anything, Schemas};
+use super::security::security;
+use crate::http::accepts::Accepts;
 use crate::http::error::Code;
-use crate::http::{Accepts, KNOWLEDGE_PREFIX, Route};
+use crate::http::route::Route;
 
 /// The declared parts of an operation.
 #[derive(Debug)]
@@ -243,13 +245,13 @@ impl Operation {
         self.head.get("operationId").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether it describes `route`.
-    pub fn is_of(&self, route: &Route) -> bool {
+    /// Whether it describes this route.
+    pub fn is_of<S>(&self, route: &Route<S>) -> bool {
         (&self.method, self.path) == (&route.method, route.path)
     }
 
-    /// The operation object of the document.
-    pub(super) fn object(self, route: &Route, schemas: &mut Schemas) -> Value {
+    /// The object of the document.
+    pub(super) fn describe<S>(self, route: &Route<S>, schemas: &mut Schemas) -> Value {
         let mut object = self.head.clone();
         let security = self.optional.map_or_else(|| security(route), |scheme| json!([{}, { scheme: [] }]));
         object.insert("security".to_owned(), security);
@@ -267,7 +269,7 @@ impl Operation {
                 Passing::These(statuses) => statuses.contains(&status),
                 Passing::Everything => true,
             };
-            let knowledge = is_knowledge(route);
+            let knowledge = route.is_knowledge();
             let response = || refusals::response(&codes, knowledge, passing);
             // Derived responses are the same for all operations, so they are shared.
             let own = passing || codes.iter().any(|code| self.codes.contains(code));
@@ -313,9 +315,9 @@ impl Operation {
         Value::Object(object)
     }
 
-    /// Declared and derived error codes, by status.
-    fn refusals(&self, route: &Route) -> BTreeMap<u16, Vec<Code>> {
-        let (asks, knowledge) = (route.accepts != Accepts::NONE, is_knowledge(route));
+    /// Its codes by their status: those that are written down, and those that follow.
+    fn refusals<S>(&self, route: &Route<S>) -> BTreeMap<u16, Vec<Code>> {
+        let (asks, knowledge) = (route.accepts != Accepts::NONE, route.is_knowledge());
         let changes = self.method != Method::GET;
         let follow = [
             (asks, Code::Unauthorized),
@@ -342,11 +344,7 @@ impl Operation {
     }
 }
 
-fn is_knowledge(route: &Route) -> bool {
-    route.path.starts_with(KNOWLEDGE_PREFIX)
-}
-
-/// Path parameters such as `{id}`. They have no format: a value that is not a UUID is answered like an unknown id.
+/// The parameters of a path, such as `{id}`. They are plain strings: an invalid id is refused like an unknown one.
 fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let names = names.map(|name| name.trim_start_matches('*'));

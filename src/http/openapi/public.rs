@@ -1,14 +1,10 @@
 //! Guides, and metadata under `/.well-known`.
 
-use std::borrow::Cow;
-
 use serde_json::{Value, json};
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::openapi::{RefOr, schema};
-use utoipa::{PartialSchema, ToSchema};
 
 use super::operation::Operation;
 use super::rpc::{RpcAnswer, RpcRequest};
+use super::schemas::AnObject;
 use crate::http::error::Code;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -90,36 +86,4 @@ fn metadata() -> Vec<Operation> {
         metadata_of(resource, "protectedResource", "Protected resource metadata", "RFC 9728."),
         metadata_of(resource_at, "protectedResourceAt", "Protected resource metadata of one resource", "RFC 9728."),
     ]
-}
-
-/// Any JSON value.
-pub(super) enum Anything {}
-
-impl PartialSchema for Anything {
-    fn schema() -> RefOr<Schema> {
-        let anything = ObjectBuilder::new().schema_type(schema::SchemaType::AnyValue);
-        anything.description(Some("Any value of the statistics service.")).build().into()
-    }
-}
-
-impl ToSchema for Anything {
-    fn name() -> Cow<'static, str> {
-        "Anything".into()
-    }
-}
-
-/// An object whose members are described elsewhere.
-pub(super) enum AnObject {}
-
-impl PartialSchema for AnObject {
-    fn schema() -> RefOr<Schema> {
-        let object = ObjectBuilder::new().schema_type(Type::Object);
-        object.description(Some("An object whose members are described elsewhere.")).build().into()
-    }
-}
-
-impl ToSchema for AnObject {
-    fn name() -> Cow<'static, str> {
-        "AnyObject".into()
-    }
 }

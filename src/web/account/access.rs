@@ -1,7 +1,7 @@
-//! Who gets in: browsers that are signed in, and keys of the knowledge API.
+//! Signed-in browsers, and keys of the knowledge API.
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use chrono::TimeDelta;
@@ -13,18 +13,36 @@ use store::session::Session;
 
 use super::Owner;
 use super::undo::{ConfirmForm, gone};
-use crate::app::App;
-use crate::http::api_keys::{KEYS_LISTED_MAX, NewKey, make};
-use crate::http::error::Code;
+use crate::http::HttpState;
 use crate::http::named::Named;
+use crate::services::api_keys::{ApiKeys, CreateRefusal, NewKey};
+use crate::services::confirmation::RecentSignIn;
+use crate::services::sessions::Sessions;
 use crate::web::visitor::{sign_in_again, sign_in_path};
-use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, Shown, SignedIn, page};
+use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, Shown, SignedIn, Site, page};
 
-/// This page.
+/// The path of this page.
 const PATH: &str = "/account/access";
 
-/// Sessions that are listed.
-const SESSIONS_MAX: usize = 100;
+/// The state of these pages.
+#[derive(Debug, Clone)]
+pub struct AccessPages {
+    site: Site,
+    sessions: Sessions,
+    keys: ApiKeys,
+    recent: RecentSignIn,
+}
+
+impl FromRef<HttpState> for AccessPages {
+    fn from_ref(state: &HttpState) -> Self {
+        Self {
+            site: Site::from_ref(state),
+            sessions: FromRef::from_ref(state),
+            keys: FromRef::from_ref(state),
+            recent: FromRef::from_ref(state),
+        }
+    }
+}
 
 #[derive(Template)]
 #[template(path = "account/access.html")]
@@ -38,7 +56,7 @@ struct AccessPage {
     fault: Option<&'static str>,
     /// Whether the visitor signed in recently enough to make a key.
     fresh: bool,
-    /// Where to sign in again, and come back.
+    /// URL for signing in again and returning here.
     sign_in: String,
 }
 
@@ -73,16 +91,14 @@ struct KeyPage {
 }
 
 /// `GET /account/access`
-pub async fn show(State(app): State<App>, owner: Owner) -> PageResult {
-    draw(&app, &owner, StatusCode::OK, None).await
+pub async fn show(State(pages): State<AccessPages>, owner: Owner) -> PageResult {
+    draw(&pages, &owner, StatusCode::OK, None).await
 }
 
-async fn draw(app: &App, owner: &Owner, status: StatusCode, fault: Option<&'static str>) -> PageResult {
-    let (store, now, page_error) = (&app.store, app.clock.now(), PageError::store(app));
-    let (sessions, keys) = tokio::join!(
-        store.sessions_of_person(owner.visitor.person, now, SESSIONS_MAX),
-        store.api_keys_of_account(&owner.account, KEYS_LISTED_MAX),
-    );
+async fn draw(pages: &AccessPages, owner: &Owner, status: StatusCode, fault: Option<&'static str>) -> PageResult {
+    let AccessPages { site, sessions, keys, recent } = pages;
+    let (now, page_error) = (site.ports.clock.now(), PageError::store(site));
+    let (sessions, keys) = tokio::join!(sessions.list(owner.visitor.person), keys.list(&owner.account));
     let session = |session: Session| SessionRow {
         current: session.id == owner.visitor.id,
         id: session.id.to_string(),
@@ -109,19 +125,19 @@ async fn draw(app: &App, owner: &Owner, status: StatusCode, fault: Option<&'stat
     Ok(page(
         status,
         &AccessPage {
-            frame: PageLayout::new(app, Some(&owner.visitor)),
+            frame: PageLayout::new(site, Some(&owner.visitor)),
             tab: "access",
             sessions: sessions.map_err(&page_error)?.into_iter().map(session).collect(),
             keys: keys.map_err(&page_error)?.into_iter().map(key).collect(),
-            next_key: app.rng.uuid_v7(now).to_string(),
+            next_key: site.ports.rng.uuid_v7(now).to_string(),
             fault,
-            fresh: app.is_recent_sign_in(owner.visitor.signed_in_at),
-            sign_in: sign_in_path(app, PATH),
+            fresh: recent.is_recent(owner.visitor.signed_in_at),
+            sign_in: sign_in_path(site, PATH),
         },
     ))
 }
 
-/// What a browser calls itself, as short as people do.
+/// A short name of a browser, from its user agent.
 fn browser(user_agent: &str) -> String {
     let known = |names: &[(&str, &'static str)]| {
         names.iter().find(|(mark, _)| user_agent.contains(mark)).map(|(_, name)| *name)
@@ -148,7 +164,7 @@ fn browser(user_agent: &str) -> String {
     }
 }
 
-/// What the form for a new key sends; a box that is not ticked sends nothing.
+/// The form for a new key. Unticked boxes are absent.
 #[derive(Debug, Deserialize)]
 pub struct KeyForm {
     id: String,
@@ -179,11 +195,10 @@ impl KeyEnd {
 }
 
 /// `POST /account/keys`: shows the key, this once. It asks for a recent sign-in.
-pub async fn make_key(State(app): State<App>, owner: Owner, PageForm(form): PageForm<KeyForm>) -> PageResult {
-    if !app.is_recent_sign_in(owner.visitor.signed_in_at) {
-        return Ok(sign_in_again(&app, PATH));
-    }
-    let again = async |fault| draw(&app, &owner, StatusCode::BAD_REQUEST, Some(fault)).await;
+pub async fn make_key(State(pages): State<AccessPages>, owner: Owner, PageForm(form): PageForm<KeyForm>) -> PageResult {
+    let site = &pages.site;
+    let Ok(recently) = pages.recent.check(owner.visitor.decides()) else { return Ok(sign_in_again(site, PATH)) };
+    let again = async |fault| draw(&pages, &owner, StatusCode::BAD_REQUEST, Some(fault)).await;
     let Ok(name) = form.name.parse::<ApiKeyName>() else {
         return again("Give the key a name of 1 to 100 characters.").await;
     };
@@ -198,23 +213,23 @@ pub async fn make_key(State(app): State<App>, owner: Owner, PageForm(form): Page
     };
     let Ok(id) = form.id.parse::<ApiKeyId>() else { return again("Send the form once more.").await };
     let expires_at = match end {
-        KeyEnd::After(time) => Some(app.clock.now() + time),
+        KeyEnd::After(time) => Some(site.ports.clock.now() + time),
         KeyEnd::Never => None,
     };
     let new = NewKey { id, account: owner.account.clone(), name, scopes, spaces: None, expires_at };
-    match make(&app, new).await {
-        Ok(Some((key, secret))) => Ok(page(
+    match pages.keys.create(new, recently).await {
+        Ok((key, secret)) => Ok(page(
             StatusCode::OK,
             &KeyPage {
-                frame: PageLayout::new(&app, Some(&owner.visitor)),
+                frame: PageLayout::new(site, Some(&owner.visitor)),
                 tab: "access",
                 name: key.name.as_str().to_owned(),
                 key: secret.expose().to_owned(),
             },
         )),
-        Ok(None) => again("You have as many keys as you may have. Revoke one first.").await,
-        Err(error) if error.code() == Code::KeyAlreadyMade => Err(PageError::shown(
-            &app,
+        Err(CreateRefusal::TooMany) => again("You have as many keys as you may have. Revoke one first.").await,
+        Err(CreateRefusal::AlreadyCreated) => Err(PageError::shown(
+            site,
             Some(&owner.visitor),
             StatusCode::CONFLICT,
             Shown {
@@ -225,42 +240,36 @@ pub async fn make_key(State(app): State<App>, owner: Owner, PageForm(form): Page
                 label: "To your keys",
             },
         )),
-        Err(error) => Err(PageError::api(&app, &error)),
+        Err(refusal) => Err(PageError::of(site)(refusal)),
     }
 }
 
 /// `POST /account/sessions/{id}/end`
 pub async fn end_session(
-    State(app): State<App>,
+    State(site): State<Site>,
+    State(sessions): State<Sessions>,
     visitor: SignedIn,
     Named(id): Named,
     PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
 ) -> PageResult {
-    let person = visitor.person;
-    let id: SessionId = id.parse().map_err(|_| gone(&app, &visitor))?;
-    let (store, now) = (app.store.clone(), app.clock.now());
-    let ended = actors::detached(async move { store.session_revoke_by_id(id, person, now).await }).await;
-    if ended.map_err(PageError::of(&app))?.map_err(PageError::store(&app))? {
-        Ok(back(&app))
-    } else {
-        Err(gone(&app, &visitor))
-    }
+    let id: SessionId = id.parse().map_err(|_| gone(&site, &visitor))?;
+    let ended = sessions.end(id, visitor.person).await.map_err(PageError::of(&site))?;
+    if ended { Ok(back(&site)) } else { Err(gone(&site, &visitor)) }
 }
 
 /// `POST /account/sessions/others/end`: every browser but this one.
 pub async fn end_other_sessions(
-    State(app): State<App>,
+    State(site): State<Site>,
+    State(sessions): State<Sessions>,
     visitor: SignedIn,
     PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
 ) -> PageResult {
-    let (store, now) = (app.store.clone(), app.clock.now());
-    let work = async move { store.sessions_revoke_others(visitor.person, visitor.id, now).await };
-    actors::detached(work).await.map_err(PageError::of(&app))?.map_err(PageError::store(&app))?;
-    Ok(back(&app))
+    sessions.end_others(visitor.id, visitor.person).await.map_err(PageError::of(&site))?;
+    Ok(back(&site))
 }
 
-fn back(app: &App) -> axum::response::Response {
-    Redirect::to(&format!("{}/account/access", app.root_path())).into_response()
+fn back(site: &Site) -> axum::response::Response {
+    Redirect::to(&format!("{}/account/access", site.urls.root_path())).into_response()
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! What was recorded, each with where its proof stands, and what is held, each with its reason.
+//! Recorded events with the state of their proofs, and held events with their reasons.
 
 use std::time::Duration;
 
+use actors::upstream::Upstream;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -15,13 +16,12 @@ use statistics::contract::{ActivityQuery, RecordScope};
 use store::held::{HeldScope, Unclassified};
 
 use super::Owner;
-use crate::app::App;
-use crate::http::activity::scope_of_account;
-use crate::web::{Moment, PageError, PageLayout, PageQuery, PageResult, page};
+use crate::services::activity::scope_of_account;
+use crate::web::{Moment, PageError, PageLayout, PageQuery, PageResult, Site, page};
 
-/// Events of a page.
+/// Number of events on a page.
 const EVENTS: u16 = 25;
-/// Held events shown.
+/// Maximum number of held events on the page.
 const HELD_MAX: usize = 50;
 /// How long all proofs of a page may take.
 const PROOFS_DEADLINE: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ struct ActivityPage {
     tab: &'static str,
     lanes: Vec<&'static str>,
     lane: &'static str,
-    /// Not, when the statistics service does not answer, or answers what this page cannot read.
+    /// `None` if the statistics service does not respond, or if the page cannot read the response.
     events: Option<Vec<EventRow>>,
     next: Option<String>,
     held: Vec<HeldRow>,
@@ -71,7 +71,7 @@ struct HeldRow {
     received: Moment,
 }
 
-/// The part of the service's answer that is shown; whatever else it sends is not of interest here.
+/// The part of the response of the statistics service that the page shows.
 #[derive(Deserialize)]
 struct Page {
     events: Vec<Event>,
@@ -92,26 +92,31 @@ struct Event {
 }
 
 /// `GET /account/activity`
-pub async fn show(State(app): State<App>, owner: Owner, PageQuery(filter): PageQuery<Filter>) -> PageResult {
-    let now = app.clock.now();
-    let page_error = PageError::store(&app);
+pub async fn show(
+    State(site): State<Site>,
+    State(upstream): State<Upstream>,
+    owner: Owner,
+    PageQuery(filter): PageQuery<Filter>,
+) -> PageResult {
+    let now = site.ports.clock.now();
+    let page_error = PageError::store(&site);
     let lane = filter.lane.as_deref().and_then(|lane| lane.parse::<Lane>().ok());
-    let scope = scope_of_account(&app, &owner.account).await.map_err(&page_error)?;
+    let scope = scope_of_account(&site.ports.store, &owner.account).await.map_err(&page_error)?;
     let query = ActivityQuery { limit: Some(EVENTS), cursor: filter.cursor.clone(), since: None, lane };
     let held = HeldScope::Account(owner.account.clone());
     let (answer, held) =
-        tokio::join!(app.upstream.activity(&scope, &query), app.store.held_unclassified(&held, HELD_MAX));
+        tokio::join!(upstream.activity(&scope, &query), site.ports.store.held_unclassified(&held, HELD_MAX));
     let (held, more_held) = held.map_err(&page_error)?;
     let answer = answer.ok().filter(|answer| answer.status.is_success());
     let read = answer.and_then(|answer| serde_json::from_slice::<Page>(&answer.body).ok());
     let (events, next) = match read {
-        Some(read) => (Some(with_proofs(&app, &scope, read.events, now).await), read.next_cursor),
+        Some(read) => (Some(with_proofs(&upstream, &scope, read.events, now).await), read.next_cursor),
         None => (None, None),
     };
     Ok(page(
         StatusCode::OK,
         &ActivityPage {
-            frame: PageLayout::new(&app, Some(&owner.visitor)),
+            frame: PageLayout::new(&site, Some(&owner.visitor)),
             tab: "activity",
             lanes: Lane::ALL.iter().map(|lane| lane.as_str()).collect(),
             lane: lane.map_or("", Lane::as_str),
@@ -123,8 +128,8 @@ pub async fn show(State(app): State<App>, owner: Owner, PageQuery(filter): PageQ
     ))
 }
 
-async fn with_proofs(app: &App, scope: &RecordScope, events: Vec<Event>, now: Timestamp) -> Vec<EventRow> {
-    let proofs = join_all(events.iter().map(|event| proof(app, scope, &event.id)));
+async fn with_proofs(upstream: &Upstream, scope: &RecordScope, events: Vec<Event>, now: Timestamp) -> Vec<EventRow> {
+    let proofs = join_all(events.iter().map(|event| proof(upstream, scope, &event.id)));
     let proofs = tokio::time::timeout(PROOFS_DEADLINE, proofs).await.unwrap_or_default();
     let proofs = proofs.into_iter().chain(std::iter::repeat(Proof::Unknown));
     let row = |(event, proof): (Event, Proof)| EventRow {
@@ -138,13 +143,13 @@ async fn with_proofs(app: &App, scope: &RecordScope, events: Vec<Event>, now: Ti
     events.into_iter().zip(proofs).map(row).collect()
 }
 
-async fn proof(app: &App, scope: &RecordScope, event_id: &str) -> Proof {
+async fn proof(upstream: &Upstream, scope: &RecordScope, event_id: &str) -> Proof {
     #[derive(Deserialize)]
     struct Status {
         status: String,
     }
     let Ok(event_id) = event_id.parse::<EventId>() else { return Proof::Unknown };
-    let Ok(answer) = app.upstream.proof(scope, event_id).await else { return Proof::Unknown };
+    let Ok(answer) = upstream.proof(scope, event_id).await else { return Proof::Unknown };
     match serde_json::from_slice::<Status>(&answer.body) {
         Ok(status) if status.status == "included" => Proof::Included,
         Ok(status) if status.status == "pending" => Proof::Pending,
@@ -177,16 +182,18 @@ fn in_brief(reason: HoldReason) -> &'static str {
     }
 }
 
-/// What a reason means to the person, and what to do.
+/// The meaning of a reason for the person, and a remedy.
 fn meaning(reason: HoldReason) -> &'static str {
     match reason {
         HoldReason::Unattributed => "Sent by an agent before you confirmed it, so it belongs to no computer.",
-        HoldReason::MalformedEnvelope => "It cannot be read as an event. Its sender has to send it again, right.",
+        HoldReason::MalformedEnvelope => "It is not a valid event. The sender must correct it and send it again.",
         HoldReason::IdentityMismatch => "It speaks for a computer or an identity that is not its sender's.",
-        HoldReason::UnknownEventType => "Nobody told this service of such a type of event. Its operator can.",
+        HoldReason::UnknownEventType => "This event type is not registered. The operator can register it.",
         HoldReason::LaneMismatch => "Its type does not belong to the lane that it names.",
         HoldReason::PayloadInvalid => "Its content is not what its type asks for, or is more than its level allows.",
-        HoldReason::HashMismatch => "Its hash does not fit what it says: it was changed on the way, or computed wrong.",
+        HoldReason::HashMismatch => {
+            "Its hash does not match its content: it was changed on the way, or computed wrong."
+        }
         HoldReason::ConsentExceeded => "It says more than you allow. Its content was not kept.",
         HoldReason::UpstreamRefused => "The statistics service did not take it.",
     }

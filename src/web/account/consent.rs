@@ -1,9 +1,9 @@
 //! How much every computer may record, lane by lane: a row for all computers, and one for each. The levels are those of the person; where
 //! a computer set a level of itself, it is named beside them.
 //!
-//! Every row is a form of its own. What it sends is compared with what holds, and only what differs is set: looking at a level and
-//! saving the row does not turn what is inherited into what was chosen. Afterwards what the form showed holds, except that lanes which
-//! were like *all lanes* follow it where it changed.
+//! Every row is a separate form. Its levels are compared with the effective levels, and only differences are written: saving a row
+//! without a change does not turn an inherited level into a chosen one. Afterwards the levels of the form are in force, except that lanes
+//! with the level of *all lanes* follow its change.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use serde::Deserialize;
 use store::consent::ConsentRecord;
 use store::machine::Computer;
 
-use super::{COMPUTERS_MAX, Owner};
-use crate::app::App;
-use crate::http::consent::set;
-use crate::web::{PageError, PageForm, PageLayout, PageQuery, PageResult, Shown, page};
+use super::Owner;
+use crate::http::account::COMPUTERS_MAX;
+use crate::services::consent::Consent;
+use crate::web::{PageError, PageForm, PageLayout, PageQuery, PageResult, Shown, Site, page};
 
-/// How the column for all lanes is named in a form.
+/// Name of the field for all lanes in a form.
 const ALL_LANES: &str = "all";
 
 #[derive(Template)]
@@ -38,7 +38,7 @@ struct ConsentPage {
 }
 
 struct Row {
-    /// What the form of the row is called, and sends.
+    /// Value of the field `scope` in the form of this row.
     scope: String,
     name: String,
     cells: Vec<Cell>,
@@ -49,7 +49,7 @@ struct Cell {
     lane: &'static str,
     label: String,
     choices: Vec<Choice>,
-    /// Whether somebody chose it here, or it holds because of a more general choice.
+    /// Whether the level was chosen in this cell; otherwise it is inherited.
     own: bool,
     /// The level that the computer set for itself; where the person's is higher, this one is in force.
     by_computer: Option<&'static str>,
@@ -69,8 +69,13 @@ pub struct SavedQuery {
 }
 
 /// `GET /account/consent`
-pub async fn show(State(app): State<App>, owner: Owner, PageQuery(told): PageQuery<SavedQuery>) -> PageResult {
-    let matrix = Matrix::load(&app, &owner).await?;
+pub async fn show(
+    State(site): State<Site>,
+    State(consent): State<Consent>,
+    owner: Owner,
+    PageQuery(query): PageQuery<SavedQuery>,
+) -> PageResult {
+    let matrix = Matrix::load(&site, &owner).await?;
     let everywhere = Scope::Everywhere;
     let rows = std::iter::once((everywhere, "All computers".to_owned()))
         .chain(matrix.computers.iter().map(|computer| {
@@ -79,7 +84,7 @@ pub async fn show(State(app): State<App>, owner: Owner, PageQuery(told): PageQue
         }))
         .map(|(scope, name)| matrix.row(&scope, name))
         .collect();
-    let saved = told.saved.as_deref().map(|saved| match saved {
+    let saved = query.saved.as_deref().map(|saved| match saved {
         "0" => "Nothing was different, so nothing was changed.".to_owned(),
         "later" => {
             "Saved, and in force. The record of it follows as soon as the statistics service answers again.".to_owned()
@@ -89,26 +94,27 @@ pub async fn show(State(app): State<App>, owner: Owner, PageQuery(told): PageQue
     Ok(page(
         StatusCode::OK,
         &ConsentPage {
-            frame: PageLayout::new(&app, Some(&owner.visitor)),
+            frame: PageLayout::new(&site, Some(&owner.visitor)),
             tab: "consent",
             lanes: Lane::ALL.iter().map(|lane| lane.as_str()).collect(),
             rows,
             saved,
-            default_level: words(app.settings.consent.default_level),
+            default_level: words(consent.default_level()),
         },
     ))
 }
 
 /// `POST /account/consent`: `scope` and a level for `all` and for each lane.
 pub async fn save(
-    State(app): State<App>,
+    State(site): State<Site>,
+    State(consent): State<Consent>,
     owner: Owner,
     PageForm(form): PageForm<BTreeMap<String, String>>,
 ) -> PageResult {
-    let mut matrix = Matrix::load(&app, &owner).await?;
+    let mut matrix = Matrix::load(&site, &owner).await?;
     let scope = form.get("scope").and_then(|scope| matrix.scope(scope)).ok_or_else(|| {
         PageError::shown(
-            &app,
+            &site,
             Some(&owner.visitor),
             StatusCode::NOT_FOUND,
             Shown {
@@ -124,14 +130,13 @@ pub async fn save(
     let (identities, machine) = (matrix.identities_of(&scope), scope.machine());
     for (lane, level) in matrix.changes(&scope, &form) {
         let rule = ConsentRule { machine, lane, level, set_by: Author::Person };
-        let done = set(&app, identities.clone(), rule, None).await;
-        let done = done.map_err(|error| PageError::api(&app, &error))?;
-        written += done.written;
-        forwarded &= done.forwarded;
+        let done = consent.write(identities.clone(), rule, None).await.map_err(PageError::of(&site))?;
+        written += done.records;
+        forwarded &= done.is_forwarded;
     }
-    let told = if forwarded { written.to_string() } else { "later".into() };
-    let root = app.root_path();
-    Ok(Redirect::to(&format!("{root}/account/consent?saved={told}")).into_response())
+    let saved = if forwarded { written.to_string() } else { "later".into() };
+    let root = site.urls.root_path();
+    Ok(Redirect::to(&format!("{root}/account/consent?saved={saved}")).into_response())
 }
 
 /// All lanes first, then each.
@@ -153,7 +158,7 @@ impl Scope {
     }
 }
 
-/// Everything that the page needs to know.
+/// The rows that the page shows.
 struct Matrix {
     identities: Vec<UserCuid>,
     computers: Vec<Computer>,
@@ -161,8 +166,8 @@ struct Matrix {
 }
 
 impl Matrix {
-    async fn load(app: &App, owner: &Owner) -> Result<Self, PageError> {
-        let (store, page_error) = (&app.store, PageError::store(app));
+    async fn load(site: &Site, owner: &Owner) -> Result<Self, PageError> {
+        let (store, page_error) = (&site.ports.store, PageError::store(site));
         let (identities, computers, records) = tokio::join!(
             store.identities_of_account(&owner.account),
             store.computers_of_account(&owner.account, COMPUTERS_MAX),
@@ -190,7 +195,7 @@ impl Matrix {
         }
     }
 
-    /// What a form changes, all lanes first. Keeps account of it, so that what is looked at for a lane is what holds by then.
+    /// The changes of a form, all lanes first. Applies each change to the matrix, so that later lanes are compared with the new levels.
     fn changes(&mut self, scope: &Scope, form: &BTreeMap<String, String>) -> Vec<(Option<Lane>, ConsentLevel)> {
         let submitted = |lane: Option<Lane>| -> Option<ConsentLevel> {
             form.get(lane.map_or(ALL_LANES, Lane::as_str)).and_then(|level| level.parse().ok())
@@ -212,7 +217,7 @@ impl Matrix {
         changes
     }
 
-    /// Takes down that a level was set.
+    /// Applies a change to the matrix.
     fn keep(&mut self, scope: &Scope, lane: Option<Lane>, level: ConsentLevel) {
         let (identities, machine) = (self.identities_of(scope), scope.machine());
         self.records.retain(|ConsentRecord { user_cuid, rule }| {
@@ -232,7 +237,7 @@ impl Matrix {
     }
 
     /// The level that the person chose for a cell, and whether in this very cell. Baselines of several identities are written together; where they
-    /// differ all the same, the strictest is shown, and saving it makes it hold for all.
+    /// differ, the strictest is shown, and saving it applies it to all.
     fn holds(&self, scope: &Scope, lane: Option<Lane>) -> Option<(ConsentLevel, bool)> {
         let machine = scope.machine();
         let identities = self.identities_of(scope);
@@ -290,7 +295,7 @@ impl Matrix {
     }
 }
 
-/// The end of its id, which is told in full on the overview. Its beginning is a time, and alike for computers of one day.
+/// A name from the end of the id. The beginning of an id is a time, and similar for computers of one day.
 fn nameless(machine: MachineUuid) -> String {
     let uuid = machine.to_string();
     format!("Computer …{}", &uuid[uuid.len() - 8..])

@@ -8,10 +8,10 @@ use domain::claim::{Registration, RegistrationType};
 use domain::ids::UserAccountId;
 use store::machine::Computer;
 
-use super::{AGENTS_MAX, COMPUTERS_MAX, Owner};
-use crate::app::App;
-use crate::usage::{UsageOwner, usage_bar};
-use crate::web::{Moment, PageError, PageLayout, PageResult, page};
+use super::Owner;
+use crate::http::account::{AGENTS_MAX, COMPUTERS_MAX};
+use crate::services::usage::{UsageBars, UsageOwner};
+use crate::web::{Moment, PageError, PageLayout, PageResult, Site, page};
 use wire::usage::Measure;
 
 #[derive(Template)]
@@ -22,14 +22,14 @@ struct HomePage {
     base_url: String,
     computers: Vec<ComputerRow>,
     agents: Vec<AgentRow>,
-    /// Not, when it cannot be counted right now: the rest of the page is worth showing all the same.
+    /// `None` if usage cannot be counted at the moment; the page shows the rest.
     usage: Option<Usage>,
 }
 
 struct Usage {
     plan: &'static str,
     balance: String,
-    /// Not, when nobody sells anything here.
+    /// Page for additional balance, if the operator configured one.
     top_up_url: Option<String>,
     meters: [Meter; 2],
 }
@@ -57,13 +57,13 @@ struct AgentRow {
 }
 
 /// `GET /account`
-pub async fn show(State(app): State<App>, owner: Owner) -> PageResult {
-    let now = app.clock.now();
-    let page_error = PageError::store(&app);
+pub async fn show(State(site): State<Site>, State(bars): State<UsageBars>, owner: Owner) -> PageResult {
+    let now = site.ports.clock.now();
+    let page_error = PageError::store(&site);
     let (computers, agents, usage) = tokio::join!(
-        app.store.computers_of_account(&owner.account, COMPUTERS_MAX),
-        app.store.agents_of_account(&owner.account, AGENTS_MAX),
-        usage(&app, &owner.account, now),
+        site.ports.store.computers_of_account(&owner.account, COMPUTERS_MAX),
+        site.ports.store.agents_of_account(&owner.account, AGENTS_MAX),
+        usage(&bars, &owner.account, now),
     );
     let computer = |computer: Computer| ComputerRow {
         uuid: computer.machine_uuid.to_string(),
@@ -85,9 +85,9 @@ pub async fn show(State(app): State<App>, owner: Owner) -> PageResult {
     Ok(page(
         StatusCode::OK,
         &HomePage {
-            frame: PageLayout::new(&app, Some(&owner.visitor)),
+            frame: PageLayout::new(&site, Some(&owner.visitor)),
             tab: "home",
-            base_url: app.base_url.clone(),
+            base_url: site.urls.base.clone(),
             computers: computers.map_err(&page_error)?.into_iter().map(computer).collect(),
             agents: agents.map_err(&page_error)?.into_iter().map(agent).collect(),
             usage,
@@ -95,9 +95,9 @@ pub async fn show(State(app): State<App>, owner: Owner) -> PageResult {
     ))
 }
 
-async fn usage(app: &App, account: &UserAccountId, now: Timestamp) -> Option<Usage> {
+async fn usage(bars: &UsageBars, account: &UserAccountId, now: Timestamp) -> Option<Usage> {
     let owner = UsageOwner::Account(account.clone());
-    let bar = tokio::time::timeout(app.settings.account.section_deadline, usage_bar(app, &owner)).await;
+    let bar = tokio::time::timeout(bars.account_settings().section_deadline, bars.bar(&owner)).await;
     let bar = bar.ok()?.ok()??;
     let meter = |name, measure: Measure| Meter {
         name,
@@ -109,7 +109,7 @@ async fn usage(app: &App, account: &UserAccountId, now: Timestamp) -> Option<Usa
     Some(Usage {
         plan: bar.plan.as_str(),
         balance: format!("{sign}${}.{cents:02}", dollars.abs()),
-        top_up_url: app.settings.account.top_up_url.clone(),
+        top_up_url: bars.account_settings().top_up_url.clone(),
         meters: [meter("Memory events", bar.memory), meter("Retrospectives", bar.retrospective)],
     })
 }

@@ -1,37 +1,37 @@
-//! What the page shows of the description, read out of it once.
+//! The content of the page, read from the description once.
 
 use serde_json::{Value, json};
 
-/// The whole of it.
+/// The reference of all operations.
 #[derive(Debug)]
 pub struct Reference {
-    /// Operations, in the order in which somebody new would want to read them.
+    /// Operations, in the order of the page.
     pub groups: Vec<Group>,
 }
 
 /// Operations that belong together.
 #[derive(Debug)]
 pub struct Group {
-    /// Its name.
+    /// Name of the group, a tag of the description.
     pub name: String,
-    /// What they are for.
+    /// Purpose of the operations.
     pub what: String,
-    /// They.
+    /// The operations of the group.
     pub operations: Vec<Operation>,
 }
 
-/// One operation.
+/// One operation of the API.
 #[derive(Debug)]
 pub struct Operation {
-    /// The method.
+    /// HTTP method, in capitals.
     pub method: String,
-    /// The path.
+    /// Path with its parameters.
     pub path: String,
     /// Its id, which is also its place on the page.
     pub id: String,
-    /// What it does, in a few words.
+    /// Summary in a few words.
     pub summary: String,
-    /// What else there is to know.
+    /// Description, beyond the summary.
     pub description: Vec<Part>,
     /// The credentials that it takes.
     pub credentials: Vec<String>,
@@ -43,9 +43,9 @@ pub struct Operation {
     pub members: Vec<Member>,
     /// An example of the body.
     pub body: Option<String>,
-    /// Successes.
+    /// Successful responses, by status.
     pub successes: Vec<Success>,
-    /// Refusals.
+    /// Error responses, by status.
     pub refusals: Vec<DocumentedError>,
 }
 
@@ -54,38 +54,38 @@ pub struct Operation {
 pub struct Part {
     /// Whether it is code.
     pub code: bool,
-    /// The text.
+    /// Text without backticks.
     pub text: String,
 }
 
 /// A parameter, or a member of a body.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// Its name.
+    /// Name of the parameter or member.
     pub name: String,
-    /// What may stand there.
+    /// Type, in a few words.
     pub kind: String,
     /// Whether it has to.
     pub required: bool,
-    /// What it means.
+    /// Description, with code marked.
     pub what: Vec<Part>,
 }
 
-/// What is answered when it is done.
+/// A successful response of an operation.
 #[derive(Debug)]
 pub struct Success {
-    /// The status.
+    /// HTTP status code.
     pub status: String,
-    /// What that means.
+    /// Description of the response.
     pub what: Vec<Part>,
     /// An example of the body.
     pub example: Option<String>,
 }
 
-/// What is answered otherwise.
+/// An error response of an operation.
 #[derive(Debug)]
 pub struct DocumentedError {
-    /// The status.
+    /// HTTP status code.
     pub status: String,
     /// The codes, or what else there is to say.
     pub what: Vec<Part>,
@@ -93,7 +93,7 @@ pub struct DocumentedError {
 
 impl Reference {
     /// Reads the description; `order` has the ids of operations in the order in which they are shown.
-    pub fn new(document: &Value, order: &[&str]) -> Self {
+    pub fn new(document: &Value, order: &[String]) -> Self {
         let reader = Reader(document);
         let mut groups: Vec<Group> = reader.groups();
         for (path, item) in document["paths"].as_object().into_iter().flatten() {
@@ -202,7 +202,7 @@ impl Reader<'_> {
         members
     }
 
-    /// What may stand somewhere, in a few words.
+    /// The type of a schema, in a few words.
     fn kind(&self, schema: &Value) -> String {
         if let Some(choices) = schema["oneOf"].as_array() {
             return choices.iter().map(|choice| self.kind(choice)).collect::<Vec<_>>().join(" or ");

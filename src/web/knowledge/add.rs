@@ -7,29 +7,13 @@ use domain::memory::MemoryType;
 use uuid::Uuid;
 
 use super::fault;
-use super::home::{Asking, draw};
-use crate::app::App;
-use crate::http::error::{ApiError, Code};
-use crate::http::knowledge::batch::begin;
+use super::home::{Asking, Draft, HomePages, draw};
+use crate::http::error::ApiError;
+use crate::services::knowledge::{Batches, Refusal};
 use crate::web::account::Owner;
-use crate::web::{PageError, PageForm, PageResult};
+use crate::web::{LargeForms, PageError, PageForm, PageResult};
 
-/// What stands in the forms of the page.
-#[derive(Debug, Default)]
-pub(super) struct Draft {
-    pub addresses: String,
-    pub title: String,
-    pub text: String,
-    pub space: String,
-    /// What is wrong with these.
-    pub fault: Option<String>,
-    /// The name of a new space.
-    pub space_name: String,
-    /// What is wrong with that.
-    pub space_fault: Option<String>,
-}
-
-/// What the form sends: `addresses`; any number of `title`, each followed by its `text`; `space` for each space.
+/// The fields of the form: `addresses`; any number of `title`, each followed by its `text`; `space` for each space.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Sent {
     items: Vec<Item>,
@@ -37,22 +21,31 @@ struct Sent {
 }
 
 /// `POST /knowledge/add`: takes a batch in and goes to its page.
-pub async fn add(State(app): State<App>, owner: Owner, request: Request) -> PageResult {
-    let PageForm(pairs): PageForm<Vec<(String, String)>> = PageForm::large(request, &owner.account, &app).await?;
+pub async fn add(
+    State(home): State<HomePages>,
+    State(forms): State<LargeForms>,
+    State(batches): State<Batches>,
+    owner: Owner,
+    request: Request,
+) -> PageResult {
+    let site = home.site();
+    let PageForm(pairs): PageForm<Vec<(String, String)>> = forms.read(request, &owner.account).await?;
     let sent = Sent::read(&pairs);
     let named: Option<Vec<Uuid>> = sent.spaces.iter().map(|space| space.parse().ok()).collect();
     let begun = match named {
-        _ if sent.items.is_empty() => Err(ApiError::invalid("", "paste an address, or write a note")),
-        Some(named) => begin(&app, &owner.reader(), sent.items, &named).await,
-        None => Err(Code::SpaceForbidden.into()),
+        _ if sent.items.is_empty() => Err(Refusal::invalid("", "paste an address, or write a note")),
+        Some(named) => batches.add(&owner.access(), sent.items, &named).await,
+        None => Err(Refusal::SpaceForbidden),
     };
     match begun {
         Ok(feed) => {
-            let path = format!("{}/knowledge/batches/{}", app.root_path(), feed.batch());
+            let path = format!("{}/knowledge/batches/{}", site.urls.root_path(), feed.batch());
             Ok(Redirect::to(&path).into_response())
         }
-        Err(error) => {
-            let fault = fault(&error).ok_or_else(|| PageError::api(&app, &error))?;
+        Err(refusal) => {
+            let fault = fault(&refusal);
+            let error = ApiError::from(refusal);
+            let fault = fault.ok_or_else(|| PageError::api(site, &error))?;
             let first = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
             let draft = Draft {
                 addresses: first("addresses").unwrap_or_default(),
@@ -62,7 +55,7 @@ pub async fn add(State(app): State<App>, owner: Owner, request: Request) -> Page
                 fault: Some(fault),
                 ..Draft::default()
             };
-            draw(&app, &owner, error.code().status(), Asking::default(), draft).await
+            draw(&home, &owner, error.code().status(), Asking::default(), draft).await
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of each thing that was added together.
+//! The state of each item of a batch.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,11 @@ use store::memory::MemoryScope;
 
 use super::found::titled;
 use super::{SpaceLink, TAB, capitalised, gone, links, page_error};
-use crate::app::App;
-use crate::http::knowledge::batch::cancel_as;
 use crate::http::named::Named;
+use crate::services::knowledge::{Batches, Spaces};
 use crate::web::account::Owner;
 use crate::web::account::undo::ConfirmForm;
-use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, page};
+use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
 #[derive(Template)]
 #[template(path = "knowledge/batch.html")]
@@ -30,7 +29,7 @@ struct BatchPage {
     places: Vec<SpaceLink>,
     lines: Vec<Line>,
     progress: Progress,
-    /// Where the rest is told as it happens; nowhere when there is no rest.
+    /// URL of the event stream with the remaining messages; `None` if the batch has ended.
     stream: Option<String>,
 }
 
@@ -45,7 +44,7 @@ pub(super) struct Line {
     pub badge: &'static str,
     /// How the badge looks.
     pub look: &'static str,
-    /// Why it is not there.
+    /// Why the item was not added.
     pub why: Option<String>,
 }
 
@@ -58,7 +57,7 @@ pub(super) struct Progress {
     pub skipped: usize,
     pub failed: usize,
     pub is_running: bool,
-    /// Somebody asked that it end, and it will.
+    /// The batch was cancelled, and has not ended yet.
     pub is_ending: bool,
     /// Why it ended early.
     pub broken: Option<String>,
@@ -68,11 +67,16 @@ pub(super) struct Progress {
 }
 
 /// `GET /knowledge/batches/{id}`
-pub async fn show(State(app): State<App>, owner: Owner, Named(id): Named) -> PageResult {
-    let id: BatchId = id.parse().map_err(|_| gone(&app, &owner.visitor))?;
-    let batch = app.store.batch_by_id(id, Some(&owner.account)).await.map_err(PageError::store(&app))?;
-    let batch = batch.ok_or_else(|| gone(&app, &owner.visitor))?;
-    let frame = PageLayout::new(&app, Some(&owner.visitor));
+pub async fn show(
+    State(site): State<Site>,
+    State(spaces): State<Spaces>,
+    owner: Owner,
+    Named(id): Named,
+) -> PageResult {
+    let id: BatchId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
+    let batch = site.ports.store.batch_by_id(id, Some(&owner.account)).await.map_err(PageError::store(&site))?;
+    let batch = batch.ok_or_else(|| gone(&site, &owner.visitor))?;
+    let frame = PageLayout::new(&site, Some(&owner.visitor));
     let progress = Progress::of(id, &batch.journal, &batch.spaces, batch.cancelled_at.is_some());
     let after = 2 * batch.journal.processed();
     let stream = progress.is_running.then(|| format!("{}/knowledge/batches/{id}/stream?after={after}", frame.root));
@@ -80,9 +84,9 @@ pub async fn show(State(app): State<App>, owner: Owner, Named(id): Named) -> Pag
         StatusCode::OK,
         &BatchPage {
             tab: TAB,
-            begun: Moment::new(batch.created_at, app.clock.now()),
-            places: links(&app, &owner.account, &batch.spaces).await?,
-            lines: lines(&app, &owner.account, &batch).await?,
+            begun: Moment::new(batch.created_at, site.ports.clock.now()),
+            places: links(&site, &spaces, &owner.account, &batch.spaces).await?,
+            lines: lines(&site, &owner.account, &batch).await?,
             progress,
             stream,
             frame,
@@ -92,20 +96,22 @@ pub async fn show(State(app): State<App>, owner: Owner, Named(id): Named) -> Pag
 
 /// `POST /knowledge/batches/{id}/cancel`
 pub async fn cancel(
-    State(app): State<App>,
+    State(site): State<Site>,
+    State(batches): State<Batches>,
     owner: Owner,
     Named(id): Named,
     PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
 ) -> PageResult {
-    cancel_as(&app, &owner.reader(), &id).await.map_err(page_error(&app, &owner.visitor))?;
-    Ok(Redirect::to(&format!("{}/knowledge/batches/{id}", app.root_path())).into_response())
+    let batch: BatchId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
+    batches.cancel(&owner.access(), batch).await.map_err(page_error(&site, &owner.visitor))?;
+    Ok(Redirect::to(&format!("{}/knowledge/batches/{id}", site.urls.root_path())).into_response())
 }
 
 /// Every line, in the order in which things were sent.
-async fn lines(app: &App, account: &UserAccountId, batch: &Batch) -> Result<Vec<Line>, PageError> {
+async fn lines(site: &Site, account: &UserAccountId, batch: &Batch) -> Result<Vec<Line>, PageError> {
     let finished = batch.journal.finished();
     let kept: Vec<MemoryId> = finished.iter().filter_map(|(_, outcome)| kept(outcome)).collect();
-    let titles = titles(app, account, &kept).await?;
+    let titles = titles(site, account, &kept).await?;
     let told = finished.iter().map(|(index, outcome)| Line::of(*index, outcome, &titles));
     let waits = batch.pending.iter().map(|(index, url)| Line::waiting(*index, url.as_deref()));
     let mut lines: Vec<Line> = told.chain(waits).collect();
@@ -123,12 +129,12 @@ pub(super) fn kept(outcome: &ItemOutcome) -> Option<MemoryId> {
 
 /// What memories of an account are called.
 pub(super) async fn titles(
-    app: &App,
+    site: &Site,
     account: &UserAccountId,
     ids: &[MemoryId],
 ) -> Result<HashMap<MemoryId, String>, PageError> {
     let scope = MemoryScope::Account(account.clone());
-    let memories = app.store.memories_by_id(ids, &scope, 1).await.map_err(PageError::store(app))?;
+    let memories = site.ports.store.memories_by_id(ids, &scope, 1).await.map_err(PageError::store(site))?;
     Ok(memories.into_iter().map(|memory| (memory.id, titled(memory.title))).collect())
 }
 
@@ -174,7 +180,7 @@ impl Line {
 }
 
 impl Progress {
-    /// Counted from what was told so far.
+    /// Counted from the messages so far.
     pub(super) fn of(id: BatchId, journal: &Journal, spaces: &[SpaceId], is_ending: bool) -> Self {
         let finished = journal.finished();
         let count = |is: fn(&ItemOutcome) -> bool| finished.iter().filter(|(_, outcome)| is(outcome)).count();
@@ -200,7 +206,7 @@ impl Progress {
         }
     }
 
-    /// In one sentence.
+    /// The progress as one sentence.
     pub(super) fn told(&self) -> String {
         let counts = [(self.added, "added"), (self.skipped, "left out"), (self.failed, "not added")];
         let counts: Vec<String> =

@@ -1,10 +1,10 @@
-//! What a search found, as a person reads it: excerpts around the words that they looked for.
+//! The results of a search for a page: excerpts around the words of the query.
 
+use domain::Timestamp;
 use domain::excerpt::{Piece, excerpt};
 use domain::words::asked;
 use knowledge::search::{Found, Highlight};
 
-use crate::app::App;
 use crate::web::Moment;
 
 /// A memory that answers.
@@ -26,10 +26,9 @@ pub(super) struct FoundChunk {
     pub pieces: Vec<Piece>,
 }
 
-/// What was found, for whoever looked for `query`.
-pub(super) fn rows(found: Vec<Found>, query: &str, app: &App) -> Vec<FoundRow> {
-    let now = app.clock.now();
-    let stems = asked(query, app.settings.knowledge.search.words_max);
+/// The rows of a result page for `query`.
+pub(super) fn rows(found: Vec<Found>, query: &str, now: Timestamp, words_max: usize) -> Vec<FoundRow> {
+    let stems = asked(query, words_max);
     let passage =
         |chunk: &Highlight| FoundChunk { percent: percent(chunk.similarity), pieces: excerpt(&stems, &chunk.content) };
     let row = |found: Found| {
@@ -48,7 +47,7 @@ pub(super) fn rows(found: Vec<Found>, query: &str, app: &App) -> Vec<FoundRow> {
     found.into_iter().map(row).collect()
 }
 
-/// What a memory is called by.
+/// The title of a memory, or a replacement.
 pub(super) fn titled(title: String) -> String {
     if title.is_empty() { "Without a title".to_owned() } else { title }
 }

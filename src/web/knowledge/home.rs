@@ -1,28 +1,69 @@
-//! The search box on top of everything else; results take the place of the rest while somebody searches.
+//! The search box and the overview; results replace the overview while a person searches.
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
 use domain::space::{AccessType, Space};
 use serde::Deserialize;
 use store::batch::BatchSummary;
 use uuid::Uuid;
 
-use super::add::Draft;
 use super::found::{FoundRow, rows};
 use super::{TAB, fault};
-use crate::app::App;
-use crate::http::knowledge::search::{SearchParams, find};
-use crate::http::knowledge::spaces::SPACES_LISTED_MAX;
+use crate::http::HttpState;
+use crate::services::knowledge::search::SearchParams;
+use crate::services::knowledge::{Batches, KnowledgeSearch, Spaces};
 use crate::web::account::Owner;
-use crate::web::{Moment, PageError, PageLayout, PageQuery, PageResult, page};
+use crate::web::{Moment, PageError, PageLayout, PageQuery, PageResult, Site, page};
 
 /// Batches that are listed.
 const BATCHES_LISTED: usize = 8;
 /// Documents that a search shows.
 const FOUND_MAX: f64 = 20.0;
-/// What a script names that wants the results alone.
+/// The header with which a script requests the results only.
 const PART: &str = "x-part";
+
+/// The state of this page.
+#[derive(Debug, Clone)]
+pub struct HomePages {
+    site: Site,
+    spaces: Spaces,
+    search: KnowledgeSearch,
+    batches: Batches,
+}
+
+impl FromRef<HttpState> for HomePages {
+    fn from_ref(state: &HttpState) -> Self {
+        Self {
+            site: Site::from_ref(state),
+            spaces: FromRef::from_ref(state),
+            search: FromRef::from_ref(state),
+            batches: FromRef::from_ref(state),
+        }
+    }
+}
+
+impl HomePages {
+    /// The state that every page uses.
+    pub(super) fn site(&self) -> &Site {
+        &self.site
+    }
+}
+
+/// The input in the forms of the page.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub addresses: String,
+    pub title: String,
+    pub text: String,
+    pub space: String,
+    /// The fault in the fields above.
+    pub fault: Option<String>,
+    /// The name of a new space.
+    pub space_name: String,
+    /// The fault in that name.
+    pub space_fault: Option<String>,
+}
 
 #[derive(Template)]
 #[template(path = "knowledge/home.html")]
@@ -33,7 +74,7 @@ struct HomePage {
     note_bytes_max: usize,
     searched: Searched,
     spaces: Vec<SpaceRow>,
-    /// Where things go that name no space.
+    /// Name of the space for items without a named space.
     default_space: String,
     batches: Vec<BatchRow>,
     memories: u64,
@@ -42,7 +83,7 @@ struct HomePage {
     is_deleted: bool,
 }
 
-/// The results alone, for a script that searches while somebody types.
+/// The results alone, for a script that searches while a person types.
 #[derive(Template)]
 #[template(path = "knowledge/results.html")]
 struct ResultsPart {
@@ -53,7 +94,7 @@ struct ResultsPart {
 struct Searched {
     query: String,
     space: String,
-    /// What is said of it: how many there are, or what is wrong.
+    /// The number of results, or the fault of the query.
     told: String,
     is_fault: bool,
     rows: Vec<FoundRow>,
@@ -82,32 +123,39 @@ pub struct Asking {
 }
 
 /// `GET /knowledge`
-pub async fn show(State(app): State<App>, owner: Owner, PageQuery(asking): PageQuery<Asking>) -> PageResult {
+pub async fn show(State(pages): State<HomePages>, owner: Owner, PageQuery(asking): PageQuery<Asking>) -> PageResult {
     let draft = Draft { space: asking.space.clone().unwrap_or_default(), ..Draft::default() };
-    draw(&app, &owner, StatusCode::OK, asking, draft).await
+    draw(&pages, &owner, StatusCode::OK, asking, draft).await
 }
 
 /// `GET /knowledge/search`: the same page with results, or the results alone.
 pub async fn search(
-    State(app): State<App>,
+    State(pages): State<HomePages>,
     owner: Owner,
     headers: HeaderMap,
     PageQuery(asking): PageQuery<Asking>,
 ) -> PageResult {
     if !headers.contains_key(PART) {
-        return draw(&app, &owner, StatusCode::OK, asking, Draft::default()).await;
+        return draw(&pages, &owner, StatusCode::OK, asking, Draft::default()).await;
     }
-    let searched = Searched::by(&app, &owner, asking).await?;
-    Ok(page(StatusCode::OK, &ResultsPart { frame: PageLayout::new(&app, Some(&owner.visitor)), searched }))
+    let searched = Searched::by(&pages, &owner, asking).await?;
+    Ok(page(StatusCode::OK, &ResultsPart { frame: PageLayout::new(&pages.site, Some(&owner.visitor)), searched }))
 }
 
-/// The page, with what was entered into its forms.
-pub(super) async fn draw(app: &App, owner: &Owner, status: StatusCode, asking: Asking, draft: Draft) -> PageResult {
-    let (store, now, page_error) = (&app.store, app.clock.now(), PageError::store(app));
+/// Renders the page with the input in its forms.
+pub(super) async fn draw(
+    pages: &HomePages,
+    owner: &Owner,
+    status: StatusCode,
+    asking: Asking,
+    draft: Draft,
+) -> PageResult {
+    let site = &pages.site;
+    let (store, now, page_error) = (&site.ports.store, site.ports.clock.now(), PageError::store(site));
     let is_deleted = asking.deleted.is_some();
     let (searched, spaces, batches, memories) = tokio::join!(
-        Searched::by(app, owner, asking),
-        store.spaces_of_account(&owner.account, SPACES_LISTED_MAX),
+        Searched::by(pages, owner, asking),
+        pages.spaces.list(&owner.account),
         store.batches_of_account(&owner.account, BATCHES_LISTED),
         store.memories_kept(&owner.account),
     );
@@ -126,10 +174,10 @@ pub(super) async fn draw(app: &App, owner: &Owner, status: StatusCode, asking: A
     Ok(page(
         status,
         &HomePage {
-            frame: PageLayout::new(app, Some(&owner.visitor)),
+            frame: PageLayout::new(site, Some(&owner.visitor)),
             tab: TAB,
-            rag_url: app.rag_url.clone(),
-            note_bytes_max: app.settings.knowledge.batch.note_bytes_max,
+            rag_url: site.urls.rag.clone(),
+            note_bytes_max: pages.batches.note_bytes_max(),
             searched: searched?,
             spaces,
             default_space: default,
@@ -144,7 +192,7 @@ pub(super) async fn draw(app: &App, owner: &Owner, status: StatusCode, asking: A
 impl SpaceRow {
     fn of(space: Space, owner: &Owner) -> Self {
         let others = space.owner != owner.account;
-        let name = others.then(|| space.owner_name.clone().unwrap_or_else(|| "somebody else".into()));
+        let name = others.then(|| space.owner_name.clone().unwrap_or_else(|| "another person".into()));
         Self { space, owner: name }
     }
 
@@ -159,7 +207,7 @@ impl SpaceRow {
 }
 
 impl Searched {
-    async fn by(app: &App, owner: &Owner, asking: Asking) -> Result<Self, PageError> {
+    async fn by(pages: &HomePages, owner: &Owner, asking: Asking) -> Result<Self, PageError> {
         let (query, space) = (asking.q.unwrap_or_default().trim().to_owned(), asking.space.unwrap_or_default());
         let mut searched = Self { query, space, told: String::new(), is_fault: false, rows: Vec::new() };
         if searched.query.is_empty() {
@@ -169,18 +217,19 @@ impl Searched {
             Ok(space) => vec![space],
             Err(_) => Vec::new(),
         };
-        let asked = SearchParams { query: searched.query.clone(), limit: Some(FOUND_MAX), threshold: None, spaces };
-        match find(app, &owner.reader(), asked).await {
+        let params = SearchParams { query: searched.query.clone(), limit: Some(FOUND_MAX), threshold: None, spaces };
+        match pages.search.find(&owner.access(), params).await {
             Ok(found) => {
                 searched.told = match found.len() {
                     0 => "Nothing answers this.".to_owned(),
                     1 => "1 answer".to_owned(),
                     count => format!("{count} answers, the most similar first"),
                 };
-                searched.rows = rows(found, &searched.query, app);
+                searched.rows = rows(found, &searched.query, pages.site.ports.clock.now(), pages.search.words_max());
             }
             Err(error) => {
-                searched.told = fault(&error).ok_or_else(|| PageError::api(app, &error))?;
+                let Some(fault) = fault(&error) else { return Err(PageError::of(&pages.site)(error)) };
+                searched.told = fault;
                 searched.is_fault = true;
             }
         }

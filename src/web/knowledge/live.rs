@@ -1,4 +1,4 @@
-//! A batch as it is worked on, for a page that is open: each event carries the parts of the page that are other than before.
+//! The progress of a batch, for an open page: each event contains the parts of the page that changed.
 
 use actors::ingest::BatchStreamReader;
 use askama::Template;
@@ -13,12 +13,12 @@ use serde_json::json;
 
 use super::batch::{Line, Progress, kept, titles};
 use super::{gone, page_error};
-use crate::app::App;
-use crate::http::knowledge::batch::join_as;
-use crate::http::knowledge::stream::{event, event_of_this_stream, place, streamed};
+use crate::http::knowledge::batch::last_event_id;
+use crate::http::knowledge::stream::{EventStreams, event, event_of_this_stream};
 use crate::http::named::Named;
+use crate::services::knowledge::Batches;
 use crate::web::account::Owner;
-use crate::web::{PageError, PageLayout, PageQuery, PageResult};
+use crate::web::{PageError, PageLayout, PageQuery, PageResult, Site};
 
 #[derive(Template)]
 #[template(path = "knowledge/item.html")]
@@ -48,22 +48,27 @@ pub struct From {
 
 /// `GET /knowledge/batches/{id}/stream`
 pub async fn stream(
-    State(app): State<App>,
+    State(site): State<Site>,
+    State(batches): State<Batches>,
+    State(streams): State<EventStreams>,
     owner: Owner,
     Named(id): Named,
     PageQuery(from): PageQuery<From>,
     headers: HeaderMap,
 ) -> PageResult {
-    let reader = owner.reader();
-    let place = place(&app, &reader.account).map_err(|error| PageError::api(&app, &error))?;
-    let joined = join_as(&app, &reader, &id, &headers, from.after).await;
-    let feed = joined.map_err(page_error(&app, &owner.visitor))?;
-    let batch = app.store.batch_by_id(feed.batch(), Some(&owner.account)).await.map_err(PageError::store(&app))?;
-    let spaces = batch.ok_or_else(|| gone(&app, &owner.visitor))?.spaces;
-    let frame = PageLayout::new(&app, Some(&owner.visitor));
+    let access = owner.access();
+    let place = streams.place(&access.account).map_err(PageError::of(&site))?;
+    let id = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
+    let last_received = last_event_id(&headers).map_err(PageError::of(&site))?;
+    let joined = batches.join(&access, id, last_received, from.after).await;
+    let feed = joined.map_err(page_error(&site, &owner.visitor))?;
+    let batch =
+        site.ports.store.batch_by_id(feed.batch(), Some(&owner.account)).await.map_err(PageError::store(&site))?;
+    let spaces = batch.ok_or_else(|| gone(&site, &owner.visitor))?.spaces;
+    let frame = PageLayout::new(&site, Some(&owner.visitor));
     let batch = feed.batch();
-    let told = PageStream { app: app.clone(), account: owner.account, frame, spaces, feed };
-    Ok(streamed(&app, place, &reader, batch, told.events(), signed_out()))
+    let told = PageStream { site, account: owner.account, frame, spaces, feed };
+    Ok(streams.respond(place, access.credential, batch, told.events(), signed_out()))
 }
 
 /// The event that a page receives when its visitor is signed out.
@@ -72,16 +77,16 @@ fn signed_out() -> String {
     event_of_this_stream(&json!({ "parts": {}, "told": told, "done": true }).to_string())
 }
 
-/// What is told to one page.
+/// The event stream of one page.
 struct PageStream {
-    app: App,
+    site: Site,
     account: UserAccountId,
     frame: PageLayout,
     spaces: Vec<SpaceId>,
     feed: BatchStreamReader,
 }
 
-/// What a page is told of a message: the item that is finished, if it tells of one, and how far the batch is.
+/// The content of one event: the item that has finished, if any, and the progress of the batch.
 type PageMessage = (Option<(usize, ItemOutcome)>, Progress);
 
 impl PageStream {
@@ -103,13 +108,13 @@ impl PageStream {
         let (batch, spaces) = (self.feed.batch(), self.spaces.clone());
         let news = move |journal: &domain::batch::Journal, message: &Message<'_>| -> Option<PageMessage> {
             let item = match message {
-                // Every item comes with the numbers that this would tell.
+                // The event of each item contains the same numbers.
                 Message::Progress { .. } => return None,
                 Message::Item { index, outcome } => Some((*index, (*outcome).clone())),
                 Message::Complete | Message::Fatal { .. } | Message::Unauthorized => None,
             };
             let mut progress = Progress::of(batch, journal, &spaces, false);
-            // The end is told once all items are.
+            // The end follows after all items.
             progress.is_running = item.is_some();
             Some((item, progress))
         };
@@ -123,14 +128,14 @@ impl PageStream {
         }
     }
 
-    /// The parts of the page, each under the id of what it takes the place of.
+    /// The parts of the page, each under the id of the element that it replaces.
     async fn parts(&self, item: Option<(usize, ItemOutcome)>, progress: &Progress) -> Result<String, String> {
         let drawn = |part: Result<String, askama::Error>| part.map_err(|error| error.to_string());
         let meter = drawn(MeterPart { progress }.render())?;
         let mut parts = json!({ "meter": meter });
         if let Some((index, outcome)) = item {
             let ids: Vec<_> = kept(&outcome).into_iter().collect();
-            let titles = titles(&self.app, &self.account, &ids).await.map_err(|_| "the store did not answer")?;
+            let titles = titles(&self.site, &self.account, &ids).await.map_err(|_| "the store did not answer")?;
             let line = Line::of(index, &outcome, &titles);
             parts[format!("item-{index}")] = drawn(ItemPart { frame: &self.frame, line }.render())?.into();
         }

@@ -1,22 +1,51 @@
 //! One memory: its text, where it is from, which spaces it is in, and how to delete it.
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
+use domain::ids::MemoryId;
 use store::memory::Memory;
 
 use super::found::titled;
 use super::{SpaceLink, TAB, gone, links, page_error};
-use crate::app::App;
-use crate::http::knowledge::memories::{forget, seen};
+use crate::http::HttpState;
 use crate::http::named::Named;
+use crate::services::knowledge::{Memories, Spaces};
 use crate::web::account::Owner;
 use crate::web::account::undo::{ConfirmForm, UndoPage, lines};
-use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, page};
+use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
 /// Characters that are shown.
 const TEXT_CHARS_MAX: usize = 100_000;
+
+/// The state of these pages.
+#[derive(Debug, Clone)]
+pub struct MemoryPages {
+    site: Site,
+    memories: Memories,
+    spaces: Spaces,
+}
+
+impl FromRef<HttpState> for MemoryPages {
+    fn from_ref(state: &HttpState) -> Self {
+        Self { site: Site::from_ref(state), memories: FromRef::from_ref(state), spaces: FromRef::from_ref(state) }
+    }
+}
+
+impl MemoryPages {
+    /// A memory that the person may read.
+    async fn visible(&self, owner: &Owner, id: &str) -> Result<Memory, PageError> {
+        let id: MemoryId = id.parse().map_err(|_| gone(&self.site, &owner.visitor))?;
+        self.memories.find(&owner.access(), id).await.map_err(page_error(&self.site, &owner.visitor))
+    }
+
+    /// A memory that the person may delete.
+    async fn owned(&self, owner: &Owner, id: &str) -> Result<Memory, PageError> {
+        let memory = self.visible(owner, id).await?;
+        if memory.account == owner.account { Ok(memory) } else { Err(gone(&self.site, &owner.visitor)) }
+    }
+}
 
 #[derive(Template)]
 #[template(path = "knowledge/memory.html")]
@@ -37,16 +66,17 @@ struct MemoryPage {
 }
 
 /// `GET /knowledge/memories/{id}`
-pub async fn show(State(app): State<App>, owner: Owner, Named(id): Named) -> PageResult {
-    let memory = seen(&app, &owner.reader(), &id).await.map_err(page_error(&app, &owner.visitor))?;
-    let now = app.clock.now();
+pub async fn show(State(pages): State<MemoryPages>, owner: Owner, Named(id): Named) -> PageResult {
+    let memory = pages.visible(&owner, &id).await?;
+    let site = &pages.site;
+    let now = site.ports.clock.now();
     let end = memory.content.char_indices().nth(TEXT_CHARS_MAX).map(|(at, _)| at);
     let mut text = memory.content;
     text.truncate(end.unwrap_or(text.len()));
     Ok(page(
         StatusCode::OK,
         &MemoryPage {
-            frame: PageLayout::new(&app, Some(&owner.visitor)),
+            frame: PageLayout::new(&pages.site, Some(&owner.visitor)),
             tab: TAB,
             id: memory.id.to_string(),
             title: titled(memory.title),
@@ -54,7 +84,7 @@ pub async fn show(State(app): State<App>, owner: Owner, Named(id): Named) -> Pag
             url: memory.url,
             added: Moment::new(memory.created_at, now),
             changed: (memory.updated_at > memory.created_at).then(|| Moment::new(memory.updated_at, now)),
-            spaces: links(&app, &owner.account, &memory.spaces).await?,
+            spaces: links(&pages.site, &pages.spaces, &owner.account, &memory.spaces).await?,
             text,
             is_cut: end.is_some(),
             is_ours: memory.account == owner.account,
@@ -63,19 +93,19 @@ pub async fn show(State(app): State<App>, owner: Owner, Named(id): Named) -> Pag
 }
 
 /// `GET /knowledge/memories/{id}/delete`
-pub async fn question(State(app): State<App>, owner: Owner, Named(id): Named) -> PageResult {
-    let memory = ours(&app, &owner, &id).await?;
-    let places = links(&app, &owner.account, &memory.spaces).await?;
+pub async fn question(State(pages): State<MemoryPages>, owner: Owner, Named(id): Named) -> PageResult {
+    let memory = pages.owned(&owner, &id).await?;
+    let places = links(&pages.site, &pages.spaces, &owner.account, &memory.spaces).await?;
     let places: Vec<String> = places.into_iter().map(|space| space.name).collect();
-    let mut lost = lines(["Its text: neither you nor your agents find it again, at once and for ever."]);
+    let mut lost = lines(["Its text: from now on, neither you nor your agents can find it."]);
     if !places.is_empty() {
-        lost.push(format!("Its place in {}, also for everybody else who reads there.", places.join(", ")));
+        lost.push(format!("Its place in {}, also for everyone else who reads there.", places.join(", ")));
     }
     let kept = match memory.url {
         Some(_) => lines(["The page itself stays where it is on the web, and can be added again.", OTHERS]),
         None => lines([OTHERS]),
     };
-    let frame = PageLayout::new(&app, Some(&owner.visitor));
+    let frame = PageLayout::new(&pages.site, Some(&owner.visitor));
     Ok(page(
         StatusCode::OK,
         &UndoPage {
@@ -84,7 +114,7 @@ pub async fn question(State(app): State<App>, owner: Owner, Named(id): Named) ->
             subject: titled(memory.title),
             lost,
             kept,
-            button: "Delete it for ever",
+            button: "Delete permanently",
             action: format!("{}/knowledge/memories/{id}/delete", frame.root),
             keep: format!("{}/knowledge/memories/{id}", frame.root),
             frame,
@@ -96,17 +126,13 @@ const OTHERS: &str = "Your other memories and your spaces are not touched.";
 
 /// `POST /knowledge/memories/{id}/delete`
 pub async fn delete(
-    State(app): State<App>,
+    State(pages): State<MemoryPages>,
     owner: Owner,
     Named(id): Named,
     PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
 ) -> PageResult {
-    forget(&app, &owner.reader(), &id).await.map_err(page_error(&app, &owner.visitor))?;
-    Ok(Redirect::to(&format!("{}/knowledge?deleted=1", app.root_path())).into_response())
-}
-
-/// A memory that the account may delete.
-async fn ours(app: &App, owner: &Owner, id: &str) -> Result<Memory, PageError> {
-    let memory = seen(app, &owner.reader(), id).await.map_err(page_error(app, &owner.visitor))?;
-    if memory.account == owner.account { Ok(memory) } else { Err(gone(app, &owner.visitor)) }
+    let site = &pages.site;
+    let id: MemoryId = id.parse().map_err(|_| gone(site, &owner.visitor))?;
+    pages.memories.delete(&owner.access(), id).await.map_err(page_error(site, &owner.visitor))?;
+    Ok(Redirect::to(&format!("{}/knowledge?deleted=1", site.urls.root_path())).into_response())
 }

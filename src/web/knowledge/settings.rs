@@ -1,4 +1,4 @@
-//! What new content has to be, and what was left out because of it.
+//! The rules that new content has to meet, and the content that was left out.
 
 use askama::Template;
 use axum::extract::State;
@@ -11,10 +11,9 @@ use serde::Deserialize;
 use store::filter::FiledVerdict;
 
 use super::{TAB, capitalised};
-use crate::app::App;
-use crate::http::knowledge::settings::set;
+use crate::services::knowledge::Filters;
 use crate::web::account::Owner;
-use crate::web::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, page};
+use crate::web::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Site, page};
 
 /// Verdicts that are listed.
 const VERDICTS_LISTED: usize = 50;
@@ -49,7 +48,7 @@ struct VerdictRow {
     at: Moment,
 }
 
-/// What the form sends: lists have one element a line; a box that is not ticked sends nothing.
+/// The form. Lists have one element a line; unticked boxes are absent.
 #[derive(Debug, Default, Deserialize)]
 pub struct SettingsForm {
     on: Option<String>,
@@ -66,9 +65,14 @@ pub struct SavedQuery {
 }
 
 /// `GET /knowledge/settings`
-pub async fn show(State(app): State<App>, owner: Owner, PageQuery(told): PageQuery<SavedQuery>) -> PageResult {
-    let settings = app.store.filter_settings(&owner.account).await.map_err(PageError::store(&app))?;
-    let warnings = settings.warnings(app.has_language_model()).into_iter().map(in_words).collect();
+pub async fn show(
+    State(site): State<Site>,
+    State(filters): State<Filters>,
+    owner: Owner,
+    PageQuery(query): PageQuery<SavedQuery>,
+) -> PageResult {
+    let settings = filters.find(&owner.account).await.map_err(PageError::store(&site))?;
+    let warnings = filters.warnings(&settings).into_iter().map(in_words).collect();
     let form = SettingsForm {
         on: settings.should_llm_filter.then(String::new),
         exclude: settings.exclude_items.join("\n"),
@@ -76,17 +80,22 @@ pub async fn show(State(app): State<App>, owner: Owner, PageQuery(told): PageQue
         prompt: settings.filter_prompt.unwrap_or_default(),
         categories: settings.categories.join("\n"),
     };
-    draw(&app, &owner, &form, &[], warnings, told.saved.is_some()).await
+    draw((&site, &filters), &owner, &form, &[], warnings, query.saved.is_some()).await
 }
 
 /// `POST /knowledge/settings`: replaces them all.
-pub async fn save(State(app): State<App>, owner: Owner, PageForm(form): PageForm<SettingsForm>) -> PageResult {
+pub async fn save(
+    State(site): State<Site>,
+    State(filters): State<Filters>,
+    owner: Owner,
+    PageForm(form): PageForm<SettingsForm>,
+) -> PageResult {
     let update = form.update();
     if let Err(issues) = FilterSettings::try_from(update.clone()) {
-        return draw(&app, &owner, &form, &issues, Vec::new(), false).await;
+        return draw((&site, &filters), &owner, &form, &issues, Vec::new(), false).await;
     }
-    set(&app, &owner.reader(), update).await.map_err(|error| PageError::api(&app, &error))?;
-    Ok(Redirect::to(&format!("{}/knowledge/settings?saved=1", app.root_path())).into_response())
+    filters.replace(&owner.account, update).await.map_err(PageError::of(&site))?;
+    Ok(Redirect::to(&format!("{}/knowledge/settings?saved=1", site.urls.root_path())).into_response())
 }
 
 impl SettingsForm {
@@ -107,15 +116,15 @@ fn elements(text: &str) -> impl Iterator<Item = &str> {
 }
 
 async fn draw(
-    app: &App,
+    (site, filters): (&Site, &Filters),
     owner: &Owner,
     form: &SettingsForm,
     issues: &[FilterIssue],
     warnings: Vec<String>,
     saved: bool,
 ) -> PageResult {
-    let now = app.clock.now();
-    let verdicts = app.store.verdicts_of_account(&owner.account, VERDICTS_LISTED).await;
+    let now = site.ports.clock.now();
+    let verdicts = site.ports.store.verdicts_of_account(&owner.account, VERDICTS_LISTED).await;
     let verdict = |filed: FiledVerdict| VerdictRow {
         subject: filed.subject,
         is_kept: filed.verdict.keep,
@@ -131,12 +140,12 @@ async fn draw(
     Ok(page(
         status,
         &SettingsPage {
-            frame: PageLayout::new(app, Some(&owner.visitor)),
+            frame: PageLayout::new(site, Some(&owner.visitor)),
             tab: TAB,
             is_on: form.on.is_some(),
-            fields: fields(form, issues, app.has_language_model()),
+            fields: fields(form, issues, filters.has_language_model()),
             warnings,
-            verdicts: verdicts.map_err(PageError::store(app))?.into_iter().map(verdict).collect(),
+            verdicts: verdicts.map_err(PageError::store(site))?.into_iter().map(verdict).collect(),
             saved,
             is_faulty: !issues.is_empty(),
         },
@@ -159,7 +168,7 @@ fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Fiel
             "exclude",
             "excludeItems",
             "Leave out what mentions",
-            format!("{word} Whatever has one of them is left out."),
+            format!("{word} Content with one of them is left out."),
             3,
             &form.exclude,
         ),
@@ -167,7 +176,7 @@ fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Fiel
             "include",
             "includeItems",
             "Keep only what mentions",
-            format!("{word} Whatever has none of them is left out; empty means that nothing is asked for."),
+            format!("{word} Content without any of them is left out; empty means no such rule."),
             3,
             &form.include,
         ),
@@ -184,7 +193,7 @@ fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Fiel
             "categories",
             "Categories",
             format!(
-                "One a line, each of at most {CATEGORY_CHARS_MAX} characters. A language model sorts what is kept into them.{model}"
+                "One a line, each of at most {CATEGORY_CHARS_MAX} characters. A language model sorts stored content into them.{model}"
             ),
             3,
             &form.categories,
@@ -192,7 +201,7 @@ fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Fiel
     ]
 }
 
-/// What is wrong with a field: the element is named by its text, since nobody counts lines.
+/// The fault in a field. It quotes the element instead of its line number.
 fn fault(issue: &FilterIssue, field: &str, value: &str) -> Option<String> {
     let place = issue.path.strip_prefix(field)?;
     let rule = issue.message.strip_suffix(" after trimming").unwrap_or(&issue.message);

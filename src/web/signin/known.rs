@@ -13,8 +13,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use domain::ids::Email;
 
-use crate::app::App;
-use crate::web::cookie::Cookie;
+use super::pages::SignInPages;
+use crate::http::cookie::Cookie;
 
 /// Purpose of the address marks.
 const PURPOSE: &str = "known address";
@@ -26,20 +26,21 @@ const MARK_CHARS: usize = 22;
 const ADDRESSES_MAX: usize = 5;
 
 /// The sender of a code request for this email address: a known browser, or a stranger with a network address.
-pub(super) fn asker(headers: &HeaderMap, email: &Email, address: IpAddr, app: &App) -> Asker {
-    let known = Known::of(headers, app).filter(|known| known.marks.contains(&mark(email, app)));
+pub(super) fn asker(headers: &HeaderMap, email: &Email, address: IpAddr, pages: &SignInPages) -> Asker {
+    let known = Known::of(headers, pages).filter(|known| known.marks.contains(&mark(email, pages)));
     known.map_or(Asker::Stranger(address), |known| Asker::Known(known.browser))
 }
 
 /// Remembers in the browser that it signed in with this address.
-pub(super) fn remember(response: &mut Response, headers: &HeaderMap, email: &Email, app: &App) {
-    let new = || Known { browser: BASE64_URL_SAFE_NO_PAD.encode(app.rng.bytes::<16>()), marks: Vec::new() };
-    let mut known = Known::of(headers, app).unwrap_or_else(new);
-    let mark = mark(email, app);
+pub(super) fn remember(response: &mut Response, headers: &HeaderMap, email: &Email, pages: &SignInPages) {
+    let new =
+        || Known { browser: BASE64_URL_SAFE_NO_PAD.encode(pages.site.ports.rng.bytes::<16>()), marks: Vec::new() };
+    let mut known = Known::of(headers, pages).unwrap_or_else(new);
+    let mark = mark(email, pages);
     known.marks.retain(|other| *other != mark);
     known.marks.insert(0, mark);
     known.marks.truncate(ADDRESSES_MAX);
-    Cookie::Known.set(response, &known.written(), app);
+    pages.cookies.set(Cookie::Known, response, &known.written());
 }
 
 struct Known {
@@ -48,8 +49,8 @@ struct Known {
 }
 
 impl Known {
-    fn of(headers: &HeaderMap, app: &App) -> Option<Self> {
-        let value = Cookie::Known.read(headers, app)?;
+    fn of(headers: &HeaderMap, pages: &SignInPages) -> Option<Self> {
+        let value = pages.cookies.read(Cookie::Known, headers)?;
         let mut parts = value.expose().split('.').map(str::to_owned);
         Some(Self { browser: parts.next()?, marks: parts.collect() })
     }
@@ -59,8 +60,8 @@ impl Known {
     }
 }
 
-fn mark(email: &Email, app: &App) -> String {
-    let mut mark = app.seal.mark(PURPOSE, email.as_str());
+fn mark(email: &Email, pages: &SignInPages) -> String {
+    let mut mark = pages.seal.mark(PURPOSE, email.as_str());
     mark.truncate(MARK_CHARS);
     mark
 }

@@ -38,7 +38,7 @@ impl<'w> Browser<'w> {
     /// Sends a form as a page of the server does.
     pub async fn submit(&self, path: &str, pairs: &[(&str, &str)]) -> Response {
         let headers =
-            [("origin", self.world.server.app.origin().to_owned()), ("sec-fetch-site", "same-origin".to_owned())];
+            [("origin", self.world.server.app.urls.origin().to_owned()), ("sec-fetch-site", "same-origin".to_owned())];
         self.send(Method::POST, path, &headers, Some(pairs)).await
     }
 

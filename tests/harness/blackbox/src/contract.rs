@@ -4,9 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
-use attache::app::Urls;
-use attache::config::Settings;
-use attache::http::openapi::Description;
+use attache::config::{Settings, Urls};
+use attache::http;
 use jsonschema::Validator;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -16,7 +15,7 @@ use crate::client::Response;
 /// The description does not depend on the address of a server.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let url = "http://127.0.0.1".to_owned();
-    strict(Description::new(&Settings::default(), &Urls { base: url.clone(), rag: url }).document)
+    strict(http::description(&Settings::default(), &Urls { base: url.clone(), rag: url }).document)
 });
 
 /// Fails the test if the document does not allow this response. Requests that are no operation of the document are not checked.

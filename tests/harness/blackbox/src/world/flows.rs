@@ -86,7 +86,7 @@ impl World {
             expires_at: now + TimeDelta::days(7),
         };
         app.store.session_create(&new, None, now).await.unwrap();
-        let prefix = if app.base_url.starts_with("https://") { "__Secure-" } else { "" };
+        let prefix = if app.urls.base.starts_with("https://") { "__Secure-" } else { "" };
         (person, Credential::Cookie(format!("{prefix}attache.session_token={}", secret.expose())))
     }
 

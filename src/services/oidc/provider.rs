@@ -1,4 +1,4 @@
-//! One OpenID provider: what it says of itself, kept for a while, and the two questions that it is asked.
+//! One OpenID provider: its cached metadata, the authorization request and the exchange of a code.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,30 +22,30 @@ use tokio::time::Instant;
 use super::OidcState;
 use crate::config::{OidcSettings, SigninSettings};
 
-/// No answer of a provider is read beyond this many bytes.
+/// Maximum size of a response of a provider, in bytes.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
-/// What a provider says of itself is asked for anew at most this often because of a key that is not known.
+/// Minimum age of the cached metadata before an unknown signing key causes a refresh.
 const RENEW_AFTER: Duration = Duration::from_mins(1);
 
-/// A provider that was away is not asked again for this long: whoever comes meanwhile, or has waited for the same answer, is told at once.
+/// Time for which a provider that failed is not requested again: other sign-ins fail at once.
 const AWAY_FOR: Duration = Duration::from_secs(5);
 
 /// By how much a provider's clock may be behind or before ours.
 const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(60);
 
-/// Why nobody is signed in.
+/// Why a sign-in fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denial {
     /// No provider of this name.
     Unknown,
-    /// The browser brought back what it was not given.
+    /// The state in the browser does not match.
     NotStartedHere,
-    /// The provider, or its answer, does not confirm anybody.
+    /// The provider refused, or its response confirms no identity.
     Refused,
-    /// The address was never checked.
+    /// The provider has not verified the address.
     Unverified,
-    /// The provider cannot be talked to.
+    /// The provider does not respond, or not as the protocol requires.
     Away,
 }
 
@@ -54,7 +54,7 @@ pub enum Denial {
 pub struct Providers(BTreeMap<String, Provider>);
 
 impl Providers {
-    /// Nobody is asked anything yet.
+    /// Sets the providers up; none is requested yet.
     pub fn new(settings: &SigninSettings, base_url: &str, clock: &Clock) -> Result<Self, String> {
         if settings.oidc.is_empty() {
             return Ok(Self::default());
@@ -91,28 +91,28 @@ impl Providers {
     }
 }
 
-/// One provider.
+/// A configured provider and its cached metadata.
 #[derive(Debug)]
 pub struct Provider {
     settings: OidcSettings,
     issuer: IssuerUrl,
     redirect: RedirectUrl,
-    /// How long ago the person may have signed in there. A session of ours means a sign-in, not that the provider remembers somebody who
+    /// How long ago the person may have signed in there. A session proves a sign-in, not that the provider remembers a person who
     /// signed in last week. Not a part of the errand: who holds a browser does not say how recent is recent.
     max_age: Duration,
     cached_for: Duration,
     http: reqwest::Client,
     clock: Clock,
-    /// Whoever asks while it is being asked waits for the same answer.
+    /// Concurrent requests for the metadata wait for the same response.
     known: Mutex<Known>,
 }
 
-/// What is known of a provider.
+/// Cached facts about a provider.
 #[derive(Debug, Default)]
 struct Known {
-    /// What it said of itself, and when.
+    /// Its metadata, and the time of the response.
     metadata: Option<(Instant, Arc<CoreProviderMetadata>)>,
-    /// When it last did not answer.
+    /// The time of its last failure.
     away_at: Option<Instant>,
 }
 
@@ -120,8 +120,8 @@ type Client =
     CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
 
 impl Provider {
-    /// Where the browser goes.
-    pub(super) async fn authorize(&self, errand: &OidcState) -> Result<String, Denial> {
+    /// The URL of the authorization request.
+    pub async fn authorize(&self, errand: &OidcState) -> Result<String, Denial> {
         let metadata = self.metadata(self.cached_for).await?;
         let client = self.client(&metadata);
         let (state, nonce) = (errand.state.clone(), errand.nonce.clone());
@@ -139,8 +139,8 @@ impl Provider {
         Ok(request.url().0.to_string())
     }
 
-    /// Whom the code is for: their address, if the provider has verified it.
-    pub(super) async fn identify(&self, code: String, errand: &OidcState) -> Result<Email, Denial> {
+    /// Exchanges a code for the e-mail address of the person, if the provider has verified it.
+    pub async fn identify(&self, code: String, errand: &OidcState) -> Result<Email, Denial> {
         let mut metadata = self.metadata(self.cached_for).await?;
         let client = self.client(&metadata);
         let http = |request| fetch(self.http.clone(), request);
@@ -149,7 +149,7 @@ impl Provider {
         let key = PkceCodeVerifier::new(errand.verifier.clone());
         let token = request.set_pkce_verifier(key).request_async(&http).await.map_err(|error| match error {
             openidconnect::RequestTokenError::ServerResponse(refusal) => self.refused("exchange", &refusal),
-            // Its text may hold what the provider sent.
+            // Its text may contain parts of the response.
             openidconnect::RequestTokenError::Request(error) => self.away("exchange", &error),
             _ => self.away("exchange", &Unreadable),
         })?;
@@ -167,7 +167,7 @@ impl Provider {
         if let Some(email) = claims.email() {
             return self.address(email, claims.email_verified());
         }
-        // Many providers tell the address only when they are asked for it.
+        // Many providers return the address only from the user info endpoint.
         let subject = Some(claims.subject().clone());
         let request = client.user_info(token.access_token().clone(), subject).map_err(|_| Denial::Unverified)?;
         let more: CoreUserInfoClaims = request.request_async(&http).await.map_err(|error| match error {
@@ -187,7 +187,7 @@ impl Provider {
         }
     }
 
-    /// OpenID Connect Core, section 3.1.3.7: whoever sent `max_age` looks at `auth_time`.
+    /// OpenID Connect Core, section 3.1.3.7: a client that sent `max_age` checks `auth_time`.
     fn signed_in_lately(&self, claims: &CoreIdTokenClaims) -> Result<(), Denial> {
         let age_max = TimeDelta::from_std(self.max_age).unwrap_or(TimeDelta::MAX);
         let since =
@@ -261,7 +261,7 @@ impl Provider {
         .set_auth_type(if in_body { AuthType::RequestBody } else { AuthType::BasicAuth })
     }
 
-    /// What the provider says of itself, not older than `age_max`.
+    /// The metadata of the provider, not older than `age_max`.
     async fn metadata(&self, age_max: Duration) -> Result<Arc<CoreProviderMetadata>, Denial> {
         let mut known = self.known.lock().await;
         if let Some((at, metadata)) = known.metadata.as_ref()
@@ -301,7 +301,7 @@ impl Provider {
     }
 
     fn refused(&self, step: &str, error: &dyn std::fmt::Display) -> Denial {
-        tracing::warn!(oidc.provider = self.settings.name, oidc.step = step, error = %error, "an OpenID provider's answer confirms nobody");
+        tracing::warn!(oidc.provider = self.settings.name, oidc.step = step, error = %error, "the response of an OpenID provider was refused");
         Denial::Refused
     }
 }
@@ -311,17 +311,17 @@ fn is_ahead(at: Timestamp, now: Timestamp) -> bool {
     at.signed_duration_since(now) > CLOCKS_DIFFER
 }
 
-/// Whoever waits has waited long enough then.
+/// A timeout is not retried: the person has waited long enough.
 fn is_timeout(error: &DiscoveryError<FetchError>) -> bool {
     matches!(error, DiscoveryError::Request(FetchError::TooLong))
 }
 
-/// An answer that is not what the protocol says; not shown, since it may hold tokens or addresses.
+/// A response that breaks the protocol. Its text is not shown, because it may contain tokens or addresses.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer cannot be read")]
 struct Unreadable;
 
-/// Why there is no answer.
+/// Why a request to a provider failed.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
     #[error("no answer: {0}")]

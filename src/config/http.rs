@@ -1,4 +1,4 @@
-//! Knobs of the public listener.
+//! `[http]`: the public listener.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub const BODY_BYTES_HARD_MAX: usize = 1024 * 1024;
 /// `[http]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Settings {
+pub struct HttpSettings {
     /// Address of the public listener.
     pub bind: SocketAddr,
     /// How people and agents reach it from outside, without a slash at the end; every link that is printed begins with it. When it is
@@ -54,7 +54,7 @@ pub struct Settings {
     pub linger_deadline: Duration,
 }
 
-impl Default for Settings {
+impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             bind: SocketAddr::from(([127, 0, 0, 1], 8080)),
@@ -77,8 +77,8 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
-    /// What is wrong with these values, as pairs of field and rule.
+impl HttpSettings {
+    /// Values that break a rule, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
         let mut rule = |kept: bool, field: &str, rule: &str| {

@@ -1,4 +1,4 @@
-//! Cookies that our pages set: out of the reach of scripts, sent to us alone, and over https only when that is how we are reached.
+//! The cookies of the pages: not readable by scripts, sent to this server only, and over https only if the base URL is https.
 //!
 //! | cookie | name over https | value |
 //! |---|---|---|
@@ -13,18 +13,19 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use domain::secret::Secret;
 
-use crate::app::App;
+use super::seal::Seal;
+use crate::config::Urls;
 
-/// One of our cookies.
+/// A cookie of this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cookie {
-    /// The session.
+    /// The secret of a browser session.
     Session,
     /// The ticket of a browser that waits for its code.
     Ticket,
-    /// What a browser has to bring back from an OpenID provider.
+    /// State of a sign-in at an OpenID provider.
     Provider,
-    /// With which addresses a browser signed in.
+    /// Marks of the addresses with which a browser signed in.
     Known,
 }
 
@@ -46,7 +47,7 @@ impl Cookie {
         match self {
             // The store contains the end of a session, which slides.
             Self::Session | Self::Known => LONGEST,
-            // Longer than a code works, so that a late one is told from none.
+            // Longer than the validity of a code, so that an expired code is distinguished from a missing one.
             Self::Ticket => 60 * 60,
             Self::Provider => 10 * 60,
         }
@@ -57,34 +58,45 @@ impl Cookie {
         // The name of the session cookie is the specification's.
         if self == Self::Session { "__Secure-" } else { "__Host-" }
     }
+}
 
-    fn name(self, app: &App) -> String {
-        let prefix = if is_secure(app) { self.prefix() } else { "" };
-        format!("{prefix}{}.{}", app.settings.http.auth_name, self.suffix())
+/// Reads and writes the cookies of this server.
+#[derive(Debug)]
+pub struct Cookies {
+    /// Middle of the names (`http.auth_name`).
+    auth_name: String,
+    is_https: bool,
+    seal: Seal,
+}
+
+impl Cookies {
+    /// For a server that browsers reach under these URLs.
+    pub fn new(auth_name: &str, urls: &Urls, seal: Seal) -> Self {
+        Self { auth_name: auth_name.to_owned(), is_https: urls.is_https(), seal }
     }
 
-    /// Its value among the cookies of a request; none that comes twice, or was not sealed for this purpose.
-    pub fn read(self, headers: &HeaderMap, app: &App) -> Option<Secret> {
-        let auth_name = &app.settings.http.auth_name;
-        let value = found(headers, self.prefix(), auth_name, self.suffix(), is_secure(app))?;
-        let value = if self == Self::Session { value } else { app.seal.open(self.suffix(), value)? };
+    /// The value of a cookie in a request. `None` also if the name occurs twice, or if the seal is not valid for this cookie.
+    pub fn read(&self, cookie: Cookie, headers: &HeaderMap) -> Option<Secret> {
+        let suffix = cookie.suffix();
+        let value = found(headers, cookie.prefix(), &self.auth_name, suffix, self.is_https)?;
+        let value = if cookie == Cookie::Session { value } else { self.seal.open(suffix, value)? };
         Some(Secret::presented(value))
     }
 
-    /// Sets it with an answer.
-    pub fn set(self, response: &mut Response, value: &str, app: &App) {
-        let value = if self == Self::Session { value.to_owned() } else { app.seal.seal(self.suffix(), value) };
-        self.write(response, &value, self.seconds(), app);
+    /// Sets a cookie with a response.
+    pub fn set(&self, cookie: Cookie, response: &mut Response, value: &str) {
+        let value = if cookie == Cookie::Session { value.to_owned() } else { self.seal.seal(cookie.suffix(), value) };
+        self.write(cookie, response, &value, cookie.seconds());
     }
 
-    /// Takes it back.
-    pub fn clear(self, response: &mut Response, app: &App) {
-        self.write(response, "", 0, app);
+    /// Deletes a cookie with a response.
+    pub fn clear(&self, cookie: Cookie, response: &mut Response) {
+        self.write(cookie, response, "", 0);
     }
 
-    fn write(self, response: &mut Response, value: &str, seconds: u64, app: &App) {
-        let secure = if is_secure(app) { "; Secure" } else { "" };
-        let name = self.name(app);
+    fn write(&self, cookie: Cookie, response: &mut Response, value: &str, seconds: u64) {
+        let (prefix, secure) = if self.is_https { (cookie.prefix(), "; Secure") } else { ("", "") };
+        let name = format!("{prefix}{}.{}", self.auth_name, cookie.suffix());
         let line = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
         // Values are base64url with dots.
         if let Ok(line) = HeaderValue::from_str(&line) {
@@ -93,7 +105,7 @@ impl Cookie {
     }
 }
 
-/// The value of a cookie of ours: by its name with the prefix, or where people reach us over plain http without one.
+/// The value of a cookie: by its name with the prefix, or over plain http without it.
 fn found<'h>(headers: &'h HeaderMap, prefix: &str, auth_name: &str, suffix: &str, is_secure: bool) -> Option<&'h str> {
     let is_plain = |name: &str| name.strip_prefix(auth_name).and_then(|rest| rest.strip_prefix('.')) == Some(suffix);
     let is_prefixed = |name: &str| name.strip_prefix(prefix).is_some_and(is_plain);
@@ -118,10 +130,6 @@ fn only(headers: &HeaderMap, fits: impl Fn(&str) -> bool) -> Result<Option<&str>
 /// More than one cookie of a name.
 #[derive(Debug, PartialEq, Eq)]
 struct Several;
-
-fn is_secure(app: &App) -> bool {
-    app.base_url.starts_with("https://")
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,73 @@
+//! Builds the services of the knowledge API.
+
+use std::sync::Arc;
+
+use actors::ingest::{self, Ingestion};
+use knowledge::Pipeline;
+use knowledge::embed::Embedder;
+use knowledge::extract::{Extractor, WorkerCommand};
+use knowledge::fetch::{Fetcher, FetcherDependencies, FetcherError};
+use knowledge::filter::Filter;
+use knowledge::prepare::PipelineStages;
+use knowledge::search::Search;
+
+use super::builder::Builder;
+use super::error::BuildError;
+use crate::config::{EXTRACT_WORKER, KnowledgeSettings};
+
+/// The services of the knowledge API.
+pub(super) struct KnowledgeServices {
+    pub pipeline: Pipeline,
+    pub search: Search<Embedder>,
+    pub ingestion: Ingestion,
+}
+
+impl Builder<'_> {
+    pub(super) fn knowledge(&self) -> Result<KnowledgeServices, BuildError> {
+        let pipeline = self.pipeline()?;
+        let (embedder, settings) = (pipeline.stations().embedder.clone(), self.settings.knowledge.search.clone());
+        let ingestion = self.ingestion(&pipeline);
+        Ok(KnowledgeServices { search: Search::new(self.store.clone(), embedder, settings), ingestion, pipeline })
+    }
+
+    /// The stages from an address to vectors.
+    fn pipeline(&self) -> Result<Pipeline, BuildError> {
+        let knowledge = &self.settings.knowledge;
+        let failed = |why: &dyn std::fmt::Display| BuildError::Knowledge(why.to_string());
+        Ok(Pipeline::new(PipelineStages {
+            fetcher: Arc::new(self.fetcher().map_err(|error| failed(&error))?),
+            extractor: extractor(knowledge).map_err(|error| failed(&error))?,
+            filter: Filter::new(&knowledge.llm).map_err(|error| failed(&error))?,
+            chunk: knowledge.chunk.clone(),
+            embedder: Embedder::new(&knowledge.embedding, self.rng).map_err(|error| failed(&error))?,
+        }))
+    }
+
+    fn fetcher(&self) -> Result<Fetcher, FetcherError> {
+        let dependencies = FetcherDependencies::system(&self.urls.base, self.clock.clone(), self.rng.clone());
+        Fetcher::new(self.settings.knowledge.fetch.clone(), dependencies)
+    }
+
+    fn ingestion(&self, pipeline: &Pipeline) -> Ingestion {
+        let dependencies = ingest::Dependencies {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            rng: self.rng.clone(),
+            pipeline: pipeline.clone(),
+            settings: self.settings.knowledge.batch.clone(),
+            memories_max: self.settings.knowledge.memories_per_account_max,
+            rag_url: self.urls.rag.clone(),
+            runner: self.rng.uuid_v7(self.clock.now()).to_string(),
+        };
+        Ingestion::new(dependencies, self.settings.actors.of("batches"))
+    }
+}
+
+/// The worker processes that extract the text of pages and PDFs.
+pub fn extractor(settings: &KnowledgeSettings) -> std::io::Result<Extractor> {
+    let command = match &settings.worker {
+        Some(program) => WorkerCommand { program: program.clone(), args: vec![EXTRACT_WORKER.into()] },
+        None => WorkerCommand::of_this_program(&[EXTRACT_WORKER])?,
+    };
+    Ok(Extractor::new(command, settings.extract.clone()))
+}

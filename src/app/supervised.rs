@@ -1,0 +1,138 @@
+//! The actors, in the order in which the supervisor starts them. It stops them in the opposite order.
+
+use std::time::Duration;
+
+use actors::ChildSpec;
+use actors::anchor::Anchor;
+use actors::append::Appender;
+use actors::backfill::Backfill;
+use actors::budget::BudgetKeeper;
+use actors::claim::Claims;
+use actors::commit::Committer;
+use actors::device::DeviceCodes;
+use actors::ingest::OrphanedBatches;
+use actors::intake::{HeldBatch, Intake};
+use actors::janitor::Janitor;
+use actors::lookup::{MachineLookup, SecretBatch};
+use actors::mail::{Mail, Mailer};
+use actors::meter::UsageMeter;
+use actors::outbox::Outbox;
+use actors::periodic::{Pass, Periodic, Schedule};
+use actors::presence::PresencePass;
+use actors::sequence::Sequence;
+use actors::upstream::Upstream;
+use actors::watch::ChangeFeed;
+
+use super::builder::{Builder, Counters, Hold};
+use super::knowledge::KnowledgeServices;
+
+/// Pause of the actors that only look for changes.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Maximum time of one pass of a periodic actor.
+const PASS_DEADLINE: Duration = Duration::from_mins(1);
+
+/// The services whose actors are supervised.
+pub(super) struct Supervised<'s> {
+    pub builder: &'s Builder<'s>,
+    pub lookup: &'s MachineLookup,
+    pub log: (&'s Upstream, Option<&'s Anchor>),
+    pub hold: &'s Hold,
+    pub mail: (&'s Mail, Mailer),
+    pub claims: &'s Claims,
+    pub devices: &'s DeviceCodes,
+    pub intake: &'s Intake,
+    pub knowledge: &'s KnowledgeServices,
+    pub outbox: &'s Outbox,
+    pub counters: &'s Counters,
+}
+
+impl Supervised<'_> {
+    /// The specifications of all actors, in the order of their start.
+    pub(super) fn children(self) -> Vec<ChildSpec> {
+        let mut children = Vec::new();
+        children.extend(self.lookup());
+        children.extend(self.log());
+        children.push(self.hold());
+        children.extend(self.knowledge_and_requests());
+        children.extend(self.housekeeping());
+        children
+    }
+
+    /// PostgreSQL: groups the lookups of concurrent requests.
+    fn lookup(&self) -> Option<ChildSpec> {
+        let MachineLookup::Grouped(group) = self.lookup else { return None };
+        let (ledger, batch_max) = (SecretBatch(self.builder.store.clone()), self.builder.settings.log.batch_max);
+        Some(ChildSpec::singleton(group, move || (Committer::new(ledger.clone(), batch_max), ())))
+    }
+
+    /// The actors of the embedded statistics service.
+    fn log(&self) -> Vec<ChildSpec> {
+        let (Upstream::Embedded { append, log }, Some(anchor)) = self.log else {
+            return Vec::new();
+        };
+        let settings = &self.builder.settings.log;
+        let appender = Appender::new(log.clone(), settings.batch_max);
+        let sequence = Sequence { log: log.clone(), events_max: settings.sequence_max };
+        vec![
+            ChildSpec::singleton(append, move || (appender.clone(), ())),
+            self.periodic("sequence", sequence, settings.checkpoint_every),
+            self.periodic("anchor", anchor.clone(), settings.remember_every),
+        ]
+    }
+
+    /// Stores held events in groups.
+    fn hold(&self) -> ChildSpec {
+        let settings = self.builder.settings;
+        let ledger = HeldBatch { store: self.builder.store.clone(), quotas: settings.events.held };
+        let batch_max = settings.log.batch_max;
+        ChildSpec::singleton(self.hold, move || (Committer::new(ledger.clone(), batch_max), ()))
+    }
+
+    /// The actors that requests wait for.
+    fn knowledge_and_requests(&self) -> Vec<ChildSpec> {
+        let (mail, mailer) = (self.mail.0, self.mail.1.clone());
+        let KnowledgeServices { pipeline, search, ingestion } = self.knowledge;
+        let (store, embedder) = (ingestion.store().clone(), pipeline.stations().embedder.clone());
+        let backfill = Backfill { store, embedder, index: search.index().clone() };
+        let settings = self.builder.settings;
+        vec![
+            ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())),
+            ChildSpec::family(self.claims.ceremonies(), self.claims.prototype()),
+            ChildSpec::family(self.devices.pollers(), self.devices.prototype()),
+            self.intake.spec(settings.events.workers),
+            ChildSpec::family(ingestion.batches(), ingestion.prototype()),
+            self.periodic("drift", OrphanedBatches(ingestion.clone()), SECOND),
+            self.periodic("backfill", backfill, settings.knowledge.embed_missing_every),
+        ]
+    }
+
+    /// The actors that no request waits for.
+    fn housekeeping(&self) -> [ChildSpec; 6] {
+        let Builder { settings, store, clock, .. } = self.builder;
+        let Counters { usage, presence, budgets } = self.counters;
+        let changes = ChangeFeed {
+            store: (*store).clone(),
+            clock: (*clock).clone(),
+            claims: self.claims.clone(),
+            devices: self.devices.clone(),
+            keep_retired_for: settings.claims.keep_keys_for(),
+        };
+        let janitor = Janitor { store: (*store).clone(), clock: (*clock).clone(), settings: settings.janitor.purge };
+        [
+            self.periodic("outbox", self.outbox.clone(), settings.consent.outbox_every),
+            self.periodic("watch", changes, SECOND),
+            self.periodic("meter", UsageMeter(usage.clone()), SECOND),
+            self.periodic("presence", PresencePass(presence.clone()), SECOND),
+            self.periodic("budget", BudgetKeeper(budgets.clone()), SECOND),
+            self.periodic("janitor", janitor, settings.janitor.every),
+        ]
+    }
+
+    /// An actor that repeats one pass.
+    fn periodic<P: Pass>(&self, kind: &'static str, pass: P, every: Duration) -> ChildSpec {
+        let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(kind));
+        let schedule = Schedule { every, deadline: PASS_DEADLINE };
+        ChildSpec::periodic(&handle, Periodic::new(kind, pass, schedule, self.builder.rng.clone()))
+    }
+}

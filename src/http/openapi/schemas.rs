@@ -1,0 +1,90 @@
+//! The schemas and responses that several operations refer to.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::{RefOr, schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// The schemas and responses to which operations refer, by name.
+#[derive(Debug, Default)]
+pub struct Schemas {
+    schemas: BTreeMap<String, Value>,
+    responses: BTreeMap<String, Value>,
+}
+
+impl Schemas {
+    /// The schemas and the responses, by their names.
+    pub(super) fn into_parts(self) -> (BTreeMap<String, Value>, BTreeMap<String, Value>) {
+        (self.schemas, self.responses)
+    }
+
+    /// A reference to the schema of `T`, which is in the document from now on, with all that it refers to.
+    pub fn add<T: ToSchema>(&mut self) -> Value {
+        let mut found = vec![(T::name().into_owned(), T::schema())];
+        T::schemas(&mut found);
+        for (name, schema) in found {
+            self.schemas.entry(name).or_insert_with(|| for_strangers(serde_json::to_value(schema).unwrap_or_default()));
+        }
+        json!({ "$ref": format!("#/components/schemas/{}", T::name()) })
+    }
+
+    /// A reference to a response that many operations have.
+    pub(super) fn respond(&mut self, name: String, response: impl FnOnce() -> Value) -> Value {
+        let reference = json!({ "$ref": format!("#/components/responses/{name}") });
+        self.responses.entry(name).or_insert_with(response);
+        reference
+    }
+}
+
+/// Without the citations of documents, which are relative to the source.
+fn for_strangers(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(members) => {
+            if let Some(Value::String(text)) = members.get_mut("description")
+                && let Some((what, rest)) = text.split_once(" (`docs/")
+                && let Some((_, rest)) = rest.split_once(')')
+            {
+                *text = format!("{what}{rest}");
+            }
+            members.values_mut().for_each(|member| *member = for_strangers(member.take()));
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(|element| *element = for_strangers(element.take())),
+        _ => {}
+    }
+    schema
+}
+
+/// A JSON value of which nothing is known.
+pub(super) enum Anything {}
+
+impl PartialSchema for Anything {
+    fn schema() -> RefOr<Schema> {
+        let anything = ObjectBuilder::new().schema_type(schema::SchemaType::AnyValue);
+        anything.description(Some("Any value of the statistics service.")).build().into()
+    }
+}
+
+impl ToSchema for Anything {
+    fn name() -> Cow<'static, str> {
+        "Anything".into()
+    }
+}
+
+/// An object whose members are described elsewhere.
+pub(super) enum AnObject {}
+
+impl PartialSchema for AnObject {
+    fn schema() -> RefOr<Schema> {
+        let object = ObjectBuilder::new().schema_type(Type::Object);
+        object.description(Some("An object whose members are described elsewhere.")).build().into()
+    }
+}
+
+impl ToSchema for AnObject {
+    fn name() -> Cow<'static, str> {
+        "AnyObject".into()
+    }
+}

@@ -1,0 +1,23 @@
+//! Why facts and log cannot be opened.
+
+use super::refusal::StartRefusal;
+
+/// The reason. The messages name a remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A database failed.
+    #[error("the database: {0}")]
+    Store(#[from] store::StoreError),
+    /// The embedded log failed.
+    #[error("the embedded statistics service: {0}")]
+    Log(#[from] statistics::log::LogError),
+    /// The client of an external statistics service cannot be set up.
+    #[error("the external statistics service: {0}")]
+    Client(#[from] statistics::client::ClientError),
+    /// Facts and log do not belong together.
+    #[error(transparent)]
+    Mismatch(#[from] StartRefusal),
+    /// A new epoch of the log cannot begin.
+    #[error("a new epoch of the event log cannot begin: {0}")]
+    Epoch(String),
+}

@@ -1,0 +1,17 @@
+//! Where the two databases are.
+
+use std::path::Path;
+
+use crate::config::Settings;
+
+/// The PostgreSQL schema of the log.
+pub const SCHEMA: &str = "statistics";
+
+/// The places of the facts and of the log, for a message.
+pub(super) fn places(settings: &Settings) -> (String, String) {
+    let shown = |path: &Path| path.display().to_string();
+    match &settings.database.url {
+        None => (shown(&settings.data.facts()), shown(&settings.data.log())),
+        Some(_) => ("the database of database.url".to_owned(), format!("its schema {SCHEMA}")),
+    }
+}

@@ -1,0 +1,44 @@
+//! Use cases: the operations that the server performs for its clients.
+//!
+//! A service takes typed arguments and returns typed refusals. It knows neither HTTP nor pages: `http` and `web` parse a request, call a
+//! service and present its result, as a status with an error code or as a page. A rule that both surfaces keep is written here, once.
+//!
+//! | service | operations |
+//! |---|---|
+//! | [`sessions`] | find, list and end browser sessions |
+//! | [`confirmation`] | the recent sign-in that a decision with a lasting effect requires |
+//! | [`api_keys`] | create, find and revoke API keys |
+//! | [`devices`] | approve and deny device codes |
+//! | [`claims`] | confirm agents |
+//! | [`machines`] | register and detach computers |
+//! | [`consent`] | read and set consent levels |
+//! | [`activity`] | the recorded events that a party may see |
+//! | [`usage`] | the usage of an account or a computer, as shares of its plan |
+//! | [`knowledge`] | search, batches, spaces, memories and filters of the knowledge API |
+//! | [`oidc`] | sign-in with OpenID Connect providers |
+
+pub mod activity;
+pub mod api_keys;
+pub mod claims;
+pub mod confirmation;
+pub mod consent;
+pub mod devices;
+pub mod knowledge;
+pub mod machines;
+pub mod oidc;
+pub mod sessions;
+pub mod usage;
+
+use domain::{Clock, Rng};
+use store::Store;
+
+/// The resources that most services use. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Ports {
+    /// The main database.
+    pub store: Store,
+    /// The current time.
+    pub clock: Clock,
+    /// The source of ids, secrets and codes.
+    pub rng: Rng,
+}

@@ -1,0 +1,270 @@
+//! Consent levels: how much of an event may be recorded (`docs/decisions/0025-effective-consent-level.md`,
+//! `docs/decisions/0026-consent-outbox.md`).
+
+use std::time::Duration;
+
+use actors::InfraError;
+use actors::budget::{BudgetDecision, Budgets};
+use actors::handle::Unavailable;
+use actors::outbox::Outbox;
+use domain::consent::{Author, ConsentLevel, ConsentRule, effective_level, explicit_level};
+use domain::envelope::Lane;
+use domain::held::MachineFacts;
+use domain::ids::{MachineUuid, UserAccountId, UserCuid};
+use store::StoreError;
+use store::consent::ConsentRecord;
+use store::held::Sender;
+
+use super::Ports;
+
+/// Maximum time that a change waits for the statistics service. A person is waiting for the response.
+const FORWARD_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Size of the report of a change, in bytes, as far as the budget of a sender is concerned.
+const REPORT_BYTES: usize = 1024;
+
+/// Reads and sets consent levels. Clones share the database.
+#[derive(Debug, Clone)]
+pub struct Consent {
+    ports: Ports,
+    outbox: Outbox,
+    budgets: Budgets,
+    /// Level that is reported where a person set none (`consent.default_level`).
+    default_level: ConsentLevel,
+}
+
+/// A level that is to be set.
+#[derive(Debug)]
+pub struct LevelChange {
+    /// The new level.
+    pub level: ConsentLevel,
+    /// One lane; `None` means all lanes.
+    pub lane: Option<Lane>,
+    /// Reason of the person, stored with the record.
+    pub reason: Option<String>,
+}
+
+/// The result of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Changed {
+    /// The level in force after the change. A computer may have set a lower level for itself.
+    pub level: ConsentLevel,
+    /// Number of records that changed.
+    pub written: usize,
+    /// Whether the statistics service has the report. Otherwise the outbox sends it later.
+    pub is_forwarded: bool,
+}
+
+/// The records that were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Number of records that changed.
+    pub records: usize,
+    /// Whether the statistics service has the report. Otherwise the outbox sends it later.
+    pub is_forwarded: bool,
+}
+
+/// Why a level is not returned or not set.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsentRefusal {
+    /// A computer named another computer.
+    #[error("a computer may name itself only")]
+    OtherComputer,
+    /// The computer does not belong to the account.
+    #[error("the computer does not belong to the account")]
+    NotOwned,
+    /// No identity is linked to the account.
+    #[error("no identity is linked to the account")]
+    NoLinkedIdentity,
+    /// The sender has used up its budget.
+    #[error("the budget of the sender is used up")]
+    BudgetSpent {
+        /// Time until the budget is renewed.
+        retry_after: Duration,
+    },
+    /// The store or an actor failed.
+    #[error(transparent)]
+    Infra(#[from] InfraError),
+}
+
+impl From<StoreError> for ConsentRefusal {
+    fn from(error: StoreError) -> Self {
+        Self::Infra(error.into())
+    }
+}
+
+impl Consent {
+    /// `default_level` is reported where a person set no level.
+    pub fn new(ports: Ports, outbox: Outbox, budgets: Budgets, default_level: ConsentLevel) -> Self {
+        Self { ports, outbox, budgets, default_level }
+    }
+
+    /// The level that is reported where a person set none; it is never enforced.
+    pub fn default_level(&self) -> ConsentLevel {
+        self.default_level
+    }
+
+    /// The level of a computer for a lane, as the computer itself may see it. `named` is the computer that it asks for.
+    pub fn seen_by_computer(
+        &self,
+        facts: &MachineFacts,
+        named: Option<MachineUuid>,
+        lane: Lane,
+    ) -> Result<ConsentLevel, ConsentRefusal> {
+        only_itself(facts, named)?;
+        Ok(match rules_of_outsider(facts) {
+            Some(rules) => self.reported(&rules, facts.machine_uuid, lane),
+            None => self.reported(&facts.consent, facts.machine_uuid, lane),
+        })
+    }
+
+    /// The level of a computer of this account for a lane.
+    pub async fn of_computer(
+        &self,
+        account: Option<&UserAccountId>,
+        machine: MachineUuid,
+        lane: Lane,
+    ) -> Result<ConsentLevel, ConsentRefusal> {
+        let facts = self.owned(account, machine).await?;
+        Ok(self.reported(&facts.consent, facts.machine_uuid, lane))
+    }
+
+    /// All records of an account.
+    pub async fn records(&self, account: Option<&UserAccountId>) -> Result<Vec<ConsentRecord>, ConsentRefusal> {
+        self.linked_identities(account).await?;
+        Ok(match account {
+            Some(account) => self.ports.store.consent_of_account(account).await?,
+            None => Vec::new(),
+        })
+    }
+
+    /// Sets a level on behalf of a computer, for itself. A computer without an account pays for the report with its budget.
+    pub async fn set_by_computer(
+        &self,
+        facts: &MachineFacts,
+        named: Option<MachineUuid>,
+        change: LevelChange,
+    ) -> Result<Changed, ConsentRefusal> {
+        only_itself(facts, named)?;
+        if facts.is_outsider() {
+            return Err(ConsentRefusal::NotOwned);
+        }
+        self.charge(facts).await?;
+        self.change(vec![facts.user_cuid.clone()], Some(facts.machine_uuid), Author::Computer, change).await
+    }
+
+    /// Sets a level on behalf of an account: for one of its computers, or for all computers of all its identities.
+    pub async fn set_by_account(
+        &self,
+        account: Option<&UserAccountId>,
+        machine: Option<MachineUuid>,
+        author: Author,
+        change: LevelChange,
+    ) -> Result<Changed, ConsentRefusal> {
+        let identities = match machine {
+            Some(machine) => vec![self.owned(account, machine).await?.user_cuid],
+            None => self.linked_identities(account).await?,
+        };
+        self.change(identities, machine, author, change).await
+    }
+
+    /// Writes a rule for each of these identities and reports the changes. The records stay, even if the report is delayed.
+    pub async fn write(
+        &self,
+        identities: Vec<UserCuid>,
+        rule: ConsentRule,
+        reason: Option<String>,
+    ) -> Result<Written, InfraError> {
+        let Ports { store, clock, rng } = self.ports.clone();
+        let now = clock.now();
+        let work = async move { store.consent_set(&identities, &rule, reason.as_deref(), now, &rng).await };
+        let changed = actors::detached(work).await??;
+        let records = changed.len();
+        if records == 0 {
+            return Ok(Written { records, is_forwarded: true });
+        }
+        let flushed = self.outbox.flush(changed, FORWARD_DEADLINE).await;
+        if let Err(error) = &flushed {
+            tracing::warn!(
+                error = domain::reasons(error),
+                "a change of consent is written, and its report waits in the outbox"
+            );
+        }
+        Ok(Written { records, is_forwarded: flushed.is_ok() })
+    }
+
+    async fn change(
+        &self,
+        identities: Vec<UserCuid>,
+        machine: Option<MachineUuid>,
+        author: Author,
+        LevelChange { level, lane, reason }: LevelChange,
+    ) -> Result<Changed, ConsentRefusal> {
+        let rule = ConsentRule { machine, lane, level, set_by: author };
+        let Written { records, is_forwarded } = self.write(identities, rule, reason).await?;
+        // The response to a delayed report contains no level.
+        let in_force = if is_forwarded { self.in_force(machine, lane).await? } else { None };
+        Ok(Changed { level: in_force.unwrap_or(level), written: records, is_forwarded })
+    }
+
+    /// The level in force for a computer, which may be lower than the one that was just set. `None` for a baseline: no computer
+    /// lowers that.
+    async fn in_force(
+        &self,
+        machine: Option<MachineUuid>,
+        lane: Option<Lane>,
+    ) -> Result<Option<ConsentLevel>, ConsentRefusal> {
+        let Some(machine) = machine else { return Ok(None) };
+        let known = self.ports.store.machine_facts(machine).await?;
+        Ok(known.and_then(|known| {
+            let own = rules_of_outsider(&known.facts);
+            effective_level(own.as_ref().unwrap_or(&known.facts.consent), Some(machine), lane)
+        }))
+    }
+
+    /// The report of a change is stored permanently. For a computer without an account it counts against the budget like an event.
+    async fn charge(&self, facts: &MachineFacts) -> Result<(), ConsentRefusal> {
+        if facts.account.is_some() {
+            return Ok(());
+        }
+        let sender = Sender::Machine(facts.machine_uuid);
+        match self.budgets.take(&sender, REPORT_BYTES, self.ports.clock.now()).await? {
+            BudgetDecision::Taken => Ok(()),
+            BudgetDecision::Spent { retry_after } => Err(ConsentRefusal::BudgetSpent { retry_after }),
+            BudgetDecision::Crowded => Err(InfraError::from(Unavailable::Overloaded).into()),
+        }
+    }
+
+    fn reported(&self, rules: &[ConsentRule], machine: MachineUuid, lane: Lane) -> ConsentLevel {
+        explicit_level(rules, machine, lane).unwrap_or(self.default_level)
+    }
+
+    async fn owned(
+        &self,
+        account: Option<&UserAccountId>,
+        machine: MachineUuid,
+    ) -> Result<MachineFacts, ConsentRefusal> {
+        let known = self.ports.store.machine_facts(machine).await?.map(|known| known.facts);
+        let owned = known.filter(|facts| facts.account.is_some() && facts.account.as_ref() == account);
+        owned.ok_or(ConsentRefusal::NotOwned)
+    }
+
+    async fn linked_identities(&self, account: Option<&UserAccountId>) -> Result<Vec<UserCuid>, ConsentRefusal> {
+        let identities = match account {
+            Some(account) => self.ports.store.identities_of_account(account).await?,
+            None => Vec::new(),
+        };
+        if identities.is_empty() { Err(ConsentRefusal::NoLinkedIdentity) } else { Ok(identities) }
+    }
+}
+
+/// For an outsider, the rules that it set for itself. The person's rules for all computers are private to the owner of the identity.
+/// `None` for other computers: all their rules count.
+fn rules_of_outsider(facts: &MachineFacts) -> Option<Vec<ConsentRule>> {
+    let own = || facts.consent.iter().filter(|rule| rule.machine == Some(facts.machine_uuid)).cloned().collect();
+    facts.is_outsider().then(own)
+}
+
+fn only_itself(facts: &MachineFacts, named: Option<MachineUuid>) -> Result<(), ConsentRefusal> {
+    if named.is_none_or(|named| named == facts.machine_uuid) { Ok(()) } else { Err(ConsentRefusal::OtherComputer) }
+}

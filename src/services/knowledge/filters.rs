@@ -1,0 +1,57 @@
+//! Filter settings of an account: the rules that new content has to meet.
+
+use domain::filter::{FilterChange, FilterSettings, FilterUpdate};
+use domain::ids::UserAccountId;
+use store::StoreError;
+
+use super::refusal::Refusal;
+use crate::services::Ports;
+
+/// Reads and changes filter settings. Clones share the database.
+#[derive(Debug, Clone)]
+pub struct Filters {
+    ports: Ports,
+    has_language_model: bool,
+}
+
+impl Filters {
+    /// `has_language_model` is whether a language model judges new content.
+    pub fn new(ports: Ports, has_language_model: bool) -> Self {
+        Self { ports, has_language_model }
+    }
+
+    /// Whether a language model judges new content.
+    pub fn has_language_model(&self) -> bool {
+        self.has_language_model
+    }
+
+    /// The settings of an account.
+    pub async fn find(&self, account: &UserAccountId) -> Result<FilterSettings, StoreError> {
+        self.ports.store.filter_settings(account).await
+    }
+
+    /// Replaces all settings of an account.
+    pub async fn replace(&self, account: &UserAccountId, update: FilterUpdate) -> Result<FilterSettings, Refusal> {
+        let settings = checked(update)?;
+        let (store, account, now) = (self.ports.store.clone(), account.clone(), self.ports.clock.now());
+        let stored = settings.clone();
+        actors::detached(async move { store.filter_settings_set(&account, &stored, now).await }).await??;
+        Ok(settings)
+    }
+
+    /// Changes some settings of an account.
+    pub async fn change(&self, account: &UserAccountId, change: FilterChange) -> Result<FilterSettings, Refusal> {
+        let (store, account, now) = (self.ports.store.clone(), account.clone(), self.ports.clock.now());
+        let work = async move { store.filter_settings_change(&account, |known| checked(change.of(known)), now).await };
+        actors::detached(work).await??
+    }
+
+    /// Warnings about settings without effect.
+    pub fn warnings(&self, settings: &FilterSettings) -> Vec<&'static str> {
+        settings.warnings(self.has_language_model)
+    }
+}
+
+fn checked(update: FilterUpdate) -> Result<FilterSettings, Refusal> {
+    FilterSettings::try_from(update).map_err(Refusal::Filter)
+}

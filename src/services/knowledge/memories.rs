@@ -1,0 +1,64 @@
+//! Single memories: read and delete.
+
+use domain::ids::MemoryId;
+use store::memory::{Memory, MemoryScope, Unlink};
+
+use super::access::KnowledgeAccess;
+use super::refusal::Refusal;
+use super::spaces::LISTED_MAX;
+use crate::services::Ports;
+
+/// Reads and deletes memories. Clones share the database.
+#[derive(Debug, Clone)]
+pub struct Memories {
+    ports: Ports,
+}
+
+impl Memories {
+    /// Memories of the store in `ports`.
+    pub fn new(ports: Ports) -> Self {
+        Self { ports }
+    }
+
+    /// A memory that the party may read, with the spaces that are visible to it.
+    pub async fn find(&self, access: &KnowledgeAccess, id: MemoryId) -> Result<Memory, Refusal> {
+        let store = &self.ports.store;
+        let own = self.scope(access).await?;
+        if let Some(memory) = store.memory_by_id(id, &own).await? {
+            return Ok(memory);
+        }
+        // The account may read memories of other accounts in spaces of which it is a member.
+        let spaces = store.spaces_of_account(&access.account, LISTED_MAX).await?;
+        let mut spaces: Vec<_> =
+            spaces.into_iter().map(|space| space.id).filter(|space| access.covers(*space)).collect();
+        // A search in a public space finds its memories, so they are readable too.
+        if access.within.is_none() {
+            spaces.extend(store.spaces_public_of(id).await?);
+        }
+        let scope = MemoryScope::Spaces(spaces);
+        let mut memory = store.memory_by_id(id, &scope).await?.ok_or(Refusal::NotFound)?;
+        // The other spaces of the memory are private to its owner.
+        if let MemoryScope::Spaces(spaces) = scope {
+            memory.spaces.retain(|space| spaces.contains(space));
+        }
+        Ok(memory)
+    }
+
+    /// Deletes a memory of the account. A key for certain spaces removes it from those, and deletes it when it is in no other.
+    pub async fn delete(&self, access: &KnowledgeAccess, id: MemoryId) -> Result<(), Refusal> {
+        let memory = self.find(access, id).await?;
+        let (store, account, within) = (self.ports.store.clone(), access.account.clone(), access.within.clone());
+        let deleted = actors::detached(async move {
+            match within {
+                Some(spaces) => Ok(store.memory_unlink(memory.id, &account, &spaces).await? != Unlink::NotThere),
+                None => store.memory_delete(memory.id, &account).await,
+            }
+        });
+        if deleted.await?? { Ok(()) } else { Err(Refusal::NotFound) }
+    }
+
+    /// Everything that a search without named spaces covers.
+    pub async fn scope(&self, access: &KnowledgeAccess) -> Result<MemoryScope, Refusal> {
+        access.to_search(&[], &self.ports).await
+    }
+}

@@ -1,0 +1,71 @@
+//! Browser sessions of a person.
+
+use std::time::Duration;
+
+use actors::InfraError;
+use domain::ids::{PersonId, SessionId};
+use domain::secret::{Secret, SecretHash};
+use store::StoreError;
+use store::session::{Session, SessionFacts};
+
+use super::Ports;
+
+/// Maximum number of sessions in a list.
+const LISTED_MAX: usize = 100;
+
+/// A session whose expiry was extended less than this long ago is not written again.
+const EXTEND_AFTER: Duration = Duration::from_hours(1);
+
+/// Finds, lists and ends sessions. Clones share the database.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    ports: Ports,
+    /// Time from the last use of a session to its expiry (`sessions.valid_for`).
+    valid_for: Duration,
+}
+
+impl Sessions {
+    /// `valid_for` is the time from the last use of a session to its expiry.
+    pub fn new(ports: Ports, valid_for: Duration) -> Self {
+        Self { ports, valid_for }
+    }
+
+    /// The valid session with this secret. The use extends its expiry, written at most once an hour.
+    pub async fn find(&self, secret: &Secret) -> Result<Option<SessionFacts>, InfraError> {
+        let Ports { store, clock, .. } = &self.ports;
+        let (hash, now) = (secret.hash(), clock.now());
+        let Some(session) = store.session_by_hash(&hash, now).await? else { return Ok(None) };
+        if let Ok(left) = (session.expires_at - now).to_std()
+            && left + EXTEND_AFTER < self.valid_for
+        {
+            let (store, expires_at) = (store.clone(), now + self.valid_for);
+            actors::detached(async move { store.session_slide(&hash, expires_at, now).await }).await??;
+        }
+        Ok(Some(session))
+    }
+
+    /// The valid sessions of a person, newest first.
+    pub async fn list(&self, person: PersonId) -> Result<Vec<Session>, StoreError> {
+        self.ports.store.sessions_of_person(person, self.ports.clock.now(), LISTED_MAX).await
+    }
+
+    /// Ends one session of a person; `false` if the person has no such session.
+    pub async fn end(&self, id: SessionId, person: PersonId) -> Result<bool, InfraError> {
+        let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
+        Ok(actors::detached(async move { store.session_revoke_by_id(id, person, now).await }).await??)
+    }
+
+    /// Ends all sessions of a person except `current`.
+    pub async fn end_others(&self, current: SessionId, person: PersonId) -> Result<(), InfraError> {
+        let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
+        actors::detached(async move { store.sessions_revoke_others(person, current, now).await }).await??;
+        Ok(())
+    }
+
+    /// Ends the session with this secret.
+    pub async fn sign_out(&self, session: SecretHash) -> Result<(), InfraError> {
+        let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
+        actors::detached(async move { store.session_revoke(&session, now).await }).await??;
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! The remaining share of a plan (`docs/protocol/account.md#usage-bar`, `docs/decisions/0027-usage-metering.md`). The API, the account
+//! summary and the account page show the same values.
+
+use std::sync::Arc;
+
+use actors::InfraError;
+use actors::meter::Usage;
+use domain::ids::UserAccountId;
+use domain::recorder::Recorder;
+use domain::usage::{PercentLeft, Plan, Window};
+use store::usage::untold;
+use store::{Store, StoreError};
+use wire::usage::{Measure, UsageBar};
+
+use super::Ports;
+use crate::config::{AccountSettings, PlanSettings, Urls};
+
+/// The party whose usage is counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsageOwner {
+    /// All computers that are or were attached to an account.
+    Account(UserAccountId),
+    /// One computer whose identity is linked to no account. It has the plan FREE, and only its own events count.
+    Computer(Recorder),
+    /// A computer whose identity belongs to an account that it is not attached to. None of its events is recorded, and the usage of that
+    /// account is private: the bar shows an unused plan FREE.
+    Outsider,
+}
+
+/// Computes usage bars. Clones share the counts.
+#[derive(Debug, Clone)]
+pub struct UsageBars {
+    ports: Ports,
+    usage: Usage,
+    plans: PlanSettings,
+    account: AccountSettings,
+    urls: Arc<Urls>,
+}
+
+impl UsageBars {
+    /// `usage` counts events; `plans` and `account` are the sections `[plans]` and `[account]`.
+    pub fn new(ports: Ports, usage: Usage, plans: PlanSettings, account: AccountSettings, urls: Arc<Urls>) -> Self {
+        Self { ports, usage, plans, account, urls }
+    }
+
+    /// The section `[account]`: the deadline of each section of a summary, and the page for additional balance.
+    pub fn account_settings(&self) -> &AccountSettings {
+        &self.account
+    }
+
+    /// The bar of an account or a computer, including events that were acknowledged a moment ago. `None` if there is no such account or
+    /// identity.
+    pub async fn bar(&self, owner: &UsageOwner) -> Result<Option<UsageBar>, InfraError> {
+        let Ports { store, clock, .. } = &self.ports;
+        let now = clock.now();
+        let (plan, balance_cents, since, computers) = match owner {
+            UsageOwner::Account(account) => {
+                let Some(found) = store.account_by_id(account).await? else { return Ok(None) };
+                (found.plan, found.balance_cents, found.created_at, recorders_of(store, account).await?)
+            }
+            UsageOwner::Computer(recorder) => {
+                let Some(found) = store.identity(&recorder.identity).await? else { return Ok(None) };
+                (Plan::Free, 0, found.created_at, vec![recorder.clone()])
+            }
+            UsageOwner::Outsider => (Plan::Free, 0, now, Vec::new()),
+        };
+        let allowance = self.plans.of(plan);
+        let window = Window::at(since, now, allowance.window_days);
+        let used = self.usage.of(&computers, window).await?;
+        let measure = |limit, used| Measure { percent_left: PercentLeft::of(limit, used), reset_at: window.reset_at() };
+        let top_up_url = self.account.top_up_url.clone();
+        Ok(Some(UsageBar {
+            plan,
+            memory: measure(allowance.memory_events, used.memory),
+            retrospective: measure(allowance.retrospectives, used.retrospectives),
+            balance_cents,
+            top_up_url: top_up_url.unwrap_or_else(|| format!("{}/account", self.urls.base)),
+        }))
+    }
+}
+
+/// Recorders whose events count for an account: its computers, and its identities, whose older counts do not distinguish computers.
+async fn recorders_of(store: &Store, account: &UserAccountId) -> Result<Vec<Recorder>, StoreError> {
+    let mut computers = store.recorders_of_account(account).await?.computers;
+    computers.extend(store.identities_of_account(account).await?.into_iter().map(untold));
+    Ok(computers)
+}
