@@ -480,7 +480,8 @@ async fn a_device_code_approved_on_one_node_is_answered_by_another() {
     let Some(world) = World::on_postgres().await else { return };
     let other = world.beside().await;
     let person = world.person("ada@example.com").await;
-    let (approved, denied, superseded) = (another_device_code(&world).await, another_device_code(&world).await, world.machine().await);
+    let (approved, denied, superseded) =
+        (another_device_code(&world).await, another_device_code(&world).await, world.machine().await);
     let older = asking(&world, &superseded).await;
     for (device_code, _) in [&approved, &denied, &older] {
         other.device_token(device_code).await.refused(400, "authorization_pending");

@@ -11,8 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use dom_query::{Document, NodeRef, Selection};
 use dom_smoothie::{Config, Readability};
-use htmd::HtmlToMarkdown;
+use htmd::element_handler::Handlers;
 use htmd::options::{BulletListMarker, HeadingStyle, HrStyle, Options};
+use htmd::{Element, HtmlToMarkdown};
 use url::Url;
 
 use super::error::{ExtractError, short};
@@ -109,7 +110,15 @@ fn markdown(root: &NodeRef<'_>, base: Option<&Url>) -> String {
             None => image.remove_from_parent(),
         }
         image.remove_attr("title");
+        // The Markdown writer would take it for the address of the image.
+        image.remove_attr("href");
     }
+    text::clean(&written(&root.html())).trim_matches('\n').to_owned()
+}
+
+/// Writes HTML as Markdown. The writer parses the text again and may find another tree than the one that was sanitised, so every address that
+/// it is about to write is checked once more.
+fn written(html: &str) -> String {
     let options = Options {
         heading_style: HeadingStyle::Atx,
         hr_style: HrStyle::Dashes,
@@ -118,9 +127,24 @@ fn markdown(root: &NodeRef<'_>, base: Option<&Url>) -> String {
         ol_number_spacing: 1,
         ..Options::default()
     };
-    let writer = HtmlToMarkdown::builder().options(options).skip_tags(vec!["head", "title", "script", "style"]).build();
+    let writer = HtmlToMarkdown::builder()
+        .options(options)
+        .skip_tags(vec!["head", "title", "script", "style"])
+        .add_handler(vec!["a"], |handlers: &dyn Handlers, link: Element<'_>| {
+            if leads_outside(&link) { handlers.fallback(link) } else { Some(handlers.walk_children(link.node)) }
+        })
+        .add_handler(vec!["img"], |handlers: &dyn Handlers, image: Element<'_>| {
+            if leads_outside(&image) { handlers.fallback(image) } else { Some(String::new().into()) }
+        })
+        .build();
     // Writing to a string does not fail; if the library returned an error, the page would count as empty.
-    text::clean(&writer.convert(&root.html()).unwrap_or_default()).trim_matches('\n').to_owned()
+    writer.convert(html).unwrap_or_default()
+}
+
+/// Whether all addresses of an element are of pages or mailboxes.
+fn leads_outside(element: &Element<'_>) -> bool {
+    let mut addresses = element.attrs.iter().filter(|attribute| matches!(&*attribute.name.local, "href" | "src"));
+    addresses.all(|address| absolute(&address.value, None).is_some())
 }
 
 /// The absolute URL of a link to another page; `None` for scripts, data and fragments.
@@ -179,6 +203,22 @@ mod tests {
     fn images_are_kept_for_their_words() {
         let page = "<p>See <img src=boat.png alt='A boat' title=x> and <img src=dot.png><img src='data:image/png;base64,AA' alt=x></p>";
         assert_eq!(markdown_of(page), "See ![A boat](https://example.com/a/boat.png) and");
+        let two = "<p><img src=boat.png alt='A boat' href=javascript:alert(1)>";
+        assert_eq!(markdown_of(two), "![A boat](https://example.com/a/boat.png)");
+    }
+
+    /// A serialised tree can be parsed to another one, in which an address was not checked.
+    #[test]
+    fn the_writer_checks_addresses_itself() {
+        for (html, markdown) in [
+            ("<a href='javascript:alert(1)'>a <b>link</b></a>", "a **link**"),
+            ("<a href='https://example.com/'>a link</a>", "[a link](https://example.com/)"),
+            ("<p>a</p><img src='data:image/png;base64,AA' alt=b>", "a"),
+            ("<img src='https://example.com/x' alt=b href='javascript:alert(1)'>", ""),
+            ("<img src='https://example.com/x' alt=b>", "![b](https://example.com/x)"),
+        ] {
+            assert_eq!(written(html).trim(), markdown, "{html}");
+        }
     }
 
     #[test]
