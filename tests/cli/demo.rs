@@ -28,7 +28,7 @@ async fn by_itself_it_goes_round_and_leaves_no_profile() {
     for words in [
         "claimed by demo@example.com",
         "attached to account",
-        "the proof holds",
+        "the proof is valid",
         "3 of 4 can be found",
         "blocked_address",
         "Bees (",
