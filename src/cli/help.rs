@@ -40,7 +40,8 @@ pub fn grouped(mut program: Command) -> Command {
     program.build();
     let header = *program.get_styles().get_header();
     let literal = *program.get_styles().get_literal();
-    let width = program.get_subcommands().map(|command| command.get_name().len()).max().unwrap_or_default();
+    let visible = program.get_subcommands().filter(|command| !command.is_hide_set());
+    let width = visible.map(|command| command.get_name().len()).max().unwrap_or_default();
     let mut commands = String::new();
     for (heading, names) in GROUPS {
         // Writing to a string cannot fail.

@@ -56,7 +56,7 @@ async fn usage_is_a_bar_for_people_and_the_servers_answer_as_json() {
     .await;
     let done = home.run(&["usage"]);
     let bar = format!("memory         {}{}    75 % left", "█".repeat(22), "░".repeat(8));
-    for shown in ["plan           FREE", &bar, "100 % left", "$12.34", "full again 20"] {
+    for shown in ["plan           FREE", &bar, "100 % left", "$12.34", "resets 20"] {
         assert!(done.said().contains(shown), "{shown}: {done:?}");
     }
     let bar = asked(&server, "/api/v1/usage/bar", &machine).await;
@@ -83,7 +83,7 @@ async fn consent_is_set_for_the_named_computer_and_lane_and_read_back() {
 
     let set = home.run(&["consent", "set", "off", "--lane", "llm", "--reason", "not at work", "--json"]);
     assert_eq!(set.json(), json!({ "level": "off", "written": 1 }));
-    assert!(home.run(&["consent", "set", "off", "--lane", "llm"]).said().contains("was off already"));
+    assert!(home.run(&["consent", "set", "off", "--lane", "llm"]).said().contains("was already off"));
     assert!(home.run(&["consent", "set", "full", "--as", "agent"]).said().contains("is full now"));
     assert!(home.run(&["consent", "get", "--lane", "llm"]).said().ends_with("in the lane llm: off"));
     let of_machine = ["consent", "get", "--as", "agent", "--machine", &machine.uuid];
@@ -100,7 +100,7 @@ async fn consent_is_set_for_the_named_computer_and_lane_and_read_back() {
     assert!(lines.contains(&vec![&machine.user_cuid, &machine.uuid, "llm", "off", "computer"]), "{lines:?}");
     // The computer cannot exceed its person's level, and the output reports that.
     assert!(home.run(&["consent", "set", "metadata-only", "--as", "agent"]).said().contains("is metadata-only now"));
-    assert!(home.run(&["consent", "set", "full"]).said().contains("metadata-only is in force"));
+    assert!(home.run(&["consent", "set", "full"]).said().contains("metadata-only is effective"));
     assert!(home.run(&["consent", "get"]).said().ends_with("in the lane memory: metadata-only"));
 }
 
@@ -128,7 +128,7 @@ async fn a_consent_level_is_set_while_its_audit_event_is_delayed() {
         Home::new().set("upstream.url", "http://127.0.0.1:1").set("upstream.token", "upstream-token-of-the-test");
     let server = home.serve().await;
     home.run(&["machine", "register", "--url", &server.url]).said();
-    home.run(&["consent", "set", "off"]).refused(1, &["off is set now (1 changed)", "continues to try"]);
+    home.run(&["consent", "set", "off"]).refused(1, &["off is set (1 changed)", "continues to try"]);
     assert_eq!(home.run(&["consent", "get", "--json"]).json(), json!({ "level": "off" }));
     home.run(&["activity"]).refused(1, &["temporarily_unavailable"]);
 }

@@ -24,7 +24,7 @@ async fn activity_is_a_table_newest_first_page_by_page_or_all_of_it() {
     let lines: Vec<&str> = first.said().lines().collect();
     assert!(lines[0].starts_with("received") && lines[0].ends_with("event"), "{lines:?}");
     assert!(lines[1].ends_with(&ids[0]) && lines[2].ends_with(&ids[1]), "{lines:?}");
-    let cursor = lines[4].strip_prefix("older ones: --cursor ").unwrap_or_else(|| panic!("{lines:?}"));
+    let cursor = lines[4].strip_prefix("next page: --cursor ").unwrap_or_else(|| panic!("{lines:?}"));
     let second = home.run(&["activity", "--limit", "2", "--cursor", cursor]);
     assert!(second.said().ends_with(&ids[2]), "{second:?}");
 

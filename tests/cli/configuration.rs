@@ -7,7 +7,7 @@ fn a_valid_configuration_is_reported_with_its_effect() {
     let home = Home::new().set("http.base_url", "https://attache.example.com");
     let done = home.run(&["check"]);
     let said = done.said();
-    for part in ["sound", "127.0.0.1:0", "https://attache.example.com", "SQLite in", "embedded"] {
+    for part in ["valid", "127.0.0.1:0", "https://attache.example.com", "SQLite in", "embedded"] {
         assert!(said.contains(part), "{said}");
     }
     let done = home

@@ -28,7 +28,7 @@ async fn the_demo_runs_on_its_own_and_leaves_no_profile() {
     for words in [
         "claimed by demo@example.com",
         "attached to account",
-        "the proof holds",
+        "the proof is valid",
         "3 of 4 can be found",
         "blocked_address",
         "Bees (",

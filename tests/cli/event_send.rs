@@ -119,7 +119,7 @@ async fn malformed_lines_are_all_named_before_anything_is_sent() {
     let name = write(&home, "bad.jsonl", &bad.join("\n"));
     let done = home.run(&["event", "send", &name]);
     let reasons = [
-        "nothing is sent: 2 lines",
+        "nothing was sent: 2 lines",
         "bad.jsonl:2: missing field `payload`",
         "bad.jsonl:4: duplicate_key at /payload/a/b",
     ];

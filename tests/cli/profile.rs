@@ -37,7 +37,7 @@ async fn profiles_are_listed_shown_and_removed_without_their_secrets() {
     home.run(&["profile", "remove", "other"]).refused(1, &["--yes"]);
     assert_eq!(home.run(&["profile", "remove", "other", "--yes", "--json"]).json(), json!({ "removed": "other" }));
     for command in [&["show", "other"][..], &["remove", "other", "--yes"], &["move", "other", "--url", "http://a"]] {
-        home.run(&[&["profile"], command].concat()).refused(1, &["there is no profile other"]);
+        home.run(&[&["profile"], command].concat()).refused(1, &["no profile \"other\""]);
     }
     for name in ["../default", ".hidden", "a b", ""] {
         home.run(&["usage", "--profile", name]).refused(1, &["invalid profile name"]);
@@ -87,7 +87,7 @@ async fn credentials_of_one_server_are_never_sent_to_another() {
         &["verify", "019b76da-a800-7274-8acf-2e56e162ebd9"],
     ] {
         home.run(&[command, &["--url", &other.uri()]].concat())
-            .refused(1, &["is of", &server.url, "attache profile move"]);
+            .refused(1, &["holds credentials of", &server.url, "attache profile move"]);
     }
     assert_eq!(other.received_requests().await.unwrap().len(), 0);
     // The same server with and without a trailing slash, and one that has moved.

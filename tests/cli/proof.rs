@@ -92,7 +92,7 @@ async fn an_event_that_waits_for_the_log_is_waited_for() {
         pending[member] = Value::Null;
     }
     let slow = answering(&home, &[(&pending, 2), (&included, 1)]).await;
-    home.run(&["verify", &id, "--wait", "0"]).refused(1, &["the log does not have it yet after 0 s"]);
+    home.run(&["verify", &id, "--wait", "0"]).refused(1, &["is not in the signed tree after 0 s"]);
     home.run(&["verify", &id, "--vkey", &vkey]).said();
     let asked = slow.received_requests().await.unwrap();
     assert_eq!(asked.iter().filter(|request| request.url.path() == "/api/v1/audit/verify").count(), 3);

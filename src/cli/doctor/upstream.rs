@@ -151,7 +151,7 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockRefe
                 let size = checkpoint.size;
                 Finding::good(
                     LOG,
-                    format!("verified: {events} events, {chains} chains, the tree of {size} leaves and its signature"),
+                    format!("verified: events {events}, chains {chains}, the tree of {size} leaves and its signature"),
                 )
             }
             Err(fault) => Finding::bad(
