@@ -9,7 +9,6 @@ use actors::append::Appender;
 use actors::backfill::Backfill;
 use actors::budget::{BudgetKeeper, Budgets};
 use actors::claim::{self, Claims, Keyring};
-use actors::commit::Committer;
 use actors::device::{self, DeviceCodes};
 use actors::ingest::{self, Ingestion, OrphanedBatches};
 use actors::intake::{EventProcessor, HeldBatch, Intake};
@@ -18,13 +17,12 @@ use actors::lookup::{MachineLookup, SecretBatch};
 use actors::mail::{self, Mail, Mailer, Transport};
 use actors::meter::{Usage, UsageMeter};
 use actors::outbox::Outbox;
-use actors::periodic::{Pass, PassError, Periodic, Schedule};
 use actors::presence::{Presence, PresencePass};
 use actors::sequence::Sequence;
 use actors::signin::{self, SignIns};
 use actors::upstream::Upstream;
 use actors::watch::ChangeFeed;
-use actors::{ChildSpec, Handle, Root};
+use actors::{ActorKind, jitter};
 use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::secret::CodeKey;
@@ -40,6 +38,9 @@ use knowledge::prepare::PipelineStages;
 use knowledge::search::Search;
 use serde_json::Value;
 use store::Store;
+use supervision::commit::Committer;
+use supervision::periodic::{Pass, PassError, Periodic, Schedule};
+use supervision::{ChildSpec, Handle, Root};
 use tokio::sync::watch;
 
 use crate::cli::EXTRACT_WORKER;
@@ -207,7 +208,7 @@ impl App {
         let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
         let library = ground.library(&rag_url)?;
         library.search.index().prepare().await?;
-        let hold = Handle::new("hold", settings.actors.of("hold"));
+        let hold = Handle::new(ActorKind::Hold, settings.actors.of(ActorKind::Hold));
         let usage = Usage::new(store.clone(), &upstream);
         let presence = Presence::new(store.clone());
         let budgets = Budgets::new(store.clone(), settings.events.unattached);
@@ -222,8 +223,12 @@ impl App {
             rng: rng.clone(),
             held_lately: DashMap::new(),
         };
-        let intake =
-            Intake::new(desk, settings.events.body_bytes_max, settings.agent_kinds(), settings.actors.of("intake"));
+        let intake = Intake::new(
+            desk,
+            settings.events.body_bytes_max,
+            settings.agent_kinds(),
+            settings.actors.of(ActorKind::Intake),
+        );
 
         let batch_max = settings.log.batch_max;
         let mut children = Vec::new();
@@ -234,22 +239,22 @@ impl App {
         let ledger = HeldBatch { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
         children.push(ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())));
-        children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
-        children.push(ChildSpec::family(devices.pollers(), devices.prototype()));
+        children.push(claims.ceremonies().child(claims.prototype()));
+        children.push(devices.pollers().child(devices.prototype()));
         children.push(intake.spec(settings.events.workers));
         children.extend(library.children(&settings, &rng));
         let outbox =
             Outbox { store: store.clone(), upstream: upstream.clone(), clock: clock.clone(), rng: rng.clone() };
-        children.push(keeper("outbox", outbox.clone(), settings.consent.outbox_every, &settings, &rng));
+        children.push(keeper(ActorKind::Outbox, outbox.clone(), settings.consent.outbox_every, &settings, &rng));
         let watch = ground.watch(&claims, &devices, keep_retired_for);
-        children.push(keeper("watch", watch, SECOND, &settings, &rng));
-        children.push(keeper("meter", UsageMeter(usage.clone()), SECOND, &settings, &rng));
-        children.push(keeper("presence", PresencePass(presence.clone()), SECOND, &settings, &rng));
-        children.push(keeper("budget", BudgetKeeper(budgets.clone()), SECOND, &settings, &rng));
+        children.push(keeper(ActorKind::Watch, watch, SECOND, &settings, &rng));
+        children.push(keeper(ActorKind::Meter, UsageMeter(usage.clone()), SECOND, &settings, &rng));
+        children.push(keeper(ActorKind::Presence, PresencePass(presence.clone()), SECOND, &settings, &rng));
+        children.push(keeper(ActorKind::Budget, BudgetKeeper(budgets.clone()), SECOND, &settings, &rng));
         let janitor = Janitor { store: store.clone(), clock: clock.clone(), settings: settings.janitor.purge };
-        children.push(keeper("janitor", janitor, settings.janitor.every, &settings, &rng));
+        children.push(keeper(ActorKind::Janitor, janitor, settings.janitor.every, &settings, &rng));
 
-        let root = Root::start(settings.shutdown.root(), rng.clone(), children).await;
+        let root = Root::start(settings.shutdown.root(), jitter(&rng), children).await;
         let root = root.map_err(|error| BuildError::Actors(error.to_string()))?;
         root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
         let batch = &settings.knowledge.batch;
@@ -308,7 +313,7 @@ fn lookup(store: &Store, settings: &Settings) -> (MachineLookup, Option<ChildSpe
     if !store.pool().is_postgres() {
         return (MachineLookup::InPlace(store.clone()), None);
     }
-    let group = Handle::new("lookup", settings.actors.of("lookup"));
+    let group = Handle::new(ActorKind::Lookup, settings.actors.of(ActorKind::Lookup));
     let (ledger, batch_max) = (SecretBatch(store.clone()), settings.log.batch_max);
     let child = ChildSpec::singleton(&group, move || (Committer::new(ledger.clone(), batch_max), ()));
     (MachineLookup::Grouped(group), Some(child))
@@ -339,10 +344,10 @@ pub const OUTBOX: &str = "outbox";
 const SECOND: Duration = Duration::from_secs(1);
 
 /// An actor that does one thing again and again; a pass that takes a minute is cut off.
-fn keeper<P: Pass>(kind: &'static str, pass: P, every: Duration, settings: &Settings, rng: &Rng) -> ChildSpec {
+fn keeper<P: Pass>(kind: ActorKind, pass: P, every: Duration, settings: &Settings, rng: &Rng) -> ChildSpec {
     let handle = Periodic::<P>::handle(kind, settings.actors.of(kind));
     let rhythm = Schedule { every, deadline: Duration::from_mins(1) };
-    ChildSpec::periodic(&handle, Periodic::new(kind, pass, rhythm, rng.clone()))
+    Periodic::new(kind, pass, rhythm, jitter(rng)).child(&handle)
 }
 
 /// What lives in the embedded statistics service, where that is the one that is asked.
@@ -352,8 +357,8 @@ fn embedded(upstream: &Upstream, anchor: Option<&Anchor>, settings: &Settings, r
     let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
     vec![
         ChildSpec::singleton(append, move || (appender.clone(), ())),
-        keeper("sequence", sequence, settings.log.checkpoint_every, settings, rng),
-        keeper("anchor", anchor.clone(), settings.log.remember_every, settings, rng),
+        keeper(ActorKind::Sequence, sequence, settings.log.checkpoint_every, settings, rng),
+        keeper(ActorKind::Anchor, anchor.clone(), settings.log.remember_every, settings, rng),
     ]
 }
 
@@ -371,9 +376,9 @@ impl KnowledgeServices {
         let (backfill, every) =
             (Backfill { store, embedder, index: self.search.index().clone() }, settings.knowledge.embed_missing_every);
         [
-            ChildSpec::family(self.ingestion.batches(), self.ingestion.prototype()),
-            keeper("drift", OrphanedBatches(self.ingestion.clone()), SECOND, settings, rng),
-            keeper("backfill", backfill, every, settings, rng),
+            self.ingestion.batches().child(self.ingestion.prototype()),
+            keeper(ActorKind::Drift, OrphanedBatches(self.ingestion.clone()), SECOND, settings, rng),
+            keeper(ActorKind::Backfill, backfill, every, settings, rng),
         ]
     }
 }
@@ -398,7 +403,7 @@ impl AppBuilder<'_> {
             transport: Transport::new(&self.settings.mail, outbox).map_err(BuildError::Mail)?,
             settings: self.settings.mail.clone(),
         });
-        Ok((Mail::new(self.settings.actors.of("mail")), mailer))
+        Ok((Mail::new(self.settings.actors.of(ActorKind::Mail)), mailer))
     }
 
     /// Notices what operators and other nodes changed.
@@ -422,7 +427,7 @@ impl AppBuilder<'_> {
             settings: self.settings.claims.clone(),
             base_url: self.base_url.to_owned(),
         };
-        Ok(Claims::new(dependencies, self.settings.actors.of("claims")))
+        Ok(Claims::new(dependencies, self.settings.actors.of(ActorKind::Claims)))
     }
 
     fn devices(&self, codes: CodeKey) -> DeviceCodes {
@@ -434,7 +439,7 @@ impl AppBuilder<'_> {
             settings: self.settings.devices.clone(),
             base_url: self.base_url.to_owned(),
         };
-        DeviceCodes::new(dependencies, self.settings.actors.of("devices"))
+        DeviceCodes::new(dependencies, self.settings.actors.of(ActorKind::Devices))
     }
 
     fn library(&self, rag_url: &str) -> Result<KnowledgeServices, BuildError> {
@@ -473,7 +478,7 @@ impl AppBuilder<'_> {
             rag_url: rag_url.to_owned(),
             runner: self.rng.uuid_v7(self.clock.now()).to_string(),
         };
-        Ingestion::new(dependencies, self.settings.actors.of("batches"))
+        Ingestion::new(dependencies, self.settings.actors.of(ActorKind::Batches))
     }
 
     fn signins(&self, mail: &Mail, codes: CodeKey) -> SignIns {

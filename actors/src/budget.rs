@@ -23,8 +23,7 @@ use serde::{Deserialize, Serialize};
 use store::budget::Spent;
 use store::held::Sender;
 use store::{Store, StoreError};
-
-use crate::periodic::{Next, Pass, PassError};
+use supervision::periodic::{Next, Pass, PassError};
 
 /// Senders in memory.
 const KNOWN_MAX: usize = 100_000;
@@ -260,6 +259,6 @@ mod tests {
             budgets.known.insert(sender(), known(Spent { events: 1, bytes: 1 }));
         }
         assert_eq!(budgets.take(&sender(), 1, now()).await.unwrap(), BudgetDecision::Crowded);
-        assert!(is_spent(budgets.take(&first, 1, now()).await.unwrap()), "whoever is known is judged");
+        assert!(is_spent(budgets.take(&first, 1, now()).await.unwrap()), "a known sender is still limited");
     }
 }

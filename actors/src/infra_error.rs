@@ -1,8 +1,7 @@
 //! What keeps an actor from giving an answer of the law.
 
 use store::StoreError;
-
-use crate::handle::Unavailable;
+use supervision::Unavailable;
 
 /// Something that is not an answer of the law: the store or the actor could not be reached.
 #[derive(Debug, thiserror::Error)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use actors::Unavailable;
 use actors::budget::BudgetDecision;
-use actors::handle::Unavailable;
 use actors::intake::QUOTA_EXCEEDED;
 use axum::extract::State;
 use domain::consent::{Author, ConsentLevel, ConsentRule, effective_level, explicit_level};

@@ -2,8 +2,7 @@
 
 use store::held::{HeldOutcome, HeldQuotas, NewHeld};
 use store::{Store, StoreError};
-
-use crate::commit::{CommitError, Ledger};
+use supervision::commit::{CommitError, Ledger};
 
 /// The list of held events.
 #[derive(Debug, Clone)]

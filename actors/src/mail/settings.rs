@@ -69,7 +69,7 @@ impl Default for MailSettings {
 #[serde(default, deny_unknown_fields)]
 pub struct SmtpSettings {
     /// `smtps://host` (TLS from the first byte, port 465), `smtp://host?tls=required` (STARTTLS, port 587), or `smtp://host` (no
-    /// encryption, port 25). User and password may stand in it.
+    /// encryption, port 25). It may contain user and password.
     pub url: Option<String>,
     /// User, if it is not in the URL.
     pub username: Option<String>,
@@ -87,7 +87,7 @@ impl Default for SmtpSettings {
 }
 
 impl MailSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// The invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let smtp = self.transport == TransportKind::Smtp;
         let url = self.smtp.url.as_deref();
