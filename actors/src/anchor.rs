@@ -19,21 +19,21 @@ use supervision::periodic::{Next, Pass, PassError};
 /// From the log to the facts.
 #[derive(Debug, Clone)]
 pub struct Anchor {
-    /// The facts.
+    /// The main database.
     pub store: Store,
-    /// The log.
+    /// The embedded log whose checkpoint is compared.
     pub log: Log,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
 }
 
 /// Why the newest checkpoint is not remembered.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRemembered {
-    /// The facts.
+    /// The main database could not be read or written.
     #[error("the facts cannot be written")]
     Store(#[from] StoreError),
-    /// The log.
+    /// The database of the log could not be read.
     #[error("the log cannot be read")]
     Log(#[from] LogError),
     /// The remembered checkpoint cannot be parsed.

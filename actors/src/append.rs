@@ -26,7 +26,7 @@ pub type Appended = Result<AppendOutcome, Arc<LogError>>;
 pub enum AppendMessage {
     /// Append this event; the answer follows the commit.
     Add {
-        /// The event.
+        /// The event with its receipt and time of arrival.
         event: Box<Append>,
         /// Receives the outcome.
         reply: Reply<Appended>,
@@ -53,7 +53,7 @@ impl fmt::Debug for AppendMessage {
     }
 }
 
-/// The actor.
+/// The actor that owns the way into the embedded log.
 #[derive(Debug, Clone)]
 pub struct Appender {
     log: Log,

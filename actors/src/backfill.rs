@@ -14,14 +14,14 @@ use tokio::task::JoinHandle;
 /// Passages of one pass.
 const PASSAGES_MAX: usize = 64;
 
-/// One look.
+/// The pass that looks for chunks without an embedding.
 #[derive(Debug, Clone)]
 pub struct Backfill {
-    /// The rows.
+    /// The database of chunks.
     pub store: Store,
-    /// Who makes vectors.
+    /// Computes embeddings.
     pub embedder: Embedder,
-    /// Who compares them.
+    /// The index that the embeddings are added to.
     pub index: Index,
 }
 

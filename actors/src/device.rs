@@ -112,7 +112,7 @@ impl DeviceCodes {
         Err(InfraError::Internal("no free user code was drawn".into()))
     }
 
-    /// A computer polls.
+    /// Answers a poll of the computer with this device code.
     pub async fn poll(&self, device_code: &Secret) -> Result<Poll, InfraError> {
         let asked = self.by_code(device_code.hash(), |reply| DeviceMessage::Poll { reply }).await?;
         Ok(asked.transpose()?.unwrap_or(Poll::Expired))

@@ -46,12 +46,12 @@ impl Ingestion {
         Self { dependencies: Arc::new(dependencies), batches: Directory::new(ActorKind::Batches, settings), ended }
     }
 
-    /// The rows.
+    /// The database of batches and memories.
     pub fn store(&self) -> &Store {
         &self.dependencies.store
     }
 
-    /// The living batches.
+    /// The addresses of the batch actors, for the supervisor.
     pub fn batches(&self) -> &Directory<BatchAdd> {
         &self.batches
     }
@@ -161,7 +161,7 @@ impl BatchStreamReader {
         Self { ingestion, batch, next, told }
     }
 
-    /// The batch.
+    /// The id of the batch.
     pub fn batch(&self) -> BatchId {
         self.batch
     }

@@ -60,11 +60,11 @@ pub struct ChainSlot(u64);
 
 /// Sent by [`Intake`], and by the actor to itself.
 pub enum IntakeMessage {
-    /// Handle this event.
+    /// Forward or hold this event.
     Submit {
         /// Its chain, or its bytes if it has none.
         slot: ChainSlot,
-        /// The event.
+        /// The event with its sender and reply.
         submit: Box<Submit>,
     },
     /// An event of the chain is handled.

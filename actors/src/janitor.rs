@@ -27,12 +27,12 @@ impl Default for JanitorSettings {
     }
 }
 
-/// One round.
+/// The pass that deletes expired records.
 #[derive(Debug, Clone)]
 pub struct Janitor {
-    /// The rows.
+    /// The main database.
     pub store: Store,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
     /// How long things are kept.
     pub settings: PurgeSettings,

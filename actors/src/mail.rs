@@ -45,9 +45,9 @@ pub struct Dependencies {
     pub clock: Clock,
     /// The random generator of the server.
     pub rng: Rng,
-    /// The way out.
+    /// The mail server or folder that mails are sent to.
     pub transport: Transport,
-    /// Limits.
+    /// `[mail]`: limits and delays.
     pub settings: MailSettings,
 }
 
@@ -56,7 +56,7 @@ pub struct Dependencies {
 pub enum MailMessage {
     /// Send a letter that must not be written down.
     Send {
-        /// The letter.
+        /// The mail with its code.
         mail: OutgoingMail,
         /// Whether it was taken.
         reply: Reply<Result<(), Busy>>,
@@ -98,7 +98,7 @@ impl Mail {
     }
 }
 
-/// The actor.
+/// The actor that sends mail.
 #[derive(Debug, Clone)]
 pub struct Mailer {
     dependencies: Arc<Dependencies>,

@@ -36,16 +36,16 @@ const BODY_BYTES_MAX: usize = 65_536;
 /// Why an event stays in the outbox for now.
 #[derive(Debug, thiserror::Error)]
 pub enum NotForwarded {
-    /// The store.
+    /// The main database could not be read or written.
     #[error("the store: {0}")]
     Store(#[from] StoreError),
     /// The actor that appends to the log.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// The statistics service.
+    /// The statistics service did not accept an event.
     #[error("the statistics service: {0}")]
     Upstream(String),
-    /// Not in time.
+    /// The deadline passed.
     #[error("it takes too long")]
     TooLate,
 }
@@ -53,13 +53,13 @@ pub enum NotForwarded {
 /// The way from the outbox to the statistics service. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Outbox {
-    /// The rows.
+    /// The database of waiting events.
     pub store: Store,
-    /// Where events go.
+    /// The statistics service that records events.
     pub upstream: Upstream,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
-    /// Chance.
+    /// The random generator of the server.
     pub rng: Rng,
 }
 

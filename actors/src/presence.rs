@@ -29,7 +29,7 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Writes to `store`.
+    /// An empty record, which is written to `store`.
     pub fn new(store: Store) -> Self {
         Self { store, noted: Arc::default() }
     }
@@ -55,7 +55,7 @@ impl Presence {
     }
 }
 
-/// One write.
+/// The pass that writes the noted computers.
 #[derive(Debug, Clone)]
 pub struct PresencePass(pub Presence);
 

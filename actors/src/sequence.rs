@@ -8,7 +8,7 @@ use supervision::periodic::{Next, Pass, PassError};
 /// One pass over the events that are not in the tree yet.
 #[derive(Debug, Clone)]
 pub struct Sequence {
-    /// The embedded log.
+    /// The embedded log that is sequenced.
     pub log: Log,
     /// How many events one pass takes at most.
     pub events_max: u32,

@@ -33,15 +33,15 @@ const WINDOW: TimeDelta = TimeDelta::hours(1);
 /// What signing in works with.
 #[derive(Debug)]
 pub struct Dependencies {
-    /// The rows.
+    /// The database of tickets, sessions and persons.
     pub store: Store,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
-    /// Chance.
+    /// The random generator of the server.
     pub rng: Rng,
     /// The server's key for short codes.
     pub codes: CodeKey,
-    /// How codes leave.
+    /// Sends the codes.
     pub mail: Mail,
     /// What links in letters begin with.
     pub base_url: String,
@@ -58,7 +58,7 @@ pub struct Dependencies {
 /// The browser that signs in.
 #[derive(Debug, Clone, Default)]
 pub struct Browser {
-    /// Where it is.
+    /// The IP address of the browser.
     pub address: Option<String>,
     /// The name by which the browser identifies itself.
     pub user_agent: Option<String>,
@@ -85,7 +85,7 @@ pub struct TooMany {
 /// A browser that is signed in now.
 #[derive(Debug)]
 pub struct Entered {
-    /// The session's secret.
+    /// The secret of the new session, for the cookie.
     pub session: Secret,
     /// The address that was shown to be theirs.
     pub email: Email,

@@ -16,7 +16,7 @@ pub enum Upstream {
     Embedded {
         /// Commits events in groups.
         append: Handle<AppendMessage>,
-        /// For reading.
+        /// Answers reads of activity and proofs.
         log: Log,
     },
     /// A service behind HTTP.

@@ -23,12 +23,12 @@ const OVERLAP: TimeDelta = TimeDelta::seconds(10);
 /// Maximum number of changes that one pass reads; the next pass continues there at once.
 const CHANGES_MAX: usize = 10_000;
 
-/// One look.
+/// The pass that reads changes of other processes.
 #[derive(Debug, Clone)]
 pub struct ChangeFeed {
-    /// The rows.
+    /// The main database.
     pub store: Store,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
     /// Receives hints about registrations.
     pub claims: Claims,

@@ -50,7 +50,7 @@ pub enum ClaimMessage {
         /// Receives whether the claim is completed.
         reply: Reply<Outcome<(), CompleteError>>,
     },
-    /// The agent polls.
+    /// The agent polls with its claim token.
     ExchangeClaim {
         /// Tokens once a person confirmed.
         reply: Reply<Outcome<Tokens, ExchangeError>>,
@@ -77,11 +77,11 @@ pub struct ClaimCeremony {
     dependencies: Arc<Dependencies>,
 }
 
-/// The cached row.
+/// The cached row of the registration, with its newest attempt.
 #[derive(Debug)]
 pub struct CeremonyState {
     registration: Registration,
-    /// The newest attempt.
+    /// The newest attempt, if a claim was ever started.
     attempt: Option<Attempt>,
     /// When both were last read.
     read_at: Instant,

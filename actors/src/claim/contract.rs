@@ -28,7 +28,7 @@ pub struct Dependencies {
     pub codes: CodeKey,
     /// The keys of identity assertions.
     pub keyring: Keyring,
-    /// Lifetimes and limits.
+    /// `[claims]`: lifetimes and limits.
     pub settings: ClaimSettings,
     /// Prefix of links in mails, without a slash at the end.
     pub base_url: String,
@@ -52,7 +52,7 @@ pub struct Registered {
 pub enum RegisteredVariant {
     /// An assertion that opens event-only access.
     Anonymous {
-        /// The JWT.
+        /// The signed JWT, without account.
         identity_assertion: String,
     },
     /// A claim that is already started.
@@ -64,14 +64,14 @@ pub enum RegisteredVariant {
 pub struct StartedClaim {
     /// The token in the link.
     pub attempt_token: Secret,
-    /// The six digits.
+    /// Six digits that the person types.
     pub user_code: UserCode,
 }
 
 /// The tokens that an exchange returns.
 #[derive(Debug)]
 pub struct Tokens {
-    /// The bearer token.
+    /// The bearer token (RFC 6750).
     pub access_token: Secret,
     /// Seconds until it expires.
     pub expires_in: u64,
@@ -86,7 +86,7 @@ pub struct Tokens {
 pub struct Confirmer {
     /// Id of the person.
     pub person: PersonId,
-    /// Their verified address.
+    /// The verified address of the person.
     pub email: Email,
     /// The account that the agent will act for.
     pub account: UserAccountId,

@@ -23,7 +23,7 @@ pub struct Dependencies {
     pub rng: Rng,
     /// The server's key for short codes.
     pub codes: CodeKey,
-    /// Limits.
+    /// `[devices]`: limits of codes.
     pub settings: DeviceSettings,
     /// Prefix of links in mails, without a slash at the end.
     pub base_url: String,

@@ -23,16 +23,16 @@ pub enum DeviceMessage {
         /// Receives the state of the code.
         reply: Reply<Result<Poll, InfraError>>,
     },
-    /// A person approves.
+    /// A person approves the computer.
     Approve {
-        /// Who.
+        /// The person, with account and session.
         approver: Approver,
         /// Receives the outcome.
         reply: Reply<Result<Approval, InfraError>>,
     },
-    /// A person denies.
+    /// A person denies the computer.
     Deny {
-        /// Who.
+        /// The person, with account and session.
         denier: Approver,
         /// Receives whether a pending code was denied.
         reply: Reply<Result<bool, InfraError>>,

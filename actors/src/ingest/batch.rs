@@ -33,7 +33,7 @@ const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 /// Sent by [`super::Ingestion`], and by the actor to itself.
 #[derive(Debug)]
 pub enum BatchMessage {
-    /// A reader joins.
+    /// A reader of the stream joins.
     Join {
         /// Receives the journal as it grows.
         reply: Reply<JournalReceiver>,
@@ -52,7 +52,7 @@ pub enum BatchMessage {
     Tick,
     /// The actor's own: an item is ready to be committed.
     Ready {
-        /// Its index.
+        /// Position of the item in the batch, from 0.
         index: usize,
         /// The prepared item; `None` if it has to be prepared again.
         prepared: Option<Box<Prepared>>,

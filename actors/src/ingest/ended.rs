@@ -18,7 +18,7 @@ const JOURNAL_BYTES: u64 = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct Ended(Cache<BatchId, JournalReceiver, Bytes>);
 
-/// Counts bytes.
+/// Weighs journals by their bytes in memory.
 #[derive(Debug, Clone)]
 struct Bytes;
 

@@ -16,7 +16,7 @@ pub(super) const SOON: Duration = Duration::from_secs(1);
 pub enum Sender {
     /// An agent that no person has claimed.
     Unclaimed(RegistrationId),
-    /// A computer.
+    /// A computer with its machine secret.
     Machine {
         /// The stored facts about the computer.
         facts: MachineFacts,
@@ -25,7 +25,7 @@ pub enum Sender {
     },
     /// A person's browser, or an agent that acts for the account.
     Account {
-        /// The account.
+        /// The account that the credential acts for.
         account: UserAccountId,
         /// The agent, if it was one.
         agent: Option<RegistrationId>,
@@ -35,7 +35,7 @@ pub enum Sender {
 /// The outcome of an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IntakeOutcome {
-    /// 202 `{receipt_id}`.
+    /// The statistics service recorded the event: 202 `{receipt_id}`.
     Forwarded(ReceiptId),
     /// 202 `{held: true, warning}`.
     Held {

@@ -36,11 +36,11 @@ pub struct EventProcessor {
     pub budgets: Budgets,
     /// Commits held events in groups.
     pub hold: Handle<CommitMessage<HeldBatch>>,
-    /// The statistics service.
+    /// The statistics service that records events.
     pub upstream: Upstream,
     /// Counts receipts of an external service, whose log cannot be followed.
     pub tally: Option<Arc<ReceiptCounter>>,
-    /// The event types.
+    /// The registered event types.
     pub registry: Arc<Registry>,
     /// The clock of the server.
     pub clock: Clock,

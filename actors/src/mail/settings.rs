@@ -8,7 +8,7 @@ use lettre::transport::smtp::AsyncSmtpTransport;
 use lettre::transport::smtp::authentication::Credentials;
 use serde::{Deserialize, Serialize};
 
-/// How letters leave.
+/// The kinds of transport.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TransportKind {
@@ -23,7 +23,7 @@ pub enum TransportKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MailSettings {
-    /// How letters leave.
+    /// The transport: a mail server, or files in the data folder.
     pub transport: TransportKind,
     /// Who writes, as `attache <attache@example.com>`.
     pub from: Option<String>,
@@ -38,13 +38,13 @@ pub struct MailSettings {
     /// Delay before a letter is tried again; it doubles with every further failure.
     #[serde(with = "humantime_serde")]
     pub backoff_min: Duration,
-    /// Longest such delay.
+    /// Maximum of that delay.
     #[serde(with = "humantime_serde")]
     pub backoff_max: Duration,
     /// Age at which a notice is given up.
     #[serde(with = "humantime_serde")]
     pub give_up_after: Duration,
-    /// The mail server.
+    /// The mail server of the transport `smtp`.
     pub smtp: SmtpSettings,
 }
 
