@@ -223,12 +223,8 @@ impl App {
             rng: rng.clone(),
             held_lately: DashMap::new(),
         };
-        let intake = Intake::new(
-            desk,
-            settings.events.body_bytes_max,
-            settings.agent_kinds(),
-            settings.actors.of(ActorKind::Intake),
-        );
+        let limits = settings.actors.of(ActorKind::Intake);
+        let intake = Intake::new(desk, settings.events.body_bytes_max, settings.agent_kinds(), limits);
 
         let batch_max = settings.log.batch_max;
         let mut children = Vec::new();

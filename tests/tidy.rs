@@ -193,7 +193,8 @@ fn named_paths(source: &str) -> Vec<String> {
         }
     }
     let product = source.split("#[cfg(test)]\nmod tests").next().unwrap();
-    let code: String = product.lines().map(|line| format!("{} ", line.split("//").next().unwrap())).collect();
+    let lines: Vec<&str> = product.lines().map(|line| line.split("//").next().unwrap()).collect();
+    let code = lines.join(" ");
     let mut paths = Vec::new();
     for statement in code.split(';') {
         if let Some((_, import)) = format!(" {statement}").split_once(" use ") {

@@ -15,7 +15,7 @@ const KINDS: usize = ActorKind::ALL.len();
 pub struct ActorsSettings {
     base: ActorSettings,
     /// The merged layers of each kind, in the order of [`ActorKind::ALL`].
-    kinds: [ActorSettings; KINDS],
+    kinds: Box<[ActorSettings; KINDS]>,
 }
 
 impl ActorsSettings {
@@ -25,7 +25,7 @@ impl ActorsSettings {
     }
 
     pub(super) fn problems(&self) -> Vec<(String, String)> {
-        let kinds = ActorKind::ALL.iter().zip(&self.kinds).flat_map(|(kind, settings)| {
+        let kinds = ActorKind::ALL.iter().zip(&*self.kinds).flat_map(|(kind, settings)| {
             settings.problems().into_iter().map(move |(field, rule)| (format!("{kind}.{field}"), rule.to_owned()))
         });
         let base = self.base.problems().into_iter().map(|(field, rule)| (field.to_owned(), rule.to_owned()));
@@ -35,7 +35,7 @@ impl ActorsSettings {
     /// The settings without a table of any kind.
     fn built_in(base: ActorSettings) -> Self {
         let kinds = std::array::from_fn(|kind| ActorKind::ALL[kind].limits().applied_to(&base));
-        Self { base, kinds }
+        Self { base, kinds: Box::new(kinds) }
     }
 
     /// Reads `[actors]` with the tables of the kinds in it. An unknown kind is an unknown field of [`ActorSettings`], which is an error.
@@ -80,7 +80,7 @@ impl Serialize for ActorsSettings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::Error as _;
         let mut table = serde_json::to_value(&self.base).map_err(S::Error::custom)?;
-        for (kind, settings) in ActorKind::ALL.iter().zip(&self.kinds) {
+        for (kind, settings) in ActorKind::ALL.iter().zip(&*self.kinds) {
             table[kind.name()] = serde_json::to_value(settings).map_err(S::Error::custom)?;
         }
         table.serialize(serializer)

@@ -2,6 +2,8 @@
 //!
 //! `cargo run -p attache-supervision --example ping`
 
+#![expect(clippy::unused_async, reason = "handlers have one form, whether or not they wait")]
+
 use std::time::{Duration, Instant};
 
 use ractor::{ActorProcessingErr, ActorRef};

@@ -8,7 +8,7 @@ use supervision::{ActorError, ChildSpec, Directory, Handle, KeyedActor, Kind, Re
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Instrument as _, Subscriber, info_span};
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 use tracing_subscriber::{Layer, Registry};
 
 use crate::world::{TestKind, World, settings};
@@ -36,7 +36,7 @@ impl Scopes {
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Scopes {
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         if event.metadata().target() == module_path!() {
-            let scope = ctx.event_scope(event).into_iter().flat_map(|scope| scope.from_root());
+            let scope = ctx.event_scope(event).into_iter().flat_map(Scope::from_root);
             self.0.lock().unwrap().push(scope.map(|span| span.name()).collect());
         }
     }
