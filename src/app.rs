@@ -13,18 +13,17 @@ use std::time::Duration;
 use ::knowledge::Pipeline;
 use ::knowledge::embed::Embedder;
 use ::knowledge::search::Search;
-use actors::Root;
 use actors::anchor::Anchor;
 use actors::budget::Budgets;
 use actors::claim::Claims;
 use actors::device::DeviceCodes;
 use actors::ingest::Ingestion;
 use actors::intake::Intake;
+use actors::jitter;
 use actors::lookup::MachineLookup;
 use actors::mail::Mail;
 use actors::meter::Usage;
 use actors::outbox::Outbox;
-use actors::periodic::PassError;
 use actors::presence::Presence;
 use actors::signin::SignIns;
 use actors::upstream::Upstream;
@@ -32,6 +31,8 @@ use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng};
 use store::Store;
+use supervision::Root;
+use supervision::periodic::PassError;
 
 use self::builder::Builder;
 pub use self::builder::OUTBOX;
@@ -176,7 +177,7 @@ impl App {
 
 /// Starts the supervisor and waits until every actor runs.
 async fn start_actors(settings: &Settings, rng: &Rng, supervised: Supervised<'_>) -> Result<Root, BuildError> {
-    let root = Root::start(settings.shutdown.root(), rng.clone(), supervised.children()).await;
+    let root = Root::start(settings.shutdown.root(), jitter(rng), supervised.children()).await;
     let root = root.map_err(|error| BuildError::Actors(error.to_string()))?;
     root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
     Ok(root)

@@ -17,13 +17,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::actors::RootSettings;
 use ::actors::budget::BudgetSettings;
 use serde::{Deserialize, Serialize};
 use statistics::client::UpstreamSettings;
 use statistics::log::WriterSettings;
 use store::DatabaseSettings;
 use store::held::HeldQuotas;
+use supervision::RootSettings;
 
 pub use self::actors::ActorsSettings;
 pub use self::http::{BODY_BYTES_HARD_MAX, HttpSettings};

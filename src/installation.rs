@@ -15,13 +15,14 @@ mod refusal;
 
 use actors::anchor::Anchor;
 use actors::upstream::Upstream;
-use actors::{Handle, anchor};
+use actors::{ActorKind, anchor};
 use domain::ids::InstallationId;
 use domain::{Clock, Rng};
 use statistics::client::Client;
 use statistics::log::{Continuity, Log, LogHead};
 use store::installation::{Installation, RememberedLog};
 use store::{DatabaseSettings, Pool, Store};
+use supervision::Handle;
 
 pub use self::error::OpenError;
 pub use self::places::SCHEMA;
@@ -57,7 +58,7 @@ pub async fn open(
         LogStart::Continue => ground.joined(id()).await?,
         LogStart::NewEpoch => epoch::begin(&ground, id()).await?,
     };
-    let append = Handle::new("append", settings.actors.of("append"));
+    let append = Handle::new(ActorKind::Append, settings.actors.of(ActorKind::Append));
     Ok((store, Upstream::Embedded { append, log }))
 }
 

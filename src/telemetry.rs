@@ -41,8 +41,10 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::JsonFields;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
-use self::lines::{JsonLines, TextLines};
+use self::lines::{JsonLines, RequestSpans, TextLines};
 
 pub use recorder::Metrics;
 pub use requests::{Requests, RouteCounts};
@@ -83,8 +85,13 @@ pub fn begin(settings: &Settings) {
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     // Fails when a subscriber is there already, as in a test that starts several servers.
     let _ = match settings.format {
-        LogFormat::Text => lines.event_format(TextLines::default()).try_init(),
-        LogFormat::Json => lines.fmt_fields(JsonFields::new()).event_format(JsonLines::default()).try_init(),
+        LogFormat::Text => lines.event_format(TextLines::default()).finish().with(RequestSpans).try_init(),
+        LogFormat::Json => lines
+            .fmt_fields(JsonFields::new())
+            .event_format(JsonLines::default())
+            .finish()
+            .with(RequestSpans)
+            .try_init(),
     };
     begin_counting();
 }

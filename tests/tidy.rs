@@ -3,11 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use actors::ActorKind;
+use attache::config::Settings;
 use attache::config::reading::{environment_name, paths, read, schema};
-use attache::config::{ActorsSettings, Settings};
 
 fn root() -> PathBuf {
     // Not the folder in which this was built: build products may be shared by several checkouts.
@@ -28,17 +29,18 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn every_floor_names_only_floors_below_it() {
-    let below: [(&str, &[&str]); 8] = [
+    let below: [(&str, &[&str]); 9] = [
         ("domain", &[]),
         ("wire", &["domain"]),
         ("client", &["domain", "wire"]),
         ("store", &["domain"]),
         ("statistics", &["domain", "store"]),
         ("knowledge", &["domain", "store"]),
-        ("actors", &["domain", "store", "statistics", "knowledge"]),
-        (".", &["domain", "wire", "client", "store", "statistics", "knowledge", "actors"]),
+        ("supervision", &[]),
+        ("actors", &["domain", "store", "statistics", "knowledge", "supervision"]),
+        (".", &["domain", "wire", "client", "store", "statistics", "knowledge", "supervision", "actors"]),
     ];
-    let floors = ["domain", "wire", "client", "store", "statistics", "knowledge", "actors"];
+    let floors = ["domain", "wire", "client", "store", "statistics", "knowledge", "supervision", "actors"];
     for (floor, allowed) in below {
         let manifest: toml::Table = toml::from_str(&text(&format!("{floor}/Cargo.toml"))).unwrap();
         let named = manifest["dependencies"].as_table().unwrap();
@@ -79,7 +81,6 @@ fn the_configuration_file_is_the_defaults() {
 #[test]
 fn the_configuration_file_shows_every_knob_with_its_environment_name() {
     let file = text("config.toml");
-    let actors = serde_json::to_value(ActorsSettings::default()).unwrap();
     let mut section = String::new();
     let mut shown = BTreeSet::new();
     for line in file.lines() {
@@ -94,20 +95,38 @@ fn the_configuration_file_shows_every_knob_with_its_environment_name() {
             assert!(line.is_empty() || line.starts_with('#'), "no environment name: {line}");
         }
     }
-    // A kind of actor has its own values; the others are those of [actors].
-    let kinds: Vec<&String> = actors
-        .as_object()
-        .unwrap()
-        .iter()
-        .filter(|(_, value)| value.get("queue_max").is_some())
-        .map(|(kind, _)| kind)
-        .collect();
-    let inherited = |path: &str| kinds.iter().any(|kind| path.starts_with(&format!("actors.{kind}.")));
+    // A kind of actor shows its own values; the others are those of [actors].
+    let kinds = ActorKind::ALL.iter().map(|kind| kind.name());
+    let inherited = |path: &str| kinds.clone().any(|kind| path.starts_with(&format!("actors.{kind}.")));
     for path in paths(&schema()) {
         assert!(shown.contains(&path) || inherited(&path), "{path} is missing in config.toml");
     }
-    for kind in kinds {
-        assert!(file.contains(&format!("[actors.{kind}]")), "[actors.{kind}] is missing in config.toml");
+}
+
+/// The names after `before` in the lines of a text, up to `after`.
+fn names<'t>(text: &'t str, before: &str, after: &str) -> Vec<&'t str> {
+    text.lines().filter_map(|line| Some(line.strip_prefix(before)?.split_once(after)?.0)).collect()
+}
+
+#[test]
+fn every_kind_of_actor_is_configured_documented_and_wired() {
+    let kinds: Vec<&str> = ActorKind::ALL.iter().map(|kind| kind.name()).collect();
+    let file = text("config.toml");
+    let sections: Vec<&str> = names(&file, "[actors.", "]").into_iter().filter(|name| *name != "restart").collect();
+    assert_eq!(sections, kinds, "sections of config.toml");
+    let document = text("docs/operations.md");
+    let table = document.split("## Actors\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    assert_eq!(names(table, "| `", "`"), kinds, "rows of docs/operations.md");
+    let sources = sources(&root().join("src"));
+    let wiring: String = sources
+        .iter()
+        .filter(|path| !path.ends_with("config/actors.rs"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    for kind in ActorKind::ALL {
+        let row = format!("| `{kind}` | {} |", kind.description());
+        assert!(table.contains(&row), "docs/operations.md lacks the row {row}");
+        assert!(wiring.contains(&format!("ActorKind::{kind:?}")), "src/ wires no {kind:?}");
     }
 }
 
@@ -154,4 +173,94 @@ fn every_dependency_of_the_workspace_has_a_reason() {
     for line in section.lines().filter(|line| line.contains(" = ") && !line.contains("path = ")) {
         assert!(line.split(" # ").nth(1).is_some_and(|reason| reason.len() >= 4), "{line}");
     }
+}
+
+/// The paths that a file names, such as `crate::family::Entry`: those of its imports, with braces expanded, and those within its code.
+fn named_paths(source: &str) -> Vec<String> {
+    fn expand(path: &str, expanded: &mut Vec<String>) {
+        let Some((before, group)) = path.split_once('{') else { return expanded.push(path.to_owned()) };
+        let group = group.strip_suffix('}').unwrap_or(group);
+        let (mut depth, mut start) = (0, 0);
+        for (at, letter) in group.char_indices().chain([(group.len(), ',')]) {
+            match letter {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    expand(&format!("{before}{}", &group[start..at]), expanded);
+                    start = at + 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    let product = source.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let lines: Vec<&str> = product.lines().map(|line| line.split("//").next().unwrap()).collect();
+    let code = lines.join(" ");
+    let mut paths = Vec::new();
+    for statement in code.split(';') {
+        if let Some((_, import)) = format!(" {statement}").split_once(" use ") {
+            expand(&import.replace(' ', ""), &mut paths);
+        } else {
+            let is_path = |letter: char| letter.is_alphanumeric() || "_:".contains(letter);
+            let words = statement.split(|letter| !is_path(letter));
+            paths.extend(
+                words.filter(|word| word.starts_with("crate::") || word.starts_with("super::")).map(str::to_owned),
+            );
+        }
+    }
+    paths
+}
+
+/// The files of a crate that import each other, directly or through others. Modules are named by their path.
+fn circles(source_folder: &Path) -> BTreeSet<String> {
+    let module = |path: &Path| -> Vec<String> {
+        let path = path.strip_prefix(source_folder).unwrap().with_extension("");
+        path.iter().map(|part| part.to_str().unwrap().to_owned()).filter(|part| part != "lib").collect()
+    };
+    let files = sources(source_folder);
+    let modules: BTreeSet<Vec<String>> = files.iter().map(|path| module(path)).collect();
+    let mut imports: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
+    for path in &files {
+        let (from, text) = (module(path), std::fs::read_to_string(path).unwrap());
+        for named in named_paths(&text) {
+            let mut parts: Vec<String> = named.split("::").map(str::to_owned).collect();
+            let mut base = from.clone();
+            match parts[0].as_str() {
+                "crate" => base.clear(),
+                "super" => drop(base.pop()),
+                "self" => {}
+                // A module below this one, or another crate.
+                _ => parts.insert(0, String::new()),
+            }
+            base.extend(parts.into_iter().skip(1));
+            while !modules.contains(&base) && !base.is_empty() {
+                base.pop();
+            }
+            if base != from && !base.is_empty() {
+                imports.entry(from.clone()).or_default().insert(base);
+            }
+        }
+    }
+    let reaches_itself = |start: &Vec<String>| {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
+        while let Some(next) = open.pop() {
+            open.extend(imports.get(next).into_iter().flatten().filter(|to| seen.insert(*to)));
+        }
+        seen.contains(start)
+    };
+    modules.iter().filter(|start| reaches_itself(start)).map(|start| start.join("/")).collect()
+}
+
+#[test]
+fn no_two_files_of_the_actors_and_their_supervision_import_each_other() {
+    for folder in ["supervision/src", "actors/src"] {
+        assert_eq!(circles(&root().join(folder)), BTreeSet::new(), "{folder}");
+    }
+    let (folder, write) =
+        (tempfile::tempdir().unwrap(), |path: PathBuf, text: &str| std::fs::write(path, text).unwrap());
+    write(folder.path().join("lib.rs"), "mod a;\nmod b;\nmod c;\n");
+    write(folder.path().join("a.rs"), "use crate::{c::C, b::{B, Other}};\n");
+    write(folder.path().join("b.rs"), "fn b() -> super::a::A { A }\n");
+    write(folder.path().join("c.rs"), "use std::fmt;\n");
+    assert_eq!(circles(folder.path()), BTreeSet::from(["a".to_owned(), "b".to_owned()]), "the check finds a circle");
 }

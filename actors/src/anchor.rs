@@ -5,39 +5,38 @@
 //! 2. A checkpoint that continues it is written to the facts: one small transaction, and none while the log does not grow.
 //! 3. One that does not continue it is not written, and the passes fail until an operator has looked.
 //!
-//! So a start after a crash compares the log with a checkpoint that may be that many seconds old. A log that lost only what it signed
-//! since then is noticed by clients that saw more, not by the start.
+//! So a start after a crash compares the log with a checkpoint that may be `log.remember_every` old. A log that lost only later checkpoints is
+//! noticed by clients that saw them, not by the start.
 //!
-//! **If it crashes:** the next pass reads from the facts what was remembered.
+//! **If it crashes:** the next pass reads the remembered checkpoint from the facts.
 
 use domain::Clock;
 use statistics::log::{Continuity, Log, LogError, LogHead};
 use store::installation::RememberedLog;
 use store::{Store, StoreError};
-
-use crate::periodic::{Next, Pass, PassError};
+use supervision::periodic::{Next, Pass, PassError};
 
 /// From the log to the facts.
 #[derive(Debug, Clone)]
 pub struct Anchor {
-    /// The facts.
+    /// The main database.
     pub store: Store,
-    /// The log.
+    /// The embedded log whose checkpoint is compared.
     pub log: Log,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
 }
 
 /// Why the newest checkpoint is not remembered.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRemembered {
-    /// The facts.
+    /// The main database could not be read or written.
     #[error("the facts cannot be written")]
     Store(#[from] StoreError),
-    /// The log.
+    /// The database of the log could not be read.
     #[error("the log cannot be read")]
     Log(#[from] LogError),
-    /// What the facts remember is no checkpoint.
+    /// The remembered checkpoint cannot be parsed.
     #[error("the checkpoint that the facts remember cannot be read")]
     Unreadable,
     /// The log is not the one that it was.
@@ -52,7 +51,7 @@ pub enum NotRemembered {
 }
 
 impl Anchor {
-    /// Remembers what the log has signed now, if it continues what is remembered.
+    /// Stores the newest checkpoint of the log, if it continues the stored one.
     pub async fn settle(&self) -> Result<(), NotRemembered> {
         // Read before the log, which was that large by then.
         let known = self.store.installation().await?.and_then(|installation| installation.log);
@@ -76,7 +75,7 @@ impl Anchor {
     }
 }
 
-/// What the facts keep of a checkpoint.
+/// The form in which the facts store a checkpoint.
 pub fn remembered(LogHead { vkey, checkpoint, size }: LogHead) -> RememberedLog {
     RememberedLog { vkey, checkpoint, size }
 }

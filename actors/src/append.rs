@@ -1,12 +1,12 @@
 //! The actor in front of the embedded log: many senders, one commit.
 //!
-//! 1. An event that arrives is put aside. Once every task that is ready has had its turn, a flush follows in the mailbox behind what
-//!    arrived meanwhile: a moment's patience makes groups several times larger, and each event cheaper.
+//! 1. An event that arrives is buffered. Once every task that is ready has run, a flush follows in the mailbox behind the events that arrived
+//!    meanwhile: this short wait makes groups several times larger, and each event cheaper.
 //! 2. The flush hands the events to the log. An SQLite file has a thread that owns its connection and takes all that waits in one visit,
 //!    so the next group is handed over while the last one is being committed. On PostgreSQL one group is committed at a time.
 //! 3. Each sender is answered after the commit of its group, by the log itself.
 //!
-//! **If it crashes:** the events that were put aside get no answer, and their senders send them again; what was handed to the log is
+//! **If it crashes:** buffered events get no answer, and their senders send them again; events that were passed to the log are
 //! committed and answered without the actor. If the thread of the log panics, the actor ends with the same error, so that its
 //! supervisor counts it, and the thread reads the log again before it takes the next group.
 
@@ -17,26 +17,25 @@ use std::sync::Arc;
 
 use ractor::{ActorProcessingErr, ActorRef};
 use statistics::log::{Append, AppendOutcome, AppendReply, Log, LogError};
+use supervision::Reply;
 
-use crate::handle::Reply;
-
-/// What became of an event, or why its group was not committed.
+/// The outcome of an event, or the reason why its group was not committed.
 pub type Appended = Result<AppendOutcome, Arc<LogError>>;
 
 /// Sent by intake and the outbox, and by the actor and the log to the actor.
 pub enum AppendMessage {
     /// Append this event; the answer follows the commit.
     Add {
-        /// The event.
+        /// The event with its receipt and time of arrival.
         event: Box<Append>,
-        /// What became of it.
+        /// Receives the outcome.
         reply: Reply<Appended>,
     },
-    /// Let other tasks have their turn, then flush.
+    /// Let other tasks run, then flush.
     Gather,
-    /// Hand what was put aside to the log.
+    /// Pass the buffered events to the log.
     Flush,
-    /// The group that was handed over is committed, or was refused (PostgreSQL).
+    /// The group that was passed to the log is committed, or was refused (PostgreSQL).
     Settled,
     /// The thread of the log panicked, with these words.
     WriterCrashed(String),
@@ -54,15 +53,15 @@ impl fmt::Debug for AppendMessage {
     }
 }
 
-/// The actor.
+/// The actor that owns the way into the embedded log.
 #[derive(Debug, Clone)]
 pub struct Appender {
     log: Log,
-    /// Events that are put aside before they are handed over without further patience.
+    /// Number of buffered events that are passed to the log without a further wait.
     group_max: usize,
 }
 
-/// What was put aside since the last flush.
+/// The events that arrived since the last flush.
 pub struct AppenderState {
     waiting: Vec<(Append, AppendReply)>,
     /// PostgreSQL: a group is being committed.

@@ -1,33 +1,32 @@
 //! Vectors for passages that have none: they were added while the model did not answer, or another model made theirs. And what
 //! a database that compares vectors needs for that.
 //!
-//! **If it crashes:** nothing is lost; the next pass finds what is left.
+//! **If it crashes:** nothing is lost; the next pass finds the remaining chunks.
 
 use knowledge::backfill::{Step, step};
 use knowledge::embed::Embedder;
 use knowledge::index::Index;
 use knowledge::index::database::Upkeep;
 use store::Store;
+use supervision::periodic::{Next, Pass, PassError};
 use tokio::task::JoinHandle;
-
-use crate::periodic::{Next, Pass, PassError};
 
 /// Passages of one pass.
 const PASSAGES_MAX: usize = 64;
 
-/// One look.
+/// The pass that looks for chunks without an embedding.
 #[derive(Debug, Clone)]
 pub struct Backfill {
-    /// The rows.
+    /// The database of chunks.
     pub store: Store,
-    /// Who makes vectors.
+    /// Computes embeddings.
     pub embedder: Embedder,
-    /// Who compares them.
+    /// The index that the embeddings are added to.
     pub index: Index,
 }
 
 impl Pass for Backfill {
-    /// Whoever makes the index of a large account, which takes longer than a pass may.
+    /// The task that builds the index of a large account, which may take longer than a pass.
     type Memory = Option<JoinHandle<()>>;
 
     async fn run(&self, making: &mut Self::Memory) -> Result<Next, PassError> {

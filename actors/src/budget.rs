@@ -23,10 +23,9 @@ use serde::{Deserialize, Serialize};
 use store::budget::Spent;
 use store::held::Sender;
 use store::{Store, StoreError};
+use supervision::periodic::{Next, Pass, PassError};
 
-use crate::periodic::{Next, Pass, PassError};
-
-/// Senders in memory.
+/// Maximum number of senders in memory.
 const KNOWN_MAX: usize = 100_000;
 
 /// Senders that are written in one transaction.
@@ -37,9 +36,9 @@ const WRITTEN_AT_ONCE: usize = 1000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BudgetSettings {
-    /// Bytes of bodies.
+    /// Maximum bytes of event bodies. Default 16 MiB.
     pub bytes_per_day: u64,
-    /// Events.
+    /// Maximum number of events. Default 20,000.
     pub events_per_day: u64,
 }
 
@@ -52,7 +51,7 @@ impl Default for BudgetSettings {
 /// Whether a sender may send one more event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetDecision {
-    /// It is counted.
+    /// The event is counted and may be sent.
     Taken,
     /// The budget of the day is spent.
     Spent {
@@ -171,7 +170,7 @@ fn less(one: Spent, two: Spent) -> Spent {
     Spent { events: one.events.saturating_sub(two.events), bytes: one.bytes.saturating_sub(two.bytes) }
 }
 
-/// One write.
+/// The pass that writes the counts to the store.
 #[derive(Debug, Clone)]
 pub struct BudgetKeeper(pub Budgets);
 
@@ -260,6 +259,6 @@ mod tests {
             budgets.known.insert(sender(), known(Spent { events: 1, bytes: 1 }));
         }
         assert_eq!(budgets.take(&sender(), 1, now()).await.unwrap(), BudgetDecision::Crowded);
-        assert!(is_spent(budgets.take(&first, 1, now()).await.unwrap()), "whoever is known is judged");
+        assert!(is_spent(budgets.take(&first, 1, now()).await.unwrap()), "a known sender is still limited");
     }
 }

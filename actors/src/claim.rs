@@ -1,7 +1,7 @@
 //! Registration and claim of agents (`docs/protocol/agents.md#registration-states` and `docs/decisions/0014-claims-of-agents.md`).
 //!
-//! [`Claims`] is what HTTP talks to; behind it lives one [`ClaimCeremony`] per registration that somebody is busy with, which
-//! serialises whatever happens to it:
+//! HTTP calls [`Claims`]. Behind it, one [`ClaimCeremony`] for each registration with activity serialises the transitions of that
+//! registration:
 //!
 //! 1. An agent registers: the row is committed, and only then answered.
 //! 2. It starts a claim and shows a person the link and the code. A newer link kills the older one.
@@ -9,154 +9,40 @@
 //! 4. A signed-in person completes. Wrong codes are counted in the store, the last burns the attempt.
 //! 5. The next exchange gives an account token and a fresh identity assertion.
 //!
-//! Every transition is a guarded write; the ceremony's memory is only a cache of the row, and whoever loses a race reads the row again.
+//! Every transition is a guarded write; the ceremony's memory is only a cache of the row, and the loser of a race reads the row again.
 //! Changes made elsewhere (another node, an operator) reach a living ceremony within a second through [`crate::watch`].
 //!
-//! **If it crashes:** the next message loads the row and goes on; nothing that was answered is lost.
+//! **If it crashes:** the next message loads the row; nothing that was acknowledged is lost.
 
 mod ceremony;
+mod contract;
 mod keyring;
 mod settings;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use chrono::TimeDelta;
-use domain::claim::{ATTEMPT_SECONDS, Attempt, Registration, RegistrationType, StartRefusal, UserCode};
-use domain::confirm::ConfirmedVia;
-use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
-use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
-use domain::token::TokenScope;
-use domain::{Clock, Rng, Timestamp};
-use store::Store;
+use domain::claim::{Registration, RegistrationType, StartRefusal, UserCode};
+use domain::ids::{Email, RegistrationId, UserAccountId};
+use domain::secret::{Secret, SecretHash, SecretKind};
+use supervision::{ActorSettings, AskError, Directory, Reply, detached};
 
 pub use ceremony::{ClaimCeremony, ClaimMessage};
+use contract::draw_attempt;
+pub use contract::{
+    AskResult, CompleteError, Confirmer, Dependencies, ExchangeError, Registered, RegisteredVariant, StartError,
+    StartedClaim, Tokens,
+};
 pub use keyring::Keyring;
 pub use settings::ClaimSettings;
+use settings::delta;
 
-use crate::detached::detached;
-use crate::directory::{AskError, Directory};
-use crate::handle::Reply;
 use crate::infra_error::InfraError;
-use crate::settings::ActorSettings;
+use crate::kind::ActorKind;
 
 /// The address of all claim ceremonies.
 pub type Ceremonies = Directory<ClaimCeremony>;
 
-/// What every ceremony works with.
-#[derive(Debug)]
-pub struct Dependencies {
-    /// The rows.
-    pub store: Store,
-    /// Time.
-    pub clock: Clock,
-    /// Chance.
-    pub rng: Rng,
-    /// The server's key for short codes.
-    pub codes: CodeKey,
-    /// The keys of identity assertions.
-    pub keyring: Keyring,
-    /// Lifetimes and limits.
-    pub settings: ClaimSettings,
-    /// What links in letters begin with.
-    pub base_url: String,
-}
-
-/// A registration that was just made, with the secrets that are shown once.
-#[derive(Debug)]
-pub struct Registered {
-    /// `registration_id`.
-    pub id: RegistrationId,
-    /// `claim_token`.
-    pub claim_token: Secret,
-    /// `claim_token_expires`.
-    pub claim_token_expires: Timestamp,
-    /// What goes with the type.
-    pub variant: RegisteredVariant,
-}
-
-/// What a new registration has according to its type.
-#[derive(Debug)]
-pub enum RegisteredVariant {
-    /// An assertion that opens event-only access.
-    Anonymous {
-        /// The JWT.
-        identity_assertion: String,
-    },
-    /// A claim that is already started.
-    ServiceAuth(StartedClaim),
-}
-
-/// A claim that waits for its person.
-#[derive(Debug)]
-pub struct StartedClaim {
-    /// The token in the link.
-    pub attempt_token: Secret,
-    /// The six digits.
-    pub user_code: UserCode,
-}
-
-/// What an exchange gives.
-#[derive(Debug)]
-pub struct Tokens {
-    /// The bearer token.
-    pub access_token: Secret,
-    /// Seconds until it expires.
-    pub expires_in: u64,
-    /// What it opens.
-    pub scope: TokenScope,
-    /// With account scope: a fresh assertion and when it expires.
-    pub assertion: Option<(String, Timestamp)>,
-}
-
-/// The person who confirms a claim, as the credential shows them.
-#[derive(Debug, Clone)]
-pub struct Confirmer {
-    /// Who.
-    pub person: PersonId,
-    /// Their verified address.
-    pub email: Email,
-    /// The account that the agent will act for.
-    pub account: UserAccountId,
-    /// With which credential; kept with the claim.
-    pub via: ConfirmedVia,
-}
-
-/// Why a claim does not start.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
-    /// The law says no.
-    #[error(transparent)]
-    Refused(#[from] StartRefusal),
-    /// Too many starts of late.
-    #[error("too many claims were started for this registration")]
-    TooMany {
-        /// When the next may be started.
-        retry_after: Duration,
-    },
-}
-
-/// Why a claim is not completed.
-pub use domain::claim::CompleteRefusal as CompleteError;
-
-/// Why an exchange gives no token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ExchangeError {
-    /// Ask again after the interval.
-    #[error("authorization_pending")]
-    Pending,
-    /// The token, the attempt or the claim is over.
-    #[error("expired_token")]
-    Expired,
-    /// Not a grant that counts.
-    #[error("invalid_grant")]
-    Invalid,
-}
-
-/// An answer of the law, or trouble on the way to it.
-pub type AskResult<T, E> = Result<Result<T, E>, InfraError>;
-
-/// What HTTP talks to.
+/// The operations on registrations and claims.
 #[derive(Debug, Clone)]
 pub struct Claims {
     ceremonies: Ceremonies,
@@ -164,9 +50,9 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Before its family runs.
+    /// Without actors until the root starts the family.
     pub fn new(dependencies: Dependencies, settings: &ActorSettings) -> Self {
-        Self { ceremonies: Directory::new("claims", settings), dependencies: Arc::new(dependencies) }
+        Self { ceremonies: Directory::new(ActorKind::Claims, settings), dependencies: Arc::new(dependencies) }
     }
 
     /// The addresses, for the supervisor.
@@ -174,7 +60,7 @@ impl Claims {
         &self.ceremonies
     }
 
-    /// The pattern from which the family makes ceremonies.
+    /// The actor that the family clones for each registration.
     pub fn prototype(&self) -> ClaimCeremony {
         ClaimCeremony::new(Arc::clone(&self.dependencies))
     }
@@ -279,12 +165,12 @@ impl Claims {
         Ok(self.by_claim_token(registration.claim_token, ask).await?.unwrap_or(false))
     }
 
-    /// Tells a living ceremony that its row may have changed elsewhere.
+    /// Makes a running ceremony read its row, which another process may have changed.
     pub fn hint(&self, claim_token: SecretHash) {
         self.ceremonies.hint(&claim_token, |_: Reply<()>| ClaimMessage::Refresh);
     }
 
-    /// `None`: no such claim token.
+    /// Returns `None` for an unknown claim token.
     async fn by_claim_token<T>(
         &self,
         claim_token: SecretHash,
@@ -299,31 +185,4 @@ impl Claims {
             Err(AskError::Unavailable(refusal)) => Err(refusal.into()),
         }
     }
-}
-
-/// Draws a link and a code for a registration.
-fn draw_attempt(
-    registration: &Registration,
-    email: Option<Email>,
-    rng: &Rng,
-    codes: &CodeKey,
-    now: Timestamp,
-) -> (StartedClaim, Attempt) {
-    let attempt_token = Secret::mint(SecretKind::ClaimAttempt, rng);
-    let user_code = UserCode::draw(rng);
-    let token = attempt_token.hash();
-    let attempt = Attempt {
-        token,
-        registration: registration.id,
-        sealed_code: codes.seal(token.as_bytes(), user_code.expose()),
-        email,
-        expires_at: now + TimeDelta::seconds(ATTEMPT_SECONDS),
-        wrong_tries: 0,
-        state: domain::claim::AttemptState::Live,
-    };
-    (StartedClaim { attempt_token, user_code }, attempt)
-}
-
-fn delta(duration: Duration) -> TimeDelta {
-    TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
 }

@@ -1,44 +1,41 @@
 //! Device codes: how a computer is attached to a person's account (`docs/protocol/computers.md#device-flow`,
 //! `docs/decisions/0012-device-codes.md` and `docs/decisions/0009-order-of-approval-checks.md`; RFC 8628).
 //!
-//! [`DeviceCodes`] is what HTTP talks to; behind it lives one [`DevicePoller`] per device code that somebody polls or answers:
+//! HTTP calls [`DeviceCodes`]. Behind it is one [`DevicePoller`] for each device code that is polled or answered:
 //!
 //! 1. A registered computer asks for a code. The row is committed, the code that it had before is superseded, and only then answered.
 //! 2. It shows its user a link and a user code, and polls with the device code. Polls are answered from the poller's memory, paced there;
 //!    twice a minute the row is read again.
 //! 3. A signed-in person types the user code, sees who asks, and approves or denies. Wrong codes are counted in the store.
 //! 4. The approval attaches the computer in one guarded transaction; the next poll learns of it.
-//! 5. A code that nobody answered ends when its computer next polls, in the store too, so that no later approval can undo what it
-//!    was told.
+//! 5. An unanswered code expires when its computer next polls; the expiry is also written to the store, so that a late approval cannot
+//!    contradict the answer of that poll.
 //!
 //! The poller's memory is a cache of the row and the pacing. Changes made elsewhere reach it within a second through [`crate::watch`].
 //!
-//! **If it crashes:** the next poll loads the row and goes on; the pacing begins anew, in the computer's favour.
+//! **If it crashes:** the next poll loads the row; the pacing starts without a previous poll, which favours the computer.
 
+mod contract;
 mod poller;
 mod settings;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, UserCode};
 use domain::held::MachineFacts;
 use domain::ids::{PersonId, UserAccountId};
-use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
-use domain::{Clock, Rng};
-use store::Store;
-use store::device::{ApprovalRefusal, Approver, AskingDevice, CodeEntry, DeviceStart, Guesser, NewDeviceCode};
+use domain::secret::{Secret, SecretHash, SecretKind};
+use store::device::{ApprovalRefusal, Approver, CodeEntry, DeviceStart, Guesser, NewDeviceCode};
 use store::machine::AttachRefusal;
+use supervision::{ActorSettings, AskError, Directory, Reply, detached};
 
+pub use contract::{AnswerError, AskResult, CodeLookup, Dependencies, Poll, StartError, StartedDevice};
 pub use poller::{DeviceMessage, DevicePoller};
 pub use settings::DeviceSettings;
 
-use crate::detached::detached;
-use crate::directory::{AskError, Directory};
-use crate::handle::Reply;
 use crate::infra_error::InfraError;
-use crate::settings::ActorSettings;
+use crate::kind::ActorKind;
 
 /// The address of all pollers.
 pub type Pollers = Directory<DevicePoller>;
@@ -49,105 +46,7 @@ const SEAL_CONTEXT: &[u8] = b"device user code";
 /// The window of `devices.codes_per_hour`.
 const CODES_WINDOW: TimeDelta = TimeDelta::hours(1);
 
-/// What every poller works with.
-#[derive(Debug)]
-pub struct Dependencies {
-    /// The rows.
-    pub store: Store,
-    /// Time.
-    pub clock: Clock,
-    /// Chance.
-    pub rng: Rng,
-    /// The server's key for short codes.
-    pub codes: CodeKey,
-    /// Limits.
-    pub settings: DeviceSettings,
-    /// What links in letters begin with.
-    pub base_url: String,
-}
-
-/// A code that was just made, with the secrets that are shown once.
-#[derive(Debug)]
-pub struct StartedDevice {
-    /// What the computer polls with.
-    pub device_code: Secret,
-    /// What its user types.
-    pub user_code: UserCode,
-}
-
-/// Why no code is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
-    /// The computer was detached meanwhile.
-    #[error("the computer is not registered any more")]
-    MachineGone,
-    /// Too many codes of late.
-    #[error("the computer asked for too many codes")]
-    TooMany {
-        /// When the next may be asked for.
-        retry_after: Duration,
-    },
-}
-
-/// What a poll gives.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Poll {
-    /// Ask again after the interval.
-    Pending,
-    /// It came too early; ask again after the new interval.
-    SlowDown {
-        /// Seconds.
-        interval: u32,
-    },
-    /// Attached to this account.
-    Claimed(UserAccountId),
-    /// A person said no.
-    Denied,
-    /// Over, superseded, or never known.
-    Expired,
-}
-
-/// Why an approval or a denial does nothing; in the order in which it is looked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerError {
-    /// No pending code.
-    #[error("the code is expired, used, or unknown")]
-    CodeConsumed,
-    /// The computer is gone.
-    #[error("the computer is not registered")]
-    MachineNotRegistered,
-    /// It is attached to another account.
-    #[error("the computer is attached to another account")]
-    MachineAlreadyClaimed,
-    /// Its identity is another person's.
-    #[error("the computer's identity belongs to another person's account")]
-    CuidAlreadyClaimed,
-    /// Its identity has no owner, and another computer registered under it first.
-    #[error("another computer registered under the identity first")]
-    NotTheFirst,
-    /// Its identity was provisioned with an account of its own, and the person has another.
-    #[error("the computer's identity has an account of its own, and you have another")]
-    PersonBoundToOtherAccount,
-    /// The person has no account.
-    #[error("an account is needed")]
-    AccountRequired,
-}
-
-/// What a person who typed a user code is shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CodeLookup {
-    /// A computer asks, or asked.
-    Asking(Box<AskingDevice>),
-    /// Nobody has this code.
-    Wrong,
-    /// Too many wrong codes of late.
-    Blocked,
-}
-
-/// An answer of the law, or trouble on the way to it.
-pub type AskResult<T, E> = Result<Result<T, E>, InfraError>;
-
-/// What HTTP talks to.
+/// The operations on device codes.
 #[derive(Debug, Clone)]
 pub struct DeviceCodes {
     pollers: Pollers,
@@ -155,9 +54,9 @@ pub struct DeviceCodes {
 }
 
 impl DeviceCodes {
-    /// Before its family runs.
+    /// Without actors until the root starts the family.
     pub fn new(dependencies: Dependencies, settings: &ActorSettings) -> Self {
-        Self { pollers: Directory::new("devices", settings), dependencies: Arc::new(dependencies) }
+        Self { pollers: Directory::new(ActorKind::Devices, settings), dependencies: Arc::new(dependencies) }
     }
 
     /// The addresses, for the supervisor.
@@ -213,7 +112,7 @@ impl DeviceCodes {
         Err(InfraError::Internal("no free user code was drawn".into()))
     }
 
-    /// A computer polls.
+    /// Answers a poll of the computer with this device code.
     pub async fn poll(&self, device_code: &Secret) -> Result<Poll, InfraError> {
         let asked = self.by_code(device_code.hash(), |reply| DeviceMessage::Poll { reply }).await?;
         Ok(asked.transpose()?.unwrap_or(Poll::Expired))
@@ -261,7 +160,7 @@ impl DeviceCodes {
         }))
     }
 
-    /// A person denies: the computer is told so.
+    /// A person denies: the next poll of the computer returns `Denied`.
     pub async fn deny(&self, user_code: &UserCode, denier: Approver) -> AskResult<(), AnswerError> {
         let CodeLookup::Asking(asking) = self.answered(user_code, &denier).await? else {
             return Ok(Err(AnswerError::CodeConsumed));
@@ -270,7 +169,7 @@ impl DeviceCodes {
         Ok(if asked.transpose()?.unwrap_or(false) { Ok(()) } else { Err(AnswerError::CodeConsumed) })
     }
 
-    /// Tells a living poller that its row may have changed elsewhere.
+    /// Makes a running poller read its row, which another process may have changed.
     pub fn hint(&self, code: SecretHash) {
         self.pollers.hint(&code, |_: Reply<()>| DeviceMessage::Refresh);
     }

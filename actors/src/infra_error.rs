@@ -1,16 +1,15 @@
 //! What keeps an actor from giving an answer of the law.
 
 use store::StoreError;
-
-use crate::handle::Unavailable;
+use supervision::Unavailable;
 
 /// Something that is not an answer of the law: the store or the actor could not be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum InfraError {
-    /// The store.
+    /// A statement failed, or the database cannot be reached.
     #[error("the store: {0}")]
     Store(#[from] StoreError),
-    /// The actor.
+    /// The actor gave no answer.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// Keys or other material that should be there.

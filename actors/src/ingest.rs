@@ -1,60 +1,37 @@
 //! Batches of addresses and notes: accepted, run, reported (`docs/protocol/knowledge.md` and `docs/decisions/0040-batches-and-streams.md`).
 //!
-//! 1. A batch is committed with all its items; only then anybody hears of it. From here on it needs no client.
-//! 2. Its [`BatchAdd`] is activated by the first message, by [`OrphanedBatches`] after a crash, or by whoever joins it on another node.
-//! 3. The actor keeps a lease, has a few items prepared at a time, and commits what becomes of each: that alone decides.
-//! 4. A [`BatchStreamReader`] tells the stream from any place on. It reads the journal at its own pace, so a slow reader holds nobody up. The journal is
+//! 1. A batch is committed with all its items; the request is answered after that. From then on it needs no client.
+//! 2. Its [`BatchAdd`] is activated by the first message, by [`OrphanedBatches`] after a crash, or by a reader on another node.
+//! 3. The actor keeps a lease, has a few items prepared at a time, and commits the outcome of each, which is final.
+//! 4. A [`BatchStreamReader`] reads the stream from any position on. It reads the journal at its own pace, so a slow reader delays no other. The journal is
 //!    that of the actor, or, once the batch has ended, one that its readers share (`ended.rs`).
 //!
-//! **If it crashes:** the next message, or the next look for batches adrift, activates it afresh from the store. Items that were being
-//! prepared are prepared again; what was committed already is found to be the same.
+//! **If it crashes:** the next message, or the next pass of [`OrphanedBatches`], starts another actor from the store. Items that were being
+//! prepared are prepared again; outcomes that were committed are kept.
 
 mod batch;
+mod dependencies;
 mod ended;
-mod feed;
 mod settings;
 
 use std::sync::Arc;
 
-use domain::batch::Item;
+use domain::batch::{Item, Journal, Message, MessageId};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
-use domain::{Clock, Rng};
-use knowledge::Pipeline;
 use store::batch::{Batch, BatchAccess, BatchCreate, NewBatch};
 use store::{Store, StoreError};
+use supervision::periodic::{Next, Pass, PassError};
+use supervision::{ActorSettings, AskError, Directory, Reply};
 
+use self::batch::JournalReceiver;
 pub use self::batch::{BatchAdd, BatchMessage};
+pub use self::dependencies::Dependencies;
 use self::ended::Ended;
-pub use self::feed::BatchStreamReader;
 pub use self::settings::BatchSettings;
-use crate::directory::{AskError, Directory};
-use crate::handle::Reply;
 use crate::infra_error::InfraError;
-use crate::periodic::{Next, Pass, PassError};
-use crate::settings::ActorSettings;
+use crate::kind::ActorKind;
 
-/// What the actors stand on.
-#[derive(Debug)]
-pub struct Dependencies {
-    /// The rows.
-    pub store: Store,
-    /// Time.
-    pub clock: Clock,
-    /// Chance.
-    pub rng: Rng,
-    /// From bytes to meaning.
-    pub pipeline: Pipeline,
-    /// Limits of batches.
-    pub settings: BatchSettings,
-    /// Memories that one account may keep.
-    pub memories_max: u32,
-    /// Where notes are read again, without a slash at the end.
-    pub rag_url: String,
-    /// The name under which this process takes leases.
-    pub runner: String,
-}
-
-/// Batches, for whoever adds.
+/// The operations on batches.
 #[derive(Debug, Clone)]
 pub struct Ingestion {
     dependencies: Arc<Dependencies>,
@@ -66,15 +43,15 @@ impl Ingestion {
     /// The actors are started by the family under [`Ingestion::batches`].
     pub fn new(dependencies: Dependencies, settings: &ActorSettings) -> Self {
         let ended = Arc::new(Ended::new(dependencies.settings.ended_bytes_max));
-        Self { dependencies: Arc::new(dependencies), batches: Directory::new("batches", settings), ended }
+        Self { dependencies: Arc::new(dependencies), batches: Directory::new(ActorKind::Batches, settings), ended }
     }
 
-    /// The rows.
+    /// The database of batches and memories.
     pub fn store(&self) -> &Store {
         &self.dependencies.store
     }
 
-    /// The living batches.
+    /// The addresses of the batch actors, for the supervisor.
     pub fn batches(&self) -> &Directory<BatchAdd> {
         &self.batches
     }
@@ -86,7 +63,7 @@ impl Ingestion {
 
     /// Takes a batch in for these spaces, by a sender whose key covers `key_spaces` or everything, and begins to work on it; `None` when the account has as many running as it may have.
     ///
-    /// Durable work: run it [`detached`](crate::detached).
+    /// Durable work: run it [`detached`](supervision::detached).
     pub async fn add(
         &self,
         account: &UserAccountId,
@@ -105,8 +82,8 @@ impl Ingestion {
         self.join(&BatchAccess { id, is_running: true, spaces: spaces.to_vec() }, None).await
     }
 
-    /// The stream of a batch, after the message with this number, or from its beginning; `None` when the batch is gone. Whether the caller
-    /// may hear it was decided when it was found out how it stands.
+    /// The stream of a batch, after the message with this number, or from its beginning; `None` when the batch is gone. The caller's
+    /// permission was checked by the query that returned `standing`.
     pub async fn join(
         &self,
         standing: &BatchAccess,
@@ -120,26 +97,26 @@ impl Ingestion {
 
     /// Asks that a batch of this account end early; `false` when there is none such that runs.
     ///
-    /// Durable work: run it [`detached`](crate::detached).
+    /// Durable work: run it [`detached`](supervision::detached).
     pub async fn cancel(&self, id: BatchId, account: &UserAccountId) -> Result<bool, InfraError> {
         if !self.dependencies.store.batch_cancel(id, account, self.dependencies.clock.now()).await? {
             return Ok(false);
         }
         let ask = |reply| BatchMessage::Cancel { reply };
         match self.batches.ask(&id, || self.load(id), ask, self.batches.settings().ask_deadline).await {
-            // It ended meanwhile, which is what was asked for.
+            // It ended meanwhile, as requested.
             Ok(()) | Err(AskError::Unknown) => Ok(true),
             Err(AskError::Load(error)) => Err(error.into()),
-            // The wish is committed: whoever works on it learns of it with the next lease.
+            // The cancellation is committed: the process that works on the batch reads it with the next lease.
             Err(AskError::Unavailable(refusal)) => {
-                tracing::debug!(batch.id = %id, error = %refusal, "a batch will hear later that it is cancelled");
+                tracing::debug!(batch.id = %id, error = %refusal, "a batch is cancelled with the next lease");
                 Ok(true)
             }
         }
     }
 
     /// The journal of a running batch, as it grows; `None` when it has ended or never was.
-    async fn follow(&self, id: BatchId) -> Result<Option<batch::JournalReceiver>, InfraError> {
+    async fn follow(&self, id: BatchId) -> Result<Option<JournalReceiver>, InfraError> {
         let ask = |reply| BatchMessage::Join { reply };
         match self.batches.ask(&id, || self.load(id), ask, self.batches.settings().ask_deadline).await {
             Ok(told) => Ok(Some(told)),
@@ -151,7 +128,7 @@ impl Ingestion {
     }
 
     /// The journal of a batch that has ended; `None` when it never was.
-    async fn ended(&self, id: BatchId) -> Result<Option<batch::JournalReceiver>, InfraError> {
+    async fn ended(&self, id: BatchId) -> Result<Option<JournalReceiver>, InfraError> {
         let read = async {
             let batch = self.dependencies.store.batch_by_id(id, None).await.map_err(Some)?;
             batch.map(|batch| batch.journal).ok_or(None::<StoreError>)
@@ -169,7 +146,71 @@ impl Ingestion {
     }
 }
 
-/// Looks for batches on which nobody works, most of all after a crash, and has them worked on.
+/// The remaining messages of a batch's stream. Nothing is buffered for it: it reads the journal when its reader asks for the next message.
+#[derive(Debug)]
+pub struct BatchStreamReader {
+    /// Finds the journal again when the actor has ended.
+    ingestion: Ingestion,
+    batch: BatchId,
+    next: u32,
+    told: JournalReceiver,
+}
+
+impl BatchStreamReader {
+    fn new(ingestion: Ingestion, batch: BatchId, next: u32, told: JournalReceiver) -> Self {
+        Self { ingestion, batch, next, told }
+    }
+
+    /// The id of the batch.
+    pub fn batch(&self) -> BatchId {
+        self.batch
+    }
+
+    /// The next message, with its id; `None` after the last one. An error means that the reader should join again later.
+    pub async fn next(&mut self) -> Result<Option<(MessageId, String)>, InfraError> {
+        self.next_with(|_, message| message.data()).await
+    }
+
+    /// The next message in the form that `tell` gives it, from the journal known by then.
+    pub async fn next_with<T>(
+        &mut self,
+        tell: impl Fn(&Journal, &Message<'_>) -> T,
+    ) -> Result<Option<(MessageId, T)>, InfraError> {
+        loop {
+            if let Some(message) = self.ready_with(&tell) {
+                return Ok(Some(message));
+            }
+            if self.told.borrow().has_ended() {
+                return Ok(None);
+            }
+            if self.told.changed().await.is_err() {
+                // The actor has ended. Its last messages may not have been read yet; otherwise another actor continues.
+                if self.told.borrow().has_ended() || self.told.borrow().message(self.next).is_some() {
+                    continue;
+                }
+                let Some(told) = self.ingestion.follow(self.batch).await? else { return Ok(None) };
+                self.told = told;
+            }
+        }
+    }
+
+    /// The next message, if it is known already.
+    pub fn ready(&mut self) -> Option<(MessageId, String)> {
+        self.ready_with(|_, message| message.data())
+    }
+
+    fn ready_with<T>(&mut self, tell: impl Fn(&Journal, &Message<'_>) -> T) -> Option<(MessageId, T)> {
+        let told = {
+            let journal = self.told.borrow_and_update();
+            tell(&journal, &journal.message(self.next)?)
+        };
+        let id = MessageId { batch: self.batch, seq: self.next };
+        self.next += 1;
+        Some((id, told))
+    }
+}
+
+/// Finds running batches without a lease, as after a crash, and starts their actors.
 #[derive(Debug, Clone)]
 pub struct OrphanedBatches(pub Ingestion);
 

@@ -1,6 +1,6 @@
 //! Event intake: every event is forwarded, held, or answered by the statistics service (`docs/protocol/events.md#intake`).
 //!
-//! 1. The task of the connection reads the body strictly, hashes it, and judges it by what the sender's credential says
+//! 1. The task of the connection reads the body strictly, hashes it, and judges it by the facts of the sender's credential
 //!    (`domain::held`).
 //! 2. An event of a computer that may go to the embedded log takes one hop, to the log's own actor ([`crate::append`]): that one owns
 //!    the heads of the chains, groups the events and answers after the commit.
@@ -16,6 +16,7 @@
 
 #![expect(clippy::unused_async, reason = "handlers have one form, whether or not they wait")]
 
+mod contract;
 mod hold;
 mod processor;
 mod turns;
@@ -24,68 +25,23 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed, Unreadable};
-use domain::held::MachineFacts;
-use domain::ids::{ReceiptId, RegistrationId, UserAccountId};
 use futures_util::FutureExt as _;
 use ractor::{ActorProcessingErr, ActorRef};
-use statistics::contract::Passed;
 use store::held::{HeldEntry, Sender as HeldSender};
+use supervision::{ActorSettings, ChildSpec, Handle, Reply, Unavailable};
 use tokio::task::JoinSet;
+use tracing::{Instrument as _, Span};
 
+pub use contract::{IntakeOutcome, Sender};
 pub use hold::HeldBatch;
 pub use processor::{EventProcessor, QUOTA_EXCEEDED};
 use turns::PerKeyQueue;
 
-use crate::handle::{Handle, Reply, Unavailable};
 use crate::infra_error::InfraError;
-use crate::root::ChildSpec;
-use crate::settings::ActorSettings;
-
-/// Who sends, from the credential alone.
-#[derive(Debug, Clone)]
-pub enum Sender {
-    /// An agent that nobody has claimed.
-    Unclaimed(RegistrationId),
-    /// A computer.
-    Machine {
-        /// What the store knows of it.
-        facts: MachineFacts,
-        /// Whether some of its events are held, so that a resend may heal one.
-        has_held: bool,
-    },
-    /// A person's browser, or an agent that acts for the account.
-    Account {
-        /// The account.
-        account: UserAccountId,
-        /// The agent, if it was one.
-        agent: Option<RegistrationId>,
-    },
-}
-
-/// What becomes of an event.
-#[derive(Debug, Clone, PartialEq)]
-pub enum IntakeOutcome {
-    /// 202 `{receipt_id}`.
-    Forwarded(ReceiptId),
-    /// 202 `{held: true, warning}`.
-    Held {
-        /// Reason, and the first offending place.
-        warning: String,
-    },
-    /// The statistics service's own answer, byte for byte.
-    Passed(Passed),
-    /// 424: nothing happened that a resend could double.
-    Unavailable {
-        /// For the body of the answer.
-        reason: &'static str,
-        /// When it makes sense to send it again.
-        retry_after: Duration,
-    },
-}
+use crate::kind::ActorKind;
 
 /// One event on its way.
 #[derive(Debug)]
@@ -94,24 +50,26 @@ pub struct Submit {
     body: Bytes,
     opened: Result<Sealed, Unreadable>,
     reply: Reply<IntakeOutcome>,
+    /// The span of the message, in which the event is also handled if it has to wait for its turn.
+    span: Span,
 }
 
 /// Events of one slot are handled one after the other. Two chains share a slot once in 2^64 times, which costs them nothing but turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChainSlot(u64);
 
-/// Sent by HTTP, and by the actor to itself.
+/// Sent by [`Intake`], and by the actor to itself.
 pub enum IntakeMessage {
-    /// Handle this event.
+    /// Forward or hold this event.
     Submit {
         /// Its chain, or its bytes if it has none.
         slot: ChainSlot,
-        /// The event.
+        /// The event with its sender and reply.
         submit: Box<Submit>,
     },
     /// An event of the chain is handled.
     Handled(ChainSlot),
-    /// Finish what is there, then end.
+    /// Finish the accepted events, then end.
     Finish,
 }
 
@@ -125,7 +83,7 @@ impl fmt::Debug for IntakeMessage {
     }
 }
 
-/// What HTTP talks to.
+/// The intake of events.
 #[derive(Debug, Clone)]
 pub struct Intake {
     handle: Handle<IntakeMessage>,
@@ -139,7 +97,7 @@ impl Intake {
     /// Before its actor runs.
     pub fn new(processor: EventProcessor, body_bytes_max: usize, agents: AgentKinds, settings: &ActorSettings) -> Self {
         Self {
-            handle: Handle::new("intake", settings),
+            handle: Handle::new(ActorKind::Intake, settings),
             processor: Arc::new(processor),
             slots: RandomState::new(),
             body_bytes_max,
@@ -147,7 +105,7 @@ impl Intake {
         }
     }
 
-    /// Takes one event; answers when it is safe, or when somebody said no.
+    /// Accepts one event. Returns when it is durable, or refused.
     pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
         let Some(payer) = sender.payer() else { return self.pass(sender, body).await };
         // A sender that hangs up from here on is charged too: its event may be recorded.
@@ -178,7 +136,10 @@ impl Intake {
             Err(_) => self.slots.hash_one(&body),
         });
         let deadline = self.handle.settings().ask_deadline;
-        let make = |reply| IntakeMessage::Submit { slot, submit: Box::new(Submit { sender, body, opened, reply }) };
+        let make = |reply| IntakeMessage::Submit {
+            slot,
+            submit: Box::new(Submit { sender, body, opened, reply, span: Span::none() }),
+        };
         self.handle.ask(make, deadline).await
     }
 
@@ -225,19 +186,20 @@ struct IntakeState {
     turns: PerKeyQueue<ChainSlot, Box<Submit>>,
     /// The tasks end with the actor.
     tasks: JoinSet<()>,
-    /// Finish what is there, then end.
+    /// Finish the accepted events, then end.
     is_finishing: bool,
 }
 
 impl IntakeActor {
     fn start(&self, myself: &ActorRef<IntakeMessage>, slot: ChainSlot, submit: Box<Submit>, state: &mut IntakeState) {
         let (processor, handled) = (Arc::clone(&self.processor), Handled { intake: myself.clone(), slot });
-        state.tasks.spawn(async move {
+        let Submit { sender, body, opened, reply, span } = *submit;
+        let work = async move {
             domain::failpoint!("intake.worker");
-            let Submit { sender, body, opened, reply } = *submit;
             reply.send(processor.handle(sender, &body, opened).await);
             drop(handled);
-        });
+        };
+        state.tasks.spawn(work.instrument(span));
     }
 }
 
@@ -252,9 +214,10 @@ impl IntakeActor {
         &self,
         myself: ActorRef<IntakeMessage>,
         slot: ChainSlot,
-        submit: Box<Submit>,
+        mut submit: Box<Submit>,
         state: &mut IntakeState,
     ) {
+        submit.span = Span::current();
         if let Some(submit) = state.turns.arrive(slot, submit) {
             self.start(&myself, slot, submit, state);
         }

@@ -1,4 +1,4 @@
-//! Removes what nobody can use any more: expired codes, tokens and sessions, long-dead registrations, settled held events.
+//! Deletes records that have no use: expired codes, tokens and sessions, registrations that ended long ago, settled held events.
 //!
 //! **If it crashes:** the next pass removes it.
 
@@ -8,8 +8,7 @@ use domain::Clock;
 use serde::{Deserialize, Serialize};
 use store::Store;
 use store::janitor::PurgeSettings;
-
-use crate::periodic::{Next, Pass, PassError};
+use supervision::periodic::{Next, Pass, PassError};
 
 /// `[janitor]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +17,7 @@ pub struct JanitorSettings {
     /// Pause between two rounds.
     #[serde(with = "humantime_serde")]
     pub every: Duration,
-    /// What is kept how long.
+    /// Retention by kind of record.
     pub purge: PurgeSettings,
 }
 
@@ -28,12 +27,12 @@ impl Default for JanitorSettings {
     }
 }
 
-/// One round.
+/// The pass that deletes expired records.
 #[derive(Debug, Clone)]
 pub struct Janitor {
-    /// The rows.
+    /// The main database.
     pub store: Store,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
     /// How long things are kept.
     pub settings: PurgeSettings,

@@ -9,9 +9,9 @@
 use domain::secret::SecretHash;
 use store::machine::KnownMachine;
 use store::{Store, StoreError};
+use supervision::commit::{CommitError, CommitMessage, Ledger};
+use supervision::{Handle, Unavailable};
 
-use crate::commit::{CommitError, CommitMessage, Ledger};
-use crate::handle::{Handle, Unavailable};
 use crate::infra_error::InfraError;
 
 /// Computers by their secrets.
@@ -31,7 +31,7 @@ impl Ledger for SecretBatch {
     }
 }
 
-/// What HTTP talks to.
+/// The lookup of computers by secret.
 #[derive(Debug, Clone)]
 pub enum MachineLookup {
     /// Each request reads on its own thread.
@@ -49,7 +49,7 @@ impl MachineLookup {
         };
         let deadline = group.settings().ask_deadline;
         let asked = group.ask(|reply| CommitMessage::Add { item: secret, reply }, deadline).await?;
-        // The committer has told the log what went wrong.
+        // The committer has logged the error.
         asked.map_err(|_| Unavailable::Crashed.into())
     }
 }

@@ -1,9 +1,9 @@
-//! Letters leave the house here.
+//! Sends mail.
 //!
-//! Two kinds of letter:
+//! Two kinds of mail:
 //! * A *sign-in code* lives in memory alone, since codes are never kept in the clear. It is tried for a few minutes, each in a task of
 //!   its own so that none waits behind another, with a limit on how many at once; then the person asks for a new one.
-//! * A *notice* was committed with what it tells of. It is looked for every other second, tried with growing delays, and given up when it
+//! * A *notice* was committed together with its cause. It is looked for every other second, tried with growing delays, and given up when it
 //!   is very old. Each try is leased in the row, so that two nodes do not send the same letter.
 //!
 //! **If it crashes:** codes under way still leave; notices are found again in the store. A letter whose sending was not noted is sent
@@ -21,32 +21,33 @@ use domain::{Clock, Rng, Timestamp};
 use ractor::{ActorProcessingErr, ActorRef};
 use store::mail::{DueMail, MailFailure, QueuedMail};
 use store::{Store, StoreError};
+use supervision::restart::delay_after;
+use supervision::{ActorSettings, Handle, Reply, Unavailable};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 pub use settings::{MailSettings, SmtpSettings, TransportKind};
 pub use transport::{Transport, Undelivered};
 
-use crate::handle::{Handle, Reply, Unavailable};
-use crate::restart::delay_after;
-use crate::settings::ActorSettings;
+use crate::kind::ActorKind;
 
 /// Notices that are taken out of the store at once.
 const DRAIN_ROWS: usize = 8;
 
-/// What the mailer works with.
+/// The dependencies of the mailer.
 #[derive(Debug)]
 pub struct Dependencies {
-    /// The rows.
+    /// The database of queued mails.
     pub store: Store,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
-    /// Chance.
+    /// The random generator of the server.
     pub rng: Rng,
-    /// The way out.
+    /// The mail server or folder that mails are sent to.
     pub transport: Transport,
-    /// Limits.
+    /// `[mail]`: limits and delays.
     pub settings: MailSettings,
 }
 
@@ -55,7 +56,7 @@ pub struct Dependencies {
 pub enum MailMessage {
     /// Send a letter that must not be written down.
     Send {
-        /// The letter.
+        /// The mail with its code.
         mail: OutgoingMail,
         /// Whether it was taken.
         reply: Reply<Result<(), Busy>>,
@@ -68,14 +69,14 @@ pub enum MailMessage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Busy;
 
-/// What HTTP and other actors talk to.
+/// The address of the mailer.
 #[derive(Debug, Clone)]
 pub struct Mail(Handle<MailMessage>);
 
 impl Mail {
-    /// Before its actor runs.
+    /// Without an actor until the root starts it.
     pub fn new(settings: &ActorSettings) -> Self {
-        Self(Handle::new("mail", settings))
+        Self(Handle::new(ActorKind::Mail, settings))
     }
 
     /// The address, for the supervisor.
@@ -92,12 +93,12 @@ impl Mail {
 
     /// A notice was committed: it leaves a little sooner. Nothing depends on it.
     pub fn wake(&self) {
-        // When nobody is there the next look finds it.
+        // If the actor does not run, its next pass finds the notice.
         let _ = self.0.tell(|_: Reply<()>| MailMessage::Look);
     }
 }
 
-/// The actor.
+/// The actor that sends mail.
 #[derive(Debug, Clone)]
 pub struct Mailer {
     dependencies: Arc<Dependencies>,
@@ -113,7 +114,7 @@ impl Mailer {
     }
 }
 
-/// What the mailer remembers.
+/// The state of the mailer.
 #[derive(Debug, Default)]
 pub struct MailerState {
     drain: Option<JoinHandle<()>>,
@@ -136,10 +137,11 @@ impl Mailer {
             return;
         };
         let dependencies = Arc::clone(&self.dependencies);
-        tokio::spawn(async move {
+        let sending = async move {
             send_code(&dependencies, mail).await;
             drop(place);
-        });
+        };
+        tokio::spawn(sending.in_current_span());
         reply.send(Ok(()));
     }
 
@@ -167,7 +169,7 @@ impl Mailer {
     }
 }
 
-/// Tries a sign-in code until it left, or nobody waits for it any more.
+/// Sends a sign-in code, with retries until it is sent or has expired.
 async fn send_code(dependencies: &Dependencies, mail: OutgoingMail) {
     let until = Instant::now() + dependencies.settings.code_deadline;
     let mail = queued(mail, &dependencies.rng, dependencies.clock.now());
@@ -191,7 +193,7 @@ async fn send_code(dependencies: &Dependencies, mail: OutgoingMail) {
     }
 }
 
-/// Sends what is due until nothing is.
+/// Sends due notices until none is left.
 async fn drain(dependencies: &Arc<Dependencies>, in_flight: &Arc<Semaphore>) -> Result<(), StoreError> {
     // Longer than any honest try: connecting, greeting, TLS, signing in, and the letter each wait for answers.
     let lease = dependencies.settings.smtp.timeout * 8 + Duration::from_mins(1);
@@ -244,7 +246,7 @@ async fn send_notice(dependencies: &Dependencies, due: DueMail) -> Result<(), St
     store.mail_failed(id, MailFailure::TryAgainAt(again_at), now).await.map(drop)
 }
 
-/// How long to wait after so many failures, ± 10 %.
+/// The delay after this many failures, ± 10 %.
 fn pause(dependencies: &Dependencies, failures: u32) -> Duration {
     let MailSettings { backoff_min, backoff_max, .. } = dependencies.settings;
     delay_after(failures, backoff_min, backoff_max).mul_f64(0.9 + 0.2 * dependencies.rng.fraction())

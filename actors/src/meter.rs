@@ -1,16 +1,16 @@
 //! Counts usage (`docs/decisions/0027-usage-metering.md`).
 //!
-//! With the embedded log the meter follows the tree: about once a second it asks what the leaves beyond its cursor come to, and adds that and
+//! With the embedded log the meter follows the tree: about once a second it sums the leaves beyond its cursor, and adds the sum and
 //! the new cursor in one transaction of the main database, guarded by the old cursor. So every leaf is counted once, by whichever node
-//! comes first, whatever crashes in between. Events pass the meter without knowing it. Who asks for the usage adds what stands beyond the
+//! comes first, also if the process crashes in between. Counting does not touch the event path. A request for the usage adds the leaves beyond the
 //! cursor at that moment, so the answer is right as soon as an event has its receipt.
 //!
-//! With an external statistics service there is no log to follow. Intake tells of every receipt, the [`ReceiptCounter`] counts it in memory, once for
+//! With an external statistics service there is no log to follow. Intake reports every receipt, the [`ReceiptCounter`] counts it in memory, once for
 //! each event id that it remembers, and the meter writes the counts about once a second.
 //!
-//! **If it crashes:** with the embedded log nothing is lost, and the next pass goes on from the cursor. With an external service the counts are
+//! **If it crashes:** with the embedded log nothing is lost, and the next pass continues at the cursor. With an external service the counts are
 //! kept when the actor alone crashes; when the process does, up to a second of them is lost, and a resend that comes after that, or to
-//! another node, is counted again. A write whose outcome nobody learnt is written once more.
+//! another node, is counted again. A write without a known outcome is repeated.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,16 +22,16 @@ use domain::usage::{Day, Used, Window};
 use statistics::log::Log;
 use store::Store;
 use store::usage::UsageDay;
+use supervision::periodic::{Next, Pass, PassError};
 use tokio::sync::RwLock;
 
 use crate::infra_error::InfraError;
-use crate::periodic::{Next, Pass, PassError};
 use crate::upstream::Upstream;
 
-/// Leaves that one pass counts; the next goes on at once.
+/// Leaves that one pass counts; the next follows at once.
 const LEAVES_MAX: u32 = 20_000;
 
-/// Events beyond the cursor that a question looks at; a meter that is further behind tells too little until it has caught up.
+/// Events beyond the cursor that a request reads; a meter that is further behind reports too little until it has caught up.
 const BEYOND_MAX: u32 = 50_000;
 
 /// Event ids that the tally remembers, against counting a resend again.
@@ -60,7 +60,7 @@ impl Usage {
         Self { store, source }
     }
 
-    /// Where intake tells of receipts; none when the log is followed.
+    /// Receives the receipts from intake; `None` if the log is followed.
     pub fn tally(&self) -> Option<Arc<ReceiptCounter>> {
         match &self.source {
             Source::Log(_) => None,
@@ -86,7 +86,7 @@ impl Usage {
         }
     }
 
-    /// Counts on, or writes what is only in memory; `true` when there is more to do.
+    /// Counts further leaves, or writes counts that are only in memory. Returns `true` if there is more to do.
     async fn settle(&self) -> Result<bool, PassError> {
         match &self.source {
             Source::Log(log) => self.follow(log).await,
@@ -134,7 +134,7 @@ impl Pass for UsageMeter {
 #[derive(Debug, Default)]
 pub struct ReceiptCounter {
     counts: Mutex<Counts>,
-    /// Held by whoever moves counts to the store, and shared by those who ask for the sum of both.
+    /// Held while counts are moved to the store, and shared by requests for the sum of both.
     moving: RwLock<()>,
 }
 
@@ -186,7 +186,7 @@ impl ReceiptCounter {
             return Ok(());
         }
         store.usage_add(&days).await?;
-        // Only what was written: more may have come meanwhile.
+        // Only the written counts: more may have arrived meanwhile.
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for written in days {
             let key = (written.recorder, written.day);

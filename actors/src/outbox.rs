@@ -1,13 +1,13 @@
 //! Sends the service's own reports: every change of consent, on a chain of its own for each identity (`docs/decisions/0026-consent-outbox.md`).
 //!
 //! 1. The change and its event are written in one transaction (`store::consent`), so neither is ever without the other.
-//! 2. Whoever asked for the change waits until the event is forwarded, or learns that it is not yet.
+//! 2. The request for the change waits until the event is forwarded, or returns that it is not forwarded yet.
 //! 3. What could not be forwarded is tried again every few seconds, in the order of its chain.
 //! 4. A statistics service that knows another end of the chain, because it lost something, gets a new epoch.
 //!
 //! Sending the same event twice is harmless: the service answers the same receipt. So two nodes may send at once.
 //!
-//! **If it crashes:** the next pass goes on with what waits in the store.
+//! **If it crashes:** the next pass continues with the events that wait in the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,9 @@ use serde::Deserialize;
 use statistics::contract::{Passed, RecordScope, Submission, SubmitOutcome};
 use store::outbox::OutboxEvent;
 use store::{Store, StoreError};
+use supervision::periodic::{Next, Pass, PassError};
+use supervision::{Unavailable, detached};
 
-use crate::detached::detached;
-use crate::handle::Unavailable;
-use crate::periodic::{Next, Pass, PassError};
 use crate::upstream::Upstream;
 
 /// Events of one identity that are read at once.
@@ -37,16 +36,16 @@ const BODY_BYTES_MAX: usize = 65_536;
 /// Why an event stays in the outbox for now.
 #[derive(Debug, thiserror::Error)]
 pub enum NotForwarded {
-    /// The store.
+    /// The main database could not be read or written.
     #[error("the store: {0}")]
     Store(#[from] StoreError),
     /// The actor that appends to the log.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// The statistics service.
+    /// The statistics service did not accept an event.
     #[error("the statistics service: {0}")]
     Upstream(String),
-    /// Not in time.
+    /// The deadline passed.
     #[error("it takes too long")]
     TooLate,
 }
@@ -54,18 +53,18 @@ pub enum NotForwarded {
 /// The way from the outbox to the statistics service. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Outbox {
-    /// The rows.
+    /// The database of waiting events.
     pub store: Store,
-    /// Where events go.
+    /// The statistics service that records events.
     pub upstream: Upstream,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
-    /// Chance.
+    /// The random generator of the server.
     pub rng: Rng,
 }
 
 impl Outbox {
-    /// Forwards what waits of these identities, as long as the caller has patience; whatever was begun goes on without it.
+    /// Forwards the waiting events of these identities until the caller's deadline; an attempt that was begun continues without the caller.
     pub async fn flush(&self, identities: Vec<UserCuid>, patience: Duration) -> Result<(), NotForwarded> {
         let this = Arc::new(self.clone());
         let work = detached(async move {

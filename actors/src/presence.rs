@@ -1,7 +1,7 @@
 //! Notes that computers show themselves, and writes it down now and then.
 //!
-//! Whoever authenticates a computer knows from the same read when it was last seen; only if that is a minute ago is anything noted, and about
-//! once a second what was noted is written in one transaction. The write asks again whether a minute has passed, so a computer is written
+//! The read that authenticates a computer returns when it was last seen. Only if that is a minute ago is the computer noted, and about
+//! once a second the noted computers are written in one transaction. The write asks again whether a minute has passed, so a computer is written
 //! once a minute at most, through however many nodes it speaks.
 //!
 //! **If it crashes:** nothing is lost but the process's last second, and the computer's next request is noted again.
@@ -13,8 +13,7 @@ use dashmap::DashMap;
 use domain::Timestamp;
 use domain::ids::MachineUuid;
 use store::Store;
-
-use crate::periodic::{Next, Pass, PassError};
+use supervision::periodic::{Next, Pass, PassError};
 
 /// How seldom a computer is written.
 const SPARING: TimeDelta = TimeDelta::minutes(1);
@@ -30,7 +29,7 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Writes to `store`.
+    /// An empty record, which is written to `store`.
     pub fn new(store: Store) -> Self {
         Self { store, noted: Arc::default() }
     }
@@ -42,7 +41,7 @@ impl Presence {
         }
     }
 
-    /// Writes what was noted.
+    /// Writes the noted computers.
     pub async fn settle(&self) -> Result<(), PassError> {
         if self.noted.is_empty() {
             return Ok(());
@@ -56,7 +55,7 @@ impl Presence {
     }
 }
 
-/// One write.
+/// The pass that writes the noted computers.
 #[derive(Debug, Clone)]
 pub struct PresencePass(pub Presence);
 

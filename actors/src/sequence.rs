@@ -1,15 +1,14 @@
 //! Gives new events of the embedded log their place in the tree and signs checkpoints.
 //!
-//! **If it crashes:** the next pass goes on where the log stands; events wait as `pending` a little longer.
+//! **If it crashes:** the next pass continues at the end of the log; events stay `pending` a little longer.
 
 use statistics::log::Log;
-
-use crate::periodic::{Next, Pass, PassError};
+use supervision::periodic::{Next, Pass, PassError};
 
 /// One pass over the events that are not in the tree yet.
 #[derive(Debug, Clone)]
 pub struct Sequence {
-    /// The embedded log.
+    /// The embedded log that is sequenced.
     pub log: Log,
     /// How many events one pass takes at most.
     pub events_max: u32,

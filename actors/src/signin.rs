@@ -1,8 +1,8 @@
 //! Signing people in (`docs/decisions/0007-sign-in-without-passwords.md` and `docs/decisions/0002-secrets-at-rest.md`; the rules are in [`domain::signin`]).
 //!
-//! 1. A browser asks for a code. It is given a ticket, and the code goes to the address, whether somebody has an account there or not:
-//!    nobody learns from here who has one.
-//! 2. Somebody types a code in that browser. A try is spent in the store before anything is compared.
+//! 1. A browser asks for a code. It is given a ticket, and the code goes to the address, whether it has an account or not:
+//!    the answer does not disclose which addresses have one.
+//! 2. A person types a code in that browser. A try is spent in the store before anything is compared.
 //! 3. With the right one person and account are found or made. Then, in one transaction, the ticket is used up and the browser gets a new
 //!    session; the one that it had ends, so that a session from before can never become a signed-in one.
 //!
@@ -22,8 +22,8 @@ use domain::{Clock, Rng, Timestamp};
 use store::session::NewSession;
 use store::signin::{Asking, CodeLimits, TicketStart};
 use store::{Store, StoreError};
+use supervision::detached;
 
-use crate::detached::detached;
 use crate::infra_error::InfraError;
 use crate::mail::Mail;
 
@@ -33,15 +33,15 @@ const WINDOW: TimeDelta = TimeDelta::hours(1);
 /// What signing in works with.
 #[derive(Debug)]
 pub struct Dependencies {
-    /// The rows.
+    /// The database of tickets, sessions and persons.
     pub store: Store,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
-    /// Chance.
+    /// The random generator of the server.
     pub rng: Rng,
     /// The server's key for short codes.
     pub codes: CodeKey,
-    /// How codes leave.
+    /// Sends the codes.
     pub mail: Mail,
     /// What links in letters begin with.
     pub base_url: String,
@@ -49,7 +49,7 @@ pub struct Dependencies {
     pub create_account: bool,
     /// Codes for one address within an hour, asked for from one network.
     pub codes_per_hour: u32,
-    /// Codes for one address within an hour, whoever asks.
+    /// Maximum number of codes for one address within an hour, from all browsers.
     pub codes_per_hour_total: u32,
     /// How long a session lives after it was last used.
     pub session_valid_for: Duration,
@@ -58,9 +58,9 @@ pub struct Dependencies {
 /// The browser that signs in.
 #[derive(Debug, Clone, Default)]
 pub struct Browser {
-    /// Where it is.
+    /// The IP address of the browser.
     pub address: Option<String>,
-    /// What it calls itself.
+    /// The name by which the browser identifies itself.
     pub user_agent: Option<String>,
     /// The session that it had: ended by a new one.
     pub session: Option<SecretHash>,
@@ -85,7 +85,7 @@ pub struct TooMany {
 /// A browser that is signed in now.
 #[derive(Debug)]
 pub struct Entered {
-    /// The session's secret.
+    /// The secret of the new session, for the cookie.
     pub session: Secret,
     /// The address that was shown to be theirs.
     pub email: Email,
@@ -115,12 +115,12 @@ impl SignIns {
         detached(async move { dependencies.ask(email, next, asker, before).await }).await?
     }
 
-    /// The ticket of a browser, whatever became of it.
+    /// The ticket of a browser, in any state.
     pub async fn ticket(&self, ticket: &Secret) -> Result<Option<Ticket>, StoreError> {
         self.0.store.signin_ticket(&ticket.hash()).await
     }
 
-    /// Somebody typed a code.
+    /// A person typed a code.
     pub async fn answer(
         &self,
         ticket: &Secret,
@@ -131,7 +131,7 @@ impl SignIns {
         detached(async move { dependencies.answer(token, code, browser).await }).await?
     }
 
-    /// Signs in whoever owns this verified address.
+    /// Signs in the person with this verified address.
     pub async fn enter(&self, email: Email, via: Via, browser: Browser) -> Result<Secret, InfraError> {
         let dependencies = Arc::clone(&self.0);
         detached(async move { dependencies.enter(email, via, browser).await }).await?
@@ -192,7 +192,7 @@ impl Dependencies {
         if let Err(refusal) = ticket.opens(&code, &self.codes) {
             return Ok(Err(refusal));
         }
-        // Before the code is used up: whatever fails here can be tried again.
+        // Before the code is used up: a failure here can be retried.
         let (new, session) = self.session(&ticket.email, Via::Code, &browser, now).await?;
         if !self.store.signin_use(&token, &new, browser.session.as_ref(), now).await? {
             return Ok(Err(SignInRefusal::Expired));

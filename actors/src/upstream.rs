@@ -1,22 +1,22 @@
-//! The statistics service as the rest of the house sees it: embedded or external, one contract.
+//! The statistics service, embedded or external, behind one contract.
 
 use domain::Timestamp;
 use domain::ids::{EventId, ReceiptId};
 use statistics::client::Client;
 use statistics::contract::{self, ActivityQuery, Passed, RecordScope, Submission, SubmitOutcome};
 use statistics::log::{Append, Log};
+use supervision::{Handle, Unavailable};
 
 use crate::append::AppendMessage;
-use crate::handle::{Handle, Unavailable};
 
-/// Where events go.
+/// The statistics service that records events.
 #[derive(Debug, Clone)]
 pub enum Upstream {
     /// The log in this process.
     Embedded {
         /// Commits events in groups.
         append: Handle<AppendMessage>,
-        /// For reading.
+        /// Answers reads of activity and proofs.
         log: Log,
     },
     /// A service behind HTTP.
@@ -86,7 +86,7 @@ impl Upstream {
         }
     }
 
-    /// Closes what is open on the way to the service.
+    /// Closes the connections to the service.
     pub async fn close(&self) {
         match self {
             // Its connections close with the last clone of the client.

@@ -1,6 +1,6 @@
 //! Notices what other processes changed: another node, or an operator's command beside the living server.
 //!
-//! Once a second it asks the store which registrations and device codes changed since the last pass and tells the actors that live, and
+//! Once a second it asks the store which registrations and device codes changed since the last pass and sends hints to the running actors, and
 //! it takes over rotated signing keys. So polls never read the store, and yet a change made elsewhere is seen within about a second.
 //!
 //! **If it crashes:** it looks back far enough to miss nothing.
@@ -11,34 +11,34 @@ use chrono::TimeDelta;
 use domain::secret::SecretHash;
 use domain::{Clock, Timestamp};
 use store::Store;
+use supervision::periodic::{Next, Pass, PassError};
 
 use crate::claim::Claims;
 use crate::device::DeviceCodes;
-use crate::periodic::{Next, Pass, PassError};
 
 /// How far each pass looks back beyond the last one: longer than clocks of nodes may differ and than a transaction may take to be
 /// seen.
 const OVERLAP: TimeDelta = TimeDelta::seconds(10);
 
-/// How many changes one look takes in; the next look goes on from there at once.
+/// Maximum number of changes that one pass reads; the next pass continues there at once.
 const CHANGES_MAX: usize = 10_000;
 
-/// One look.
+/// The pass that reads changes of other processes.
 #[derive(Debug, Clone)]
 pub struct ChangeFeed {
-    /// The rows.
+    /// The main database.
     pub store: Store,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
-    /// Whose ceremonies are told.
+    /// Receives hints about registrations.
     pub claims: Claims,
-    /// Whose pollers are told.
+    /// Receives hints about device codes.
     pub devices: DeviceCodes,
     /// How long retired keys still verify.
     pub keep_retired_for: TimeDelta,
 }
 
-/// What a look carries over.
+/// The position that one pass leaves to the next.
 #[derive(Debug, Default)]
 pub struct ChangeCursor {
     registrations: TableCursor,
@@ -51,7 +51,7 @@ pub struct ChangeCursor {
 #[derive(Debug, Default)]
 struct TableCursor {
     until: Option<Timestamp>,
-    /// The last look was full: the next goes on from where it ended.
+    /// The last pass read the maximum: the next continues where it ended.
     behind: bool,
 }
 
@@ -64,7 +64,7 @@ impl TableCursor {
         }
     }
 
-    /// Takes down what a look found, and says whether there may be more.
+    /// Stores the position after a read. Returns whether there may be more.
     fn on(&mut self, found: &[(SecretHash, Timestamp)], now: Timestamp) -> bool {
         self.behind = found.len() >= CHANGES_MAX;
         self.until = Some(found.last().filter(|_| self.behind).map_or(now, |(_, changed_at)| *changed_at));
@@ -88,14 +88,14 @@ impl Pass for ChangeFeed {
                 (*told_at, *looks) = (changed_at, 0);
             }
             *looks += 1;
-            // Twice, with a look in between: a ceremony may be starting from what was read before the change.
+            // Twice, with a pass in between: a ceremony may be starting from a row that was read before the change.
             if matches!(*looks, 1 | 3) {
                 self.claims.hint(claim_token);
             }
         }
         let found = self.store.devices_changed_since(seen.devices.since(now), CHANGES_MAX).await?;
         let more_devices = seen.devices.on(&found, now);
-        // Told again and again within the overlap: a poller may be starting from what was read before the change. One that knows
+        // Repeated within the overlap: a poller may be starting from a row that was read before the change. One that knows
         // the end does not look.
         for (code, _) in found {
             self.devices.hint(code);

@@ -18,19 +18,28 @@
 use std::path::Path;
 use std::time::Duration;
 
-use actors::root::{Node, Status};
+use actors::ActorKind;
 use actors::upstream::Upstream;
 use domain::reasons;
 use serde::Serialize;
+use supervision::root::{Node, Status};
 
 use super::coalesced::{Pace, SharedProbe};
 use crate::app::App;
 
 /// Actors without which requests cannot be answered.
-const VITAL: [&str; 7] = ["lookup", "intake", "append", "hold", "claims", "devices", "batches"];
+const VITAL: [ActorKind; 7] = [
+    ActorKind::Lookup,
+    ActorKind::Intake,
+    ActorKind::Append,
+    ActorKind::Hold,
+    ActorKind::Claims,
+    ActorKind::Devices,
+    ActorKind::Batches,
+];
 
 /// The actor that signs the embedded log.
-const SEQUENCE: &str = "sequence";
+const SEQUENCE: &str = ActorKind::Sequence.name();
 
 /// A failed append is evidence for this long. Without requests there is no other append that could succeed.
 const APPEND_FAILURE_FRESH: Duration = Duration::from_secs(5);
@@ -66,7 +75,7 @@ impl Report {
 
     /// Whether all actors that requests need are well.
     pub(super) fn actors_are_well(&self) -> bool {
-        self.is_well(&VITAL) && self.is_well(&[SEQUENCE, "actors"])
+        self.is_well(&VITAL.map(ActorKind::name)) && self.is_well(&[SEQUENCE, "actors"])
     }
 
     /// Whether the statistics service is well, embedded or external.
@@ -176,7 +185,7 @@ fn judge(root: &Node, stalled_after: impl Fn(&str) -> Duration, report: &mut Rep
             }
             continue;
         }
-        let Some(name) = VITAL.into_iter().find(|vital| *vital == child.kind) else { continue };
+        let Some(name) = VITAL.map(ActorKind::name).into_iter().find(|vital| *vital == child.kind) else { continue };
         if matches!(child.status, Status::Waiting | Status::Starting) {
             let error = child.last_failure.as_ref().map(|failure| format!(": {}", failure.error)).unwrap_or_default();
             report.fails(name, format!("it is being restarted{error}"));
@@ -190,8 +199,8 @@ fn judge(root: &Node, stalled_after: impl Fn(&str) -> Duration, report: &mut Rep
 
 #[cfg(test)]
 mod tests {
-    use actors::periodic::FailingPasses;
-    use actors::root::{LastFailure, Role};
+    use supervision::periodic::FailingPasses;
+    use supervision::root::{LastFailure, Role};
 
     use super::*;
 

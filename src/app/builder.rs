@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use actors::Handle;
+use actors::ActorKind;
 use actors::budget::Budgets;
 use actors::claim::{self, Claims, Keyring};
-use actors::commit::CommitMessage;
 use actors::device::{self, DeviceCodes};
 use actors::intake::{EventProcessor, HeldBatch, Intake};
 use actors::lookup::MachineLookup;
@@ -21,6 +20,8 @@ use domain::secret::CodeKey;
 use domain::token::AssertionKey;
 use domain::{Clock, Rng};
 use store::Store;
+use supervision::Handle;
+use supervision::commit::CommitMessage;
 
 use super::error::BuildError;
 use crate::config::{Settings, Urls};
@@ -66,7 +67,7 @@ impl Builder<'_> {
             settings: self.settings.claims.clone(),
             base_url: self.urls.base.clone(),
         };
-        Ok(Claims::new(dependencies, self.settings.actors.of("claims")))
+        Ok(Claims::new(dependencies, self.settings.actors.of(ActorKind::Claims)))
     }
 
     pub(super) fn devices(&self, codes: CodeKey) -> DeviceCodes {
@@ -78,7 +79,7 @@ impl Builder<'_> {
             settings: self.settings.devices.clone(),
             base_url: self.urls.base.clone(),
         };
-        DeviceCodes::new(dependencies, self.settings.actors.of("devices"))
+        DeviceCodes::new(dependencies, self.settings.actors.of(ActorKind::Devices))
     }
 
     /// The handle for mail, and the actor that sends it.
@@ -91,7 +92,7 @@ impl Builder<'_> {
             transport: Transport::new(&self.settings.mail, outbox).map_err(BuildError::Mail)?,
             settings: self.settings.mail.clone(),
         });
-        Ok((Mail::new(self.settings.actors.of("mail")), mailer))
+        Ok((Mail::new(self.settings.actors.of(ActorKind::Mail)), mailer))
     }
 
     pub(super) fn signins(&self, mail: &Mail, codes: CodeKey) -> SignIns {
@@ -112,14 +113,14 @@ impl Builder<'_> {
     /// The lookup of computers. On PostgreSQL an actor groups the lookups of concurrent requests.
     pub(super) fn lookup(&self) -> MachineLookup {
         if self.store.pool().is_postgres() {
-            MachineLookup::Grouped(Handle::new("lookup", self.settings.actors.of("lookup")))
+            MachineLookup::Grouped(Handle::new(ActorKind::Lookup, self.settings.actors.of(ActorKind::Lookup)))
         } else {
             MachineLookup::InPlace(self.store.clone())
         }
     }
 
     pub(super) fn hold(&self) -> Hold {
-        Handle::new("hold", self.settings.actors.of("hold"))
+        Handle::new(ActorKind::Hold, self.settings.actors.of(ActorKind::Hold))
     }
 
     pub(super) fn counters(&self, upstream: &Upstream) -> Counters {
@@ -149,7 +150,7 @@ impl Builder<'_> {
             rng: self.rng.clone(),
             held_lately: DashMap::new(),
         };
-        Intake::new(processor, events.body_bytes_max, self.settings.agent_kinds(), actors.of("intake"))
+        Intake::new(processor, events.body_bytes_max, self.settings.agent_kinds(), actors.of(ActorKind::Intake))
     }
 
     pub(super) fn outbox(&self, upstream: &Upstream) -> Outbox {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use actors::ActorKind;
 use actors::ingest::{self, Ingestion};
 use knowledge::Pipeline;
 use knowledge::embed::Embedder;
@@ -59,7 +60,7 @@ impl Builder<'_> {
             rag_url: self.urls.rag.clone(),
             runner: self.rng.uuid_v7(self.clock.now()).to_string(),
         };
-        Ingestion::new(dependencies, self.settings.actors.of("batches"))
+        Ingestion::new(dependencies, self.settings.actors.of(ActorKind::Batches))
     }
 }
 

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use actors::ChildSpec;
 use actors::anchor::Anchor;
 use actors::append::Appender;
 use actors::backfill::Backfill;
 use actors::budget::BudgetKeeper;
 use actors::claim::Claims;
-use actors::commit::Committer;
 use actors::device::DeviceCodes;
 use actors::ingest::OrphanedBatches;
 use actors::intake::{HeldBatch, Intake};
@@ -17,11 +15,14 @@ use actors::lookup::{MachineLookup, SecretBatch};
 use actors::mail::{Mail, Mailer};
 use actors::meter::UsageMeter;
 use actors::outbox::Outbox;
-use actors::periodic::{Pass, Periodic, Schedule};
 use actors::presence::PresencePass;
 use actors::sequence::Sequence;
 use actors::upstream::Upstream;
 use actors::watch::ChangeFeed;
+use actors::{ActorKind, jitter};
+use supervision::ChildSpec;
+use supervision::commit::Committer;
+use supervision::periodic::{Pass, Periodic, Schedule};
 
 use super::builder::{Builder, Counters, Hold};
 use super::knowledge::KnowledgeServices;
@@ -76,8 +77,8 @@ impl Supervised<'_> {
         let sequence = Sequence { log: log.clone(), events_max: settings.sequence_max };
         vec![
             ChildSpec::singleton(append, move || (appender.clone(), ())),
-            self.periodic("sequence", sequence, settings.checkpoint_every),
-            self.periodic("anchor", anchor.clone(), settings.remember_every),
+            self.periodic(ActorKind::Sequence, sequence, settings.checkpoint_every),
+            self.periodic(ActorKind::Anchor, anchor.clone(), settings.remember_every),
         ]
     }
 
@@ -98,12 +99,12 @@ impl Supervised<'_> {
         let settings = self.builder.settings;
         vec![
             ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())),
-            ChildSpec::family(self.claims.ceremonies(), self.claims.prototype()),
-            ChildSpec::family(self.devices.pollers(), self.devices.prototype()),
+            self.claims.ceremonies().child(self.claims.prototype()),
+            self.devices.pollers().child(self.devices.prototype()),
             self.intake.spec(settings.events.workers),
-            ChildSpec::family(ingestion.batches(), ingestion.prototype()),
-            self.periodic("drift", OrphanedBatches(ingestion.clone()), SECOND),
-            self.periodic("backfill", backfill, settings.knowledge.embed_missing_every),
+            ingestion.batches().child(ingestion.prototype()),
+            self.periodic(ActorKind::Drift, OrphanedBatches(ingestion.clone()), SECOND),
+            self.periodic(ActorKind::Backfill, backfill, settings.knowledge.embed_missing_every),
         ]
     }
 
@@ -120,19 +121,19 @@ impl Supervised<'_> {
         };
         let janitor = Janitor { store: (*store).clone(), clock: (*clock).clone(), settings: settings.janitor.purge };
         [
-            self.periodic("outbox", self.outbox.clone(), settings.consent.outbox_every),
-            self.periodic("watch", changes, SECOND),
-            self.periodic("meter", UsageMeter(usage.clone()), SECOND),
-            self.periodic("presence", PresencePass(presence.clone()), SECOND),
-            self.periodic("budget", BudgetKeeper(budgets.clone()), SECOND),
-            self.periodic("janitor", janitor, settings.janitor.every),
+            self.periodic(ActorKind::Outbox, self.outbox.clone(), settings.consent.outbox_every),
+            self.periodic(ActorKind::Watch, changes, SECOND),
+            self.periodic(ActorKind::Meter, UsageMeter(usage.clone()), SECOND),
+            self.periodic(ActorKind::Presence, PresencePass(presence.clone()), SECOND),
+            self.periodic(ActorKind::Budget, BudgetKeeper(budgets.clone()), SECOND),
+            self.periodic(ActorKind::Janitor, janitor, settings.janitor.every),
         ]
     }
 
     /// An actor that repeats one pass.
-    fn periodic<P: Pass>(&self, kind: &'static str, pass: P, every: Duration) -> ChildSpec {
+    fn periodic<P: Pass>(&self, kind: ActorKind, pass: P, every: Duration) -> ChildSpec {
         let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(kind));
         let schedule = Schedule { every, deadline: PASS_DEADLINE };
-        ChildSpec::periodic(&handle, Periodic::new(kind, pass, schedule, self.builder.rng.clone()))
+        Periodic::new(kind, pass, schedule, jitter(self.builder.rng)).child(&handle)
     }
 }

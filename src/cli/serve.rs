@@ -1,8 +1,8 @@
 //! `attache serve`: runs the server until SIGTERM or SIGINT, then drains; a second signal ends the process immediately.
 
-use actors::TreeExit;
 use clap::Args;
 use domain::{Clock, Rng};
+use supervision::TreeExit;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Done, Failure, output};

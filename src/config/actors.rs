@@ -1,84 +1,58 @@
-//! `[actors]`: limits and restart rules for every kind of actor, and `[actors.<kind>]`, what one kind has otherwise.
+//! `[actors]`: limits and restart rules of all kinds of actor, and `[actors.<kind>]`, the differences of one kind.
 //!
-//! Three layers, later ones winning: `[actors]`, the built-in differences of a kind, `[actors.<kind>]`.
+//! Three layers, later ones take precedence: `[actors]`, the built-in limits of a kind ([`ActorKind::limits`]), `[actors.<kind>]`.
 
-use std::collections::BTreeMap;
-
-use actors::ActorSettings;
+use actors::ActorKind;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use supervision::ActorSettings;
 
-/// The kinds of actor, in the order in which they are started.
-pub const KINDS: [&str; 18] = [
-    "lookup", "append", "sequence", "anchor", "hold", "mail", "claims", "devices", "intake", "batches", "drift",
-    "backfill", "outbox", "watch", "meter", "presence", "budget", "janitor",
-];
-
-/// What a kind has otherwise than `[actors]` says.
-fn built_in(kind: &str) -> Value {
-    match kind {
-        // What is done in groups lives from many waiting at once.
-        "lookup" | "append" | "hold" => json!({ "queue_max": 8192 }),
-        // Whoever is let in is answered soon, even by a slow statistics service; the rest is told at once to come back.
-        "intake" => json!({ "queue_max": 400, "ask_deadline": "15s" }),
-        // A poll that finds sixteen others waiting for the same key comes from a client gone wild.
-        "claims" => json!({ "queue_max": 64, "idle_after": "2m" }),
-        // A poller forgets its computer's pace when it is put away, so it must outlive the longest interval.
-        "devices" => json!({ "queue_max": 64, "idle_after": "2m", "live_max": 200_000 }),
-        // A batch keeps itself alive while it has work, and leaves when it has none.
-        "batches" => json!({ "queue_max": 64, "idle_after": "0s", "live_max": 10_000 }),
-        // They have nobody waiting, and one pass may well take a while on a slow disk.
-        "sequence" | "anchor" | "drift" | "backfill" | "outbox" | "watch" | "meter" | "presence" | "budget"
-        | "janitor" => {
-            json!({ "queue_max": 16, "stuck_after": "2m" })
-        }
-        _ => json!({}),
-    }
-}
+/// Number of kinds.
+const KINDS: usize = ActorKind::ALL.len();
 
 /// Settings of all kinds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActorsSettings {
     base: ActorSettings,
-    kinds: BTreeMap<&'static str, ActorSettings>,
+    /// The merged layers of each kind, in the order of [`ActorKind::ALL`].
+    kinds: Box<[ActorSettings; KINDS]>,
 }
 
 impl ActorsSettings {
-    /// The settings of one of `KINDS`. Another kind is a mistake of this program: it gets the settings of `[actors]`, with a log line.
-    pub fn of(&self, kind: &str) -> &ActorSettings {
-        self.kinds.get(kind).unwrap_or_else(|| {
-            debug_assert!(false, "\"{kind}\" is no kind of actor");
-            tracing::error!(actor.kind = kind, "an actor of an unknown kind has no settings of its own");
-            &self.base
-        })
+    /// The settings of one kind.
+    pub fn of(&self, kind: ActorKind) -> &ActorSettings {
+        &self.kinds[kind as usize]
     }
 
     pub(super) fn problems(&self) -> Vec<(String, String)> {
-        let kinds = self.kinds.iter().flat_map(|(kind, settings)| {
+        let kinds = ActorKind::ALL.iter().zip(&*self.kinds).flat_map(|(kind, settings)| {
             settings.problems().into_iter().map(move |(field, rule)| (format!("{kind}.{field}"), rule.to_owned()))
         });
         let base = self.base.problems().into_iter().map(|(field, rule)| (field.to_owned(), rule.to_owned()));
         base.chain(kinds).collect()
     }
 
+    /// The settings without a table of any kind.
+    fn built_in(base: ActorSettings) -> Self {
+        let kinds = std::array::from_fn(|kind| ActorKind::ALL[kind].limits().applied_to(&base));
+        Self { base, kinds: Box::new(kinds) }
+    }
+
+    /// Reads `[actors]` with the tables of the kinds in it. An unknown kind is an unknown field of [`ActorSettings`], which is an error.
     fn layered(mut table: Map<String, Value>) -> Result<Self, serde_json::Error> {
-        let mut overrides: Vec<_> = KINDS.iter().map(|kind| (*kind, table.remove(*kind))).collect();
-        let base: ActorSettings = serde_json::from_value(Value::Object(table))?;
-        let full = serde_json::to_value(&base)?;
-        let mut kinds = BTreeMap::new();
-        for (kind, given) in &mut overrides {
-            let mut settings = full.clone();
-            overlay(&mut settings, built_in(kind));
-            if let Some(given) = given.take() {
-                overlay(&mut settings, given);
-            }
-            kinds.insert(*kind, serde_json::from_value(settings)?);
+        let given: Vec<_> =
+            ActorKind::ALL.iter().filter_map(|&kind| Some((kind, table.remove(kind.name())?))).collect();
+        let mut settings = Self::built_in(serde_json::from_value(Value::Object(table))?);
+        for (kind, given) in given {
+            let mut layered = serde_json::to_value(settings.of(kind))?;
+            overlay(&mut layered, given);
+            settings.kinds[kind as usize] = serde_json::from_value(layered)?;
         }
-        Ok(Self { base, kinds })
+        Ok(settings)
     }
 }
 
-/// Lays `over` on `under`: tables are merged, everything else is replaced.
+/// Merges tables; every other value of `over` replaces that of `under`.
 fn overlay(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
@@ -92,7 +66,7 @@ fn overlay(under: &mut Value, over: Value) {
 
 impl Default for ActorsSettings {
     fn default() -> Self {
-        Self::layered(Map::new()).unwrap_or_else(|_| Self { base: ActorSettings::default(), kinds: BTreeMap::new() })
+        Self::built_in(ActorSettings::default())
     }
 }
 
@@ -106,8 +80,8 @@ impl Serialize for ActorsSettings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::Error as _;
         let mut table = serde_json::to_value(&self.base).map_err(S::Error::custom)?;
-        for (kind, settings) in &self.kinds {
-            table[*kind] = serde_json::to_value(settings).map_err(S::Error::custom)?;
+        for (kind, settings) in ActorKind::ALL.iter().zip(&*self.kinds) {
+            table[kind.name()] = serde_json::to_value(settings).map_err(S::Error::custom)?;
         }
         table.serialize(serializer)
     }
@@ -124,30 +98,32 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_has_its_own_then_its_built_in_then_the_common_value() {
+    fn the_table_of_a_kind_precedes_its_built_in_limits_and_the_common_values() {
         let settings =
             read(r#"{"queue_max": 7, "restart": {"restarts_max": 9}, "intake": {"restart": {"jitter": 0.5}}}"#);
-        assert_eq!(settings.of("watch").restart.restarts_max, 9);
-        assert_eq!(settings.of("intake").restart.restarts_max, 9);
-        assert_eq!(settings.of("intake").queue_max, 400);
-        assert!((settings.of("intake").restart.jitter - 0.5).abs() < f64::EPSILON);
-        assert_eq!(read(r#"{"claims": {"idle_after": "9s"}}"#).of("claims").idle_after, Duration::from_secs(9));
+        assert_eq!(settings.of(ActorKind::Watch).restart.restarts_max, 9);
+        let intake = settings.of(ActorKind::Intake);
+        assert_eq!(intake.restart.restarts_max, 9);
+        assert_eq!(intake.queue_max, 400);
+        assert!((intake.restart.jitter - 0.5).abs() < f64::EPSILON);
+        let claims = read(r#"{"claims": {"idle_after": "9s"}}"#).of(ActorKind::Claims).clone();
+        assert_eq!(claims.idle_after, Duration::from_secs(9));
+        assert_eq!(settings.of(ActorKind::Mail).queue_max, 7);
     }
 
     #[test]
-    #[should_panic(expected = "\"intakes\" is no kind of actor")]
-    fn a_kind_that_is_none_is_a_mistake() {
-        read("{}").of("intakes");
+    fn kinds_are_numbered_in_the_order_of_the_list() {
+        assert!(ActorKind::ALL.iter().enumerate().all(|(number, kind)| *kind as usize == number));
     }
 
     #[test]
-    fn settings_survive_being_written_and_read() {
+    fn settings_survive_serialisation() {
         let settings = read(r#"{"queue_max": 7, "claims": {"live_max": 3}}"#);
         assert_eq!(read(&serde_json::to_string(&settings).unwrap()), settings);
     }
 
     #[test]
-    fn an_unknown_kind_or_knob_is_an_error() {
+    fn an_unknown_kind_or_setting_is_an_error() {
         for text in [r#"{"intakes": {}}"#, r#"{"intake": {"queue": 1}}"#] {
             assert!(serde_json::from_str::<ActorsSettings>(text).is_err(), "{text}");
         }

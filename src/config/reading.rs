@@ -301,7 +301,7 @@ mod tests {
         let settings = read("config.toml", "[events]\nworkers = 2\n", environment).unwrap();
         assert_eq!(settings.http.bind.port(), 9);
         assert_eq!(settings.events.workers, 3);
-        assert_eq!(settings.actors.of("intake").queue_max, 5);
+        assert_eq!(settings.actors.of(::actors::ActorKind::Intake).queue_max, 5);
         let wrong = [("ATTACHE_HTTP__BND".to_owned(), "x".to_owned())].into_iter();
         let problems = read("config.toml", "", wrong).unwrap_err();
         assert_eq!(problems.0[0].to_string(), "ATTACHE_HTTP__BND: http.bnd: is not a setting; did you mean http.bind?");

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use actors::InfraError;
-use actors::handle::Unavailable;
+use actors::Unavailable;
 use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope, SPACES_MAX, scopes_of};

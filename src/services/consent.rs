@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use actors::InfraError;
+use actors::Unavailable;
 use actors::budget::{BudgetDecision, Budgets};
-use actors::handle::Unavailable;
 use actors::outbox::Outbox;
 use domain::consent::{Author, ConsentLevel, ConsentRule, effective_level, explicit_level};
 use domain::envelope::Lane;

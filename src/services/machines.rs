@@ -1,7 +1,7 @@
 //! Registration and detachment of computers (`docs/decisions/0008-registration-of-computers.md`).
 
 use actors::InfraError;
-use actors::handle::Unavailable;
+use actors::Unavailable;
 use domain::Timestamp;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
 use domain::secret::{Secret, SecretKind};

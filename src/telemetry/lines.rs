@@ -10,10 +10,13 @@ use std::sync::Arc;
 
 use axum::http::{HeaderValue, Method};
 use serde_json::json;
+use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
 use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, format};
+use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 use uuid::Uuid;
 
@@ -23,7 +26,7 @@ use super::RouteCounts;
 pub const UNMATCHED: &str = "unmatched";
 
 /// The fields of a request in log lines.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RequestLine {
     /// `request.id`
     pub id: RequestId,
@@ -85,6 +88,31 @@ pub fn with_request(look: impl FnOnce(&RequestLine)) {
     let _ = REQUEST.try_with(look);
 }
 
+/// Attaches the request of a task to every span that begins in it. Actors and detached work run in other tasks, in such a span: their
+/// lines show the request that caused them.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestSpans;
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for RequestSpans {
+    fn on_new_span(&self, _attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        with_request(|request| {
+            if let Some(span) = context.span(id) {
+                span.extensions_mut().insert(request.clone());
+            }
+        });
+    }
+}
+
+/// The request that a line belongs to: that of the task, or that of the nearest span which began in a request.
+fn request_of<S, N>(ctx: &FmtContext<'_, S, N>) -> Option<RequestLine>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    let of_task = REQUEST.try_with(RequestLine::clone).ok();
+    of_task.or_else(|| ctx.event_scope()?.find_map(|span| span.extensions().get::<RequestLine>().cloned()))
+}
+
 impl RequestLine {
     fn id(&self) -> &str {
         self.id.as_str()
@@ -128,9 +156,9 @@ where
         };
         style.paint(&mut writer, colour, level)?;
         writer.write_char(' ')?;
-        let told = REQUEST.try_with(|request| style.request(&mut writer, request));
-        // Absent outside of requests.
-        told.unwrap_or(Ok(()))?;
+        if let Some(request) = request_of(ctx) {
+            style.request(&mut writer, &request)?;
+        }
         self.rest.format_event(ctx, writer, event)
     }
 }
@@ -185,7 +213,7 @@ where
     fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let mut line = String::new();
         self.line.format_event(ctx, Writer::new(&mut line), event)?;
-        let request = REQUEST.try_with(|request| {
+        let request = request_of(ctx).map(|request| {
             json!({
                 "name": "request",
                 "request.id": request.id(),
@@ -194,11 +222,11 @@ where
             })
         });
         match (request, line.trim_end().strip_suffix('}')) {
-            (Ok(request), Some(members)) if ctx.lookup_current().is_none() => {
+            (Some(request), Some(members)) if ctx.lookup_current().is_none() => {
                 writeln!(writer, r#"{members},"span":{request},"spans":[{request}]}}"#)
             }
             // Spans of libraries have that place, if the filter enables them.
-            (Ok(request), Some(members)) => writeln!(writer, r#"{members},"request":{request}}}"#),
+            (Some(request), Some(members)) => writeln!(writer, r#"{members},"request":{request}}}"#),
             _ => writer.write_str(&line),
         }
     }
@@ -211,6 +239,7 @@ mod tests {
 
     use serde_json::Value;
     use tracing_subscriber::fmt::format::JsonFields;
+    use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
     use crate::telemetry::Requests;
@@ -289,6 +318,21 @@ mod tests {
         let beside_a_span = json_lines(|| in_request(|| tracing::info_span!("other").in_scope(log)));
         assert_eq!(beside_a_span["request"], theirs["span"]);
         assert_eq!(beside_a_span["span"]["name"], "other");
+    }
+
+    #[test]
+    fn lines_of_other_tasks_show_the_request_in_which_their_span_began() {
+        let written = Written::default();
+        let sink = written.clone();
+        let lines = tracing_subscriber::fmt().fmt_fields(JsonFields::new()).event_format(JsonLines::default());
+        let lines = lines.with_writer(move || sink.clone()).finish().with(RequestSpans);
+        tracing::subscriber::with_default(lines, || {
+            let mut span = tracing::Span::none();
+            in_request(|| span = tracing::info_span!("message"));
+            span.in_scope(|| tracing::info_span!("inner").in_scope(log));
+        });
+        let line: Value = serde_json::from_str(&written.text()).unwrap();
+        assert_eq!((&line["request"]["request.id"], &line["span"]["name"]), (&json!("id-1"), &json!("inner")));
     }
 
     #[test]

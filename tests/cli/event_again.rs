@@ -84,8 +84,11 @@ async fn types_and_sizes_are_checked_before_the_first_line_is_sent() {
     let lines =
         [line("1", None), line("2", None).replace("stored", "dreamt"), "\n".into(), line(&"x".repeat(room), None)];
     let name = write(&home, "events.jsonl", &lines.concat());
-    let reasons =
-        ["nothing was sent: 2 lines cannot be sent", "line 2: \"memory.dreamt\" is not", "line 4: the sealed event has"];
+    let reasons = [
+        "nothing was sent: 2 lines cannot be sent",
+        "line 2: \"memory.dreamt\" is not",
+        "line 4: the sealed event has",
+    ];
     let done = home.run(&["event", "send", &name]);
     done.refused(1, &reasons);
     assert_eq!(done.stdout, "");

@@ -10,47 +10,47 @@ use domain::mail;
 use domain::secret::{Secret, SecretHash, SecretKind};
 use domain::token::TokenScope;
 use store::claim::AttemptStart;
+use supervision::{ActorError, KeyedActor, Reply, SelfRef};
 use tokio::time::Instant;
 
-use super::{
-    CompleteError, Confirmer, Dependencies, ExchangeError, InfraError, StartError, StartedClaim, Tokens, delta,
-    draw_attempt,
+use super::contract::{
+    CompleteError, Confirmer, Dependencies, ExchangeError, StartError, StartedClaim, Tokens, draw_attempt,
 };
-use crate::handle::Reply;
-use crate::keyed::{ActorError, KeyedActor, SelfRef};
+use super::settings::delta;
+use crate::infra_error::InfraError;
 use crate::mail::queued;
 
 /// The window of `claims.starts_per_hour`.
 const START_WINDOW: TimeDelta = TimeDelta::hours(1);
 
-/// A poll whose answer would be older than this reads the row again, in case nobody told of a change.
+/// A poll that would be answered from an older read reads the row again, in case no hint about a change arrived.
 const READ_EVERY: Duration = Duration::from_secs(30);
 
-/// An answer of the law within an answer of the actor.
+/// The outcome of a request, within the failures of infrastructure.
 type Outcome<T, E> = Result<Result<T, E>, InfraError>;
 
 /// Sent by [`super::Claims`].
 #[derive(Debug)]
 pub enum ClaimMessage {
-    /// A new link and code, please; the older ones stop working.
+    /// Creates a new link and code; older ones stop working.
     Start {
-        /// For whom, if the agent says.
+        /// The address that may complete the claim, if the agent gives one.
         email: Option<Email>,
         /// The link's token and the code.
         reply: Reply<Outcome<StartedClaim, StartError>>,
     },
-    /// A signed-in person confirms.
+    /// A signed-in person completes the claim.
     Complete {
         /// The token in the link.
         attempt: SecretHash,
-        /// The code typed.
+        /// The code that the person typed.
         code: UserCode,
-        /// Who.
+        /// The person with account and credential.
         confirmer: Confirmer,
-        /// Whether the agent is theirs now.
+        /// Receives whether the claim is completed.
         reply: Reply<Outcome<(), CompleteError>>,
     },
-    /// The agent polls.
+    /// The agent polls with its claim token.
     ExchangeClaim {
         /// Tokens once a person confirmed.
         reply: Reply<Outcome<Tokens, ExchangeError>>,
@@ -77,11 +77,11 @@ pub struct ClaimCeremony {
     dependencies: Arc<Dependencies>,
 }
 
-/// What is remembered of the row.
+/// The cached row of the registration, with its newest attempt.
 #[derive(Debug)]
 pub struct CeremonyState {
     registration: Registration,
-    /// The newest attempt.
+    /// The newest attempt, if a claim was ever started.
     attempt: Option<Attempt>,
     /// When both were last read.
     read_at: Instant,

@@ -7,7 +7,8 @@ use domain::claim::Registration;
 use domain::token::{AssertionClaims, AssertionKey, AssertionKeys, KeyError};
 use domain::{Rng, Timestamp};
 
-use super::{ClaimSettings, InfraError, delta};
+use super::settings::{ClaimSettings, delta};
+use crate::infra_error::InfraError;
 
 /// The keys; replaced as a whole when the store holds others.
 #[derive(Debug, Clone)]
@@ -19,19 +20,19 @@ impl Keyring {
         Ok(Self(Arc::new(ArcSwap::from_pointee(AssertionKeys::new(issuer, keys)?))))
     }
 
-    /// The keys of this moment.
+    /// The current keys.
     pub fn current(&self) -> Arc<AssertionKeys> {
         self.0.load_full()
     }
 
-    /// Takes over what the store holds now.
+    /// Replaces the keys by those that the store holds now.
     pub fn replace(&self, keys: &[AssertionKey]) -> Result<(), KeyError> {
         let issuer = self.current().issuer().to_owned();
         self.0.store(Arc::new(AssertionKeys::new(issuer, keys)?));
         Ok(())
     }
 
-    /// Signs a fresh assertion for a registration as it stands, and says when it expires.
+    /// Signs an assertion for the present state of a registration. Returns it with its expiry.
     pub(super) fn assert(
         &self,
         registration: &Registration,

@@ -41,13 +41,13 @@ impl Default for ClaimSettings {
 }
 
 impl ClaimSettings {
-    /// How long a retired signing key still verifies: as long as what it signed last.
+    /// Time for which a retired signing key still verifies: the lifetime of the assertions that it signed.
     pub fn keep_keys_for(&self) -> TimeDelta {
         let longest = self.assertion_claimed_valid_for.max(self.assertion_unclaimed_valid_for);
         TimeDelta::from_std(longest).unwrap_or(TimeDelta::MAX)
     }
 
-    /// What is wrong with these values, as pairs of field and rule.
+    /// The invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let lifetimes = [
             ("claim_token_valid_for", self.claim_token_valid_for),
@@ -61,4 +61,9 @@ impl ClaimSettings {
         let starts = (self.starts_per_hour == 0).then(|| ("starts_per_hour".into(), "must be at least 1".into()));
         odd.chain(starts).collect()
     }
+}
+
+/// A duration of the settings for computations with times.
+pub(super) fn delta(duration: Duration) -> TimeDelta {
+    TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
 }

@@ -8,12 +8,11 @@ use domain::device::{DeviceCode, DeviceState, Pacing, PollState};
 use domain::mail;
 use domain::secret::SecretHash;
 use store::device::{Approval, ApprovalRefusal, Approver, AttachedDevice};
+use supervision::{ActorError, KeyedActor, Reply, SelfRef};
 use tokio::time::Instant;
 
-use super::{Dependencies, Poll};
-use crate::handle::Reply;
+use super::contract::{Dependencies, Poll};
 use crate::infra_error::InfraError;
-use crate::keyed::{ActorError, KeyedActor, SelfRef};
 use crate::mail::queued;
 
 /// Sent by [`super::DeviceCodes`].
@@ -21,44 +20,44 @@ use crate::mail::queued;
 pub enum DeviceMessage {
     /// The computer asks whether a person has answered.
     Poll {
-        /// Where the code stands.
+        /// Receives the state of the code.
         reply: Reply<Result<Poll, InfraError>>,
     },
-    /// A person approves.
+    /// A person approves the computer.
     Approve {
-        /// Who.
+        /// The person, with account and session.
         approver: Approver,
-        /// What became of it.
+        /// Receives the outcome.
         reply: Reply<Result<Approval, InfraError>>,
     },
-    /// A person denies.
+    /// A person denies the computer.
     Deny {
-        /// Who.
+        /// The person, with account and session.
         denier: Approver,
-        /// Whether there was anything to deny.
+        /// Receives whether a pending code was denied.
         reply: Reply<Result<bool, InfraError>>,
     },
     /// The row may have changed elsewhere.
     Refresh,
 }
 
-/// A poll whose answer would be older than this reads the row again, in case nobody told of a change.
+/// A poll that would be answered from an older read reads the row again, in case no hint about a change arrived.
 const READ_EVERY: Duration = Duration::from_secs(30);
 
-/// The actor: wiring only.
+/// The actor; its value holds only the dependencies.
 #[derive(Debug, Clone)]
 pub struct DevicePoller {
     dependencies: Arc<Dependencies>,
 }
 
-/// What is remembered of the row, and how the computer polls.
+/// The cached row and the pacing of the computer.
 #[derive(Debug)]
 pub struct PollerState {
     code: DeviceCode,
     pacing: Pacing,
     /// When the row was last read.
     read_at: Instant,
-    /// When a poll was last accepted. Pacing must not hang on a wall clock that somebody sets.
+    /// When a poll was last accepted. Pacing must not depend on the wall clock, which may be set.
     accepted_at: Option<Instant>,
 }
 
@@ -92,7 +91,7 @@ impl KeyedActor for DevicePoller {
             DeviceMessage::Deny { denier, reply } => {
                 reply.send(Box::pin(self.deny(&denier, state)).await);
             }
-            // What is settled never changes again.
+            // An answered code never changes again.
             DeviceMessage::Refresh if state.code.state != DeviceState::Pending => {}
             DeviceMessage::Refresh => Box::pin(self.refresh(state)).await,
         }
@@ -158,7 +157,7 @@ impl DevicePoller {
                 state.code.state = DeviceState::Claimed { account: account.clone(), at: now };
                 tracing::info!(machine.uuid = %state.code.machine, approve.via = approver.via.as_str(), "a computer was attached");
             }
-            // Somebody else was faster, perhaps on another node.
+            // Another request was faster, perhaps on another node.
             Err(ApprovalRefusal::CodeConsumed) => self.reload(state).await?,
             Err(_) => {}
         }
@@ -177,7 +176,7 @@ impl DevicePoller {
         Ok(done)
     }
 
-    /// The one thing that a poll writes, once for each code that nobody answered: another node may be in the midst of an approval.
+    /// The only write of a poll, once for each unanswered code: another node may be processing an approval.
     async fn expire(&self, state: &mut PollerState, now: Timestamp) -> Result<(), InfraError> {
         if self.dependencies.store.device_expire(&state.code.code, now).await? {
             state.code.state = DeviceState::Expired;

@@ -19,7 +19,7 @@ impl Default for DeviceSettings {
 }
 
 impl DeviceSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// The invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let none = (self.codes_per_hour == 0).then(|| ("codes_per_hour".into(), "must be at least 1".into()));
         none.into_iter().collect()

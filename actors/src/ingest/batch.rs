@@ -1,7 +1,7 @@
 //! The actor behind one batch.
 //!
-//! Whoever holds the lease leads: it has items prepared side by side, commits what becomes of each, one after the other, and tells. Without
-//! the lease it follows: it reads what another process commits, and stands ready to take over.
+//! With the lease the actor leads: it prepares items concurrently, commits their outcomes one after the other, and publishes them. Without the
+//! lease it follows: it reads the outcomes that another process commits, and takes over when the lease expires.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -17,33 +17,33 @@ use knowledge::Prepared;
 use knowledge::prepare::ItemPosition;
 use store::StoreError;
 use store::batch::{Batch, Lease};
+use supervision::{ActorError, KeyedActor, Reply, SelfRef};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
-use super::Dependencies;
-use crate::handle::Reply;
-use crate::keyed::{ActorError, KeyedActor, SelfRef};
+use super::dependencies::Dependencies;
 
 /// The journal of a batch, as it grows.
 pub type JournalReceiver = watch::Receiver<Journal>;
 
-/// How often a follower reads what the leader committed.
+/// Interval at which a follower reads the outcomes that the leader committed.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
 /// Sent by [`super::Ingestion`], and by the actor to itself.
 #[derive(Debug)]
 pub enum BatchMessage {
-    /// Somebody wants to hear.
+    /// A reader of the stream joins.
     Join {
-        /// What is told.
+        /// Receives the journal as it grows.
         reply: Reply<JournalReceiver>,
     },
-    /// Somebody does not want it any more.
+    /// The batch was cancelled.
     Cancel {
-        /// It is over, or will be.
+        /// Answered when the batch has ended or is about to end.
         reply: Reply<()>,
     },
-    /// Nobody seemed to work on it.
+    /// The batch appeared to have no lease.
     Wake {
         /// It is worked on.
         reply: Reply<()>,
@@ -52,9 +52,9 @@ pub enum BatchMessage {
     Tick,
     /// The actor's own: an item is ready to be committed.
     Ready {
-        /// Its index.
+        /// Position of the item in the batch, from 0.
         index: usize,
-        /// What was made of it; `None` when it has to be tried again.
+        /// The prepared item; `None` if it has to be prepared again.
         prepared: Option<Box<Prepared>>,
     },
 }
@@ -65,12 +65,12 @@ pub struct BatchAdd {
     dependencies: Arc<Dependencies>,
 }
 
-/// What is remembered of the rows, and what is being done.
+/// The cached rows, and the items in preparation.
 #[derive(Debug)]
 pub struct BatchState {
     batch: Batch,
     told: watch::Sender<Journal>,
-    /// Items that nobody prepares yet, in their order, with the host of those that are fetched.
+    /// Items that wait for their preparation, in their order, with the host of those that are fetched.
     waiting: VecDeque<(usize, Option<String>)>,
     /// Items that are being prepared.
     working: Vec<(usize, Option<String>)>,
@@ -142,7 +142,7 @@ impl BatchAdd {
     ) {
         domain::failpoint!("batches.ready");
         while state.tasks.try_join_next().is_some() {}
-        // What was aborted meanwhile is not waited for any more.
+        // Removes tasks that were aborted meanwhile.
         let Some(at) = state.working.iter().position(|(working, _)| *working == index) else { return };
         state.working.swap_remove(at);
         let committed = match prepared {
@@ -164,7 +164,7 @@ impl BatchAdd {
         Self::settle(myself, done, state);
     }
 
-    /// Ends the actor with its batch, and tells of trouble.
+    /// Ends the actor with its batch, and logs a failure.
     fn settle(myself: &SelfRef<Self>, done: Result<(), StoreError>, state: &BatchState) {
         if let Err(error) = done {
             tracing::warn!(batch.id = %state.batch.id, error = domain::reasons(&error), "a batch will be tried again");
@@ -208,7 +208,7 @@ impl BatchAdd {
             let (id, index, filter) = (state.batch.id, entry.0, Arc::clone(&filter));
             let account = state.batch.account.clone();
             state.working.push(entry);
-            state.tasks.spawn(async move {
+            let preparing = async move {
                 let prepared = match dependencies.store.batch_item(id, index).await {
                     Ok(Some(item)) => Some(prepare(&dependencies, &account, &item, &filter).await),
                     Ok(None) => None,
@@ -217,14 +217,15 @@ impl BatchAdd {
                         None
                     }
                 };
-                // Refused only if the actor is gone: then nobody waits for it.
+                // Refused only if the actor has ended, and then the item is not needed.
                 myself.send(BatchMessage::Ready { index, prepared: prepared.map(Box::new) });
-            });
+            };
+            state.tasks.spawn(preparing.in_current_span());
         }
         if state.working.is_empty() && state.waiting.is_empty() { self.end(&[], state).await } else { Ok(()) }
     }
 
-    /// Commits what was made of an item; `false` when its outcome turned out to be written already, by another leader.
+    /// Commits the outcome of an item. Returns `false` if another leader has already written one.
     async fn commit(&self, index: usize, prepared: Prepared, state: &mut BatchState) -> Result<bool, StoreError> {
         let Dependencies { store, clock, rng, rag_url, memories_max, .. } = &*self.dependencies;
         let now = clock.now();
@@ -303,7 +304,7 @@ impl BatchAdd {
         Ok(())
     }
 
-    /// Reads what was committed, and tells what is new.
+    /// Reads the committed outcomes, and publishes new ones.
     async fn reload(&self, state: &mut BatchState) -> Result<(), StoreError> {
         let Some(batch) = self.dependencies.store.batch_by_id(state.batch.id, None).await? else {
             // The account is gone, and the batch with it.
@@ -335,7 +336,7 @@ impl BatchState {
     }
 }
 
-/// An item that makes its code panic is left out; the others must not wait for it for ever.
+/// An item whose preparation panics gets an error, so that the batch can end.
 async fn prepare(
     dependencies: &Dependencies,
     account: &UserAccountId,
@@ -349,7 +350,7 @@ async fn prepare(
     })
 }
 
-/// The host of an address, for fairness alone: what is no address gets its error when its turn comes.
+/// The host of a URL, for fairness only: an invalid URL gets its error when it is prepared.
 fn host(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

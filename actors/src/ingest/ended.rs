@@ -18,12 +18,12 @@ const JOURNAL_BYTES: u64 = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct Ended(Cache<BatchId, JournalReceiver, Bytes>);
 
-/// Counts bytes.
+/// Weighs journals by their bytes in memory.
 #[derive(Debug, Clone)]
 struct Bytes;
 
 impl Ended {
-    /// At most about so many bytes of them.
+    /// A cache of at most about this many bytes.
     pub(super) fn new(bytes_max: u64) -> Self {
         let journals = usize::try_from(bytes_max / JOURNAL_BYTES).unwrap_or(usize::MAX);
         Self(Cache::with_weighter(journals, bytes_max, Bytes))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of batches.
+/// Limits of batches and of their streams.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BatchSettings {
@@ -27,11 +27,11 @@ pub struct BatchSettings {
     pub running_max: u32,
     /// Items of one batch that are prepared at once.
     pub items_at_once: usize,
-    /// Streams that are told at once.
+    /// Maximum number of concurrent SSE streams.
     pub streams_max: usize,
     /// Event streams of one account among them.
     pub streams_per_account_max: usize,
-    /// Bytes of the journals of ended batches that are kept at hand for whoever joins them.
+    /// Maximum bytes of cached journals of ended batches, which readers of their streams share.
     pub ended_bytes_max: u64,
     /// Silence after which a stream shows that it is alive. The credentials of streams and exports are checked again as often, and at
     /// least every 15 seconds.
@@ -64,7 +64,7 @@ impl Default for BatchSettings {
 }
 
 impl BatchSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// The invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(&'static str, &'static str)> {
         let rules = [
             (self.items_max == 0, "items_max", "must be at least 1"),

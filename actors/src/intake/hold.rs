@@ -2,13 +2,12 @@
 
 use store::held::{HeldOutcome, HeldQuotas, NewHeld};
 use store::{Store, StoreError};
-
-use crate::commit::{CommitError, Ledger};
+use supervision::commit::{CommitError, Ledger};
 
 /// The list of held events.
 #[derive(Debug, Clone)]
 pub struct HeldBatch {
-    /// The rows.
+    /// The database of held events.
     pub store: Store,
     /// How much may be held.
     pub quotas: HeldQuotas,

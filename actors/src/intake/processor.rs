@@ -1,4 +1,4 @@
-//! What a worker does with one event. Also the way by which an operator releases a held one.
+//! The processing of one event. The release of a held event by an operator takes the same path.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,43 +18,41 @@ use domain::{Clock, Digest, Rng, Timestamp};
 use statistics::contract::{RecordScope, Submission, SubmitOutcome, Unavailable};
 use store::held::{HeldOutcome, HeldScope, NewHeld, Sender as HeldSender};
 use store::{Store, StoreError};
+use supervision::Handle;
+use supervision::commit::CommitMessage;
 
-use super::{HeldBatch, IntakeOutcome, Sender};
+use super::contract::{IntakeOutcome, SOON, Sender};
+use super::hold::HeldBatch;
 use crate::budget::{BudgetDecision, Budgets};
-use crate::commit::CommitMessage;
-use crate::handle::Handle;
 use crate::meter::ReceiptCounter;
 use crate::upstream::Upstream;
 
-/// Everything that a decision about an event needs.
+/// The dependencies of a decision about an event.
 #[derive(Debug)]
 pub struct EventProcessor {
-    /// The rows.
+    /// The database of identities, consent and held events.
     pub store: Store,
     /// Budgets of senders without an owner.
     pub budgets: Budgets,
     /// Commits held events in groups.
     pub hold: Handle<CommitMessage<HeldBatch>>,
-    /// Where events go.
+    /// The statistics service that records events.
     pub upstream: Upstream,
-    /// Told of receipts where no log can be followed.
+    /// Counts receipts of an external service, whose log cannot be followed.
     pub tally: Option<Arc<ReceiptCounter>>,
-    /// The event types.
+    /// The registered event types.
     pub registry: Arc<Registry>,
-    /// Time.
+    /// The clock of the server.
     pub clock: Clock,
-    /// Chance.
+    /// The random generator of the server.
     pub rng: Rng,
-    /// Computers that had something held of late. A resend may have been authenticated before its first try was held; then the
+    /// Computers with recently held events. A resend may have been authenticated before its first attempt was held; then the
     /// credential's facts do not know of it yet.
     pub held_lately: DashMap<MachineUuid, Timestamp>,
 }
 
 /// How long a request may have been on its way when something of its sender is held.
 const LATELY: TimeDelta = TimeDelta::minutes(1);
-
-/// The pause before an event is sent again that nobody said more about.
-const SOON: Duration = Duration::from_secs(1);
 
 /// The `reason` of a refusal because a budget is spent.
 pub const QUOTA_EXCEEDED: &str = "quota_exceeded";
@@ -93,7 +91,7 @@ impl EventProcessor {
         };
         domain::failpoint!("intake.worker");
         let event_id = sealed.envelope.event_id;
-        // The log keeps what the envelope says; for whom it is sent is of interest to external services alone.
+        // The log stores the envelope; the account for which it is sent matters to external services only.
         let submission = Submission::new(body.clone(), sealed, RecordScope::default());
         let now = self.clock.now();
         domain::failpoint!("forward.before");
@@ -119,7 +117,7 @@ impl EventProcessor {
         let (store, now) = (self.store.clone(), self.clock.now());
         let healing = async move { heal(&store, &HeldScope::Machine(machine), event_id, receipt, now).await };
         // A task that panicked has been logged; the entry is settled by the next resend.
-        drop(crate::detached(healing).await);
+        drop(supervision::detached(healing).await);
     }
 
     /// Counts an event of a sender that has a budget; the refusal, if that is spent.
@@ -129,16 +127,16 @@ impl EventProcessor {
             Ok(BudgetDecision::Spent { retry_after }) => {
                 IntakeOutcome::Unavailable { reason: QUOTA_EXCEEDED, retry_after }
             }
-            Ok(BudgetDecision::Crowded) => crate::handle::Unavailable::Overloaded.into(),
+            Ok(BudgetDecision::Crowded) => supervision::Unavailable::Overloaded.into(),
             Err(error) => {
-                tracing::warn!(error = domain::reasons(&error), "what a sender sent today could not be looked up");
+                tracing::warn!(error = domain::reasons(&error), "the budget of a sender could not be read");
                 IntakeOutcome::STORE_UNAVAILABLE
             }
         };
         Some(refusal.counted())
     }
 
-    /// Forwards, holds, or passes on what the statistics service says.
+    /// Forwards the event, holds it, or returns the answer of the statistics service.
     pub async fn handle(&self, sender: Sender, body: &Bytes, opened: Result<Sealed, Unreadable>) -> IntakeOutcome {
         let sender = &sender;
         let standing = match self.standing(sender, &opened).await {
@@ -227,7 +225,7 @@ impl EventProcessor {
         }
     }
 
-    /// Where an entry may wait that this sender's resend settles. The query that authenticated a computer told whether it has any;
+    /// Where an entry may wait that this sender's resend settles. The query that authenticated a computer returned whether it has any;
     /// accounts are rare enough to ask the store each time.
     fn held_scope(&self, sender: &Sender) -> Option<HeldScope> {
         match sender {
@@ -267,10 +265,7 @@ impl EventProcessor {
         let is_kept = match self.may_keep(standing, opened).await {
             Ok(is_kept) => is_kept,
             Err(error) => {
-                tracing::warn!(
-                    error = domain::reasons(&error),
-                    "what is allowed to the sender of an event could not be looked up"
-                );
+                tracing::warn!(error = domain::reasons(&error), "the consent for an event could not be read");
                 return IntakeOutcome::STORE_UNAVAILABLE;
             }
         };
@@ -278,14 +273,14 @@ impl EventProcessor {
             Ok(sealed) => (PartialEnvelope::from(&sealed.envelope), Some(sealed.seal)),
             Err(unreadable) => ((*unreadable.outline).clone(), None),
         };
-        // A stranger's computer is not told what a person allows.
+        // The consent of a person is not disclosed to a computer of another person.
         if !is_kept && !matches!(standing, SenderAuthority::Machine(facts) if facts.is_outsider()) {
             hold.detail.push_str("; its payload was not kept");
         }
         let waiting = Waiting { body, outline, seal, is_kept };
         let mut entry = self.entry(sender, standing, waiting, &hold);
         if let (false, Err(unreadable)) = (is_kept, opened) {
-            // What was found there may quote what was sent.
+            // The details may quote the sent body.
             entry.detail = format!("{} at {}", unreadable.fault.reason, unreadable.fault.path);
         }
         self.keep(entry, hold).await
@@ -324,7 +319,7 @@ impl EventProcessor {
             outline,
             reason: hold.reason,
             detail: hold.detail.clone(),
-            // What a person did not consent to is not stored, anywhere.
+            // An event without consent is stored nowhere.
             body: is_kept.then(|| body.to_vec()),
             body_sha256: Digest::of(body),
             body_bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
@@ -384,59 +379,4 @@ fn pause(why: &Unavailable, now: Timestamp) -> Duration {
     let Unavailable::Status { retry_after: Some(value), .. } = why else { return SOON };
     let asked = value.to_str().ok().and_then(|value| retry_after(value, now));
     asked.map_or(SOON, |asked| asked.clamp(SOON, PAUSE_MAX))
-}
-
-impl Sender {
-    /// The sender whose budget is charged for an event: a computer that is attached to no account, or an unclaimed agent.
-    pub(super) fn payer(&self) -> Option<HeldSender> {
-        let is_known = match self {
-            Self::Unclaimed(_) => false,
-            Self::Machine { facts, .. } => facts.account.is_some(),
-            Self::Account { .. } => true,
-        };
-        (!is_known).then(|| self.as_held())
-    }
-
-    fn as_held(&self) -> HeldSender {
-        match self {
-            Self::Unclaimed(registration) => HeldSender::Registration(*registration),
-            Self::Machine { facts, .. } => HeldSender::Machine(facts.machine_uuid),
-            Self::Account { agent: Some(agent), .. } => HeldSender::Registration(*agent),
-            Self::Account { account, agent: None } => HeldSender::Account(account.clone()),
-        }
-    }
-}
-
-impl From<crate::handle::Unavailable> for IntakeOutcome {
-    fn from(refusal: crate::handle::Unavailable) -> Self {
-        Self::Unavailable { reason: refusal.reason(), retry_after: refusal.retry_after() }
-    }
-}
-
-impl IntakeOutcome {
-    const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
-
-    /// Whether nothing was recorded or held. What ended without an answer may have been.
-    pub(super) fn came_to_nothing(&self) -> bool {
-        use crate::handle::Unavailable::{Crashed, TimedOut};
-        match self {
-            Self::Forwarded(_) | Self::Held { .. } => false,
-            Self::Passed(_) => true,
-            Self::Unavailable { reason, .. } => ![Crashed.reason(), TimedOut.reason()].contains(reason),
-        }
-    }
-
-    fn counted(self) -> Self {
-        metrics::counter!("attache_events_total", "outcome" => self.kind()).increment(1);
-        self
-    }
-
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Forwarded(_) => "forwarded",
-            Self::Held { .. } => "held",
-            Self::Passed(_) => "passed_through",
-            Self::Unavailable { .. } => "unavailable",
-        }
-    }
 }

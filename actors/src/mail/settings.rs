@@ -8,7 +8,7 @@ use lettre::transport::smtp::AsyncSmtpTransport;
 use lettre::transport::smtp::authentication::Credentials;
 use serde::{Deserialize, Serialize};
 
-/// How letters leave.
+/// The kinds of transport.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TransportKind {
@@ -23,7 +23,7 @@ pub enum TransportKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MailSettings {
-    /// How letters leave.
+    /// The transport: a mail server, or files in the data folder.
     pub transport: TransportKind,
     /// Who writes, as `attache <attache@example.com>`.
     pub from: Option<String>,
@@ -38,13 +38,13 @@ pub struct MailSettings {
     /// Delay before a letter is tried again; it doubles with every further failure.
     #[serde(with = "humantime_serde")]
     pub backoff_min: Duration,
-    /// Longest such delay.
+    /// Maximum of that delay.
     #[serde(with = "humantime_serde")]
     pub backoff_max: Duration,
     /// Age at which a notice is given up.
     #[serde(with = "humantime_serde")]
     pub give_up_after: Duration,
-    /// The mail server.
+    /// The mail server of the transport `smtp`.
     pub smtp: SmtpSettings,
 }
 
@@ -69,7 +69,7 @@ impl Default for MailSettings {
 #[serde(default, deny_unknown_fields)]
 pub struct SmtpSettings {
     /// `smtps://host` (TLS from the first byte, port 465), `smtp://host?tls=required` (STARTTLS, port 587), or `smtp://host` (no
-    /// encryption, port 25). User and password may stand in it.
+    /// encryption, port 25). It may contain user and password.
     pub url: Option<String>,
     /// User, if it is not in the URL.
     pub username: Option<String>,
@@ -87,7 +87,7 @@ impl Default for SmtpSettings {
 }
 
 impl MailSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// The invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let smtp = self.transport == TransportKind::Smtp;
         let url = self.smtp.url.as_deref();

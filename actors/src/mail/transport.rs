@@ -49,7 +49,7 @@ impl Undelivered {
         Self { what: what.into(), for_good: false }
     }
 
-    /// Nobody waits for it any more.
+    /// The code has expired.
     pub(super) fn too_late() -> Self {
         Self::for_good("there was no time left")
     }
@@ -111,7 +111,7 @@ fn smtp_trouble(error: &smtp::Error) -> Undelivered {
         let what = match error {
             error if error.is_timeout() => "the mail server did not answer in time",
             error if error.is_tls() => "no TLS with the mail server",
-            error if error.is_client() => "the mail server does not offer what is needed",
+            error if error.is_client() => "the mail server lacks a required feature",
             _ => "the mail server cannot be reached",
         };
         return Undelivered::for_now(what);
@@ -126,7 +126,7 @@ fn smtp_trouble(error: &smtp::Error) -> Undelivered {
     }
 }
 
-/// Writes the file whole or not at all, so that whoever watches the folder never reads half a letter.
+/// Writes the file whole or not at all, so that a program that watches the folder never reads half a mail.
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     let mut private = fs::DirBuilder::new();
     private.recursive(true);
@@ -147,7 +147,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Tells other programs not to answer (RFC 3834).
+/// Asks other programs not to answer (RFC 3834).
 #[derive(Debug, Clone, Copy)]
 struct AutoSubmitted;
 

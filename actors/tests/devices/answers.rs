@@ -60,7 +60,7 @@ struct Lane {
     people: Vec<Person>,
 }
 
-/// What somebody was told.
+/// The answers that a party received.
 #[derive(Debug)]
 enum Told {
     Approved(UserAccountId),
@@ -71,7 +71,7 @@ enum Told {
     Nothing,
 }
 
-/// What somebody does.
+/// The action of one party.
 #[derive(Debug, Clone, Copy)]
 enum Deed {
     Approve { person: usize },
@@ -166,14 +166,14 @@ impl Lane {
         let told = doing.join_all().await;
         let words = format!("lane {}, {deeds:?} led to {told:?}", self.number);
 
-        // What the watch of each node does within a second.
+        // As the change feed of each node does within a second.
         let code = started.device_code.hash();
         let mut last = Vec::new();
         for node in &self.nodes {
             node.devices.hint(code);
             last.push(node.devices.poll(&started.device_code).await.unwrap());
         }
-        // The second node may have been the first to find that the time is over.
+        // The second node may have been the first to find that the code has expired.
         let end = self.store.device_by_code(&code).await.unwrap().unwrap().state;
         let owner = self.store.machine_facts(machine.machine_uuid).await.unwrap().unwrap().facts.account;
         let linked = self.store.identity(&machine.user_cuid).await.unwrap().unwrap().account;
@@ -186,7 +186,7 @@ impl Lane {
             .collect();
         let denied = told.iter().filter(|told| matches!(told, Told::Denied)).count();
 
-        // One end, one owner, one success, and everybody is told the same.
+        // One end, one owner, one success, and every party receives the same.
         let (poll, approvals, denials) = match &end {
             DeviceState::Claimed { account, .. } => (Some(Poll::Claimed(account.clone())), vec![account.clone()], 0),
             DeviceState::Denied => (Some(Poll::Denied), vec![], 1),

@@ -1,12 +1,13 @@
-//! A claim that an agent polls, under paused time: what nobody told its ceremony, it finds out by itself.
+//! A claim that an agent polls, under paused time: its ceremony finds changes without a hint.
 
 use std::time::Duration;
 
 use actors::claim::{Ceremonies, ClaimSettings, Claims, Dependencies, ExchangeError, Keyring};
-use actors::{ActorSettings, ChildSpec, Root, RootSettings, TreeExit};
+use actors::jitter;
 use domain::token::{AssertionKey, KeyState};
 use domain::{Clock, Rng};
 use store::{DatabaseSettings, Store};
+use supervision::{ActorSettings, Root, RootSettings, TreeExit};
 
 use crate::node::beginning;
 use crate::pacing::standing_still;
@@ -30,8 +31,8 @@ async fn a_change_of_which_nobody_told_is_learned_within_half_a_minute() {
     let settings = ActorSettings { idle_after: Duration::from_mins(2), ..ActorSettings::default() };
     let claims = Claims::new(dependencies, &settings);
     let ceremonies: &Ceremonies = claims.ceremonies();
-    let children = vec![ChildSpec::family(ceremonies, claims.prototype())];
-    let root = Root::start(RootSettings::default(), rng, children).await.unwrap();
+    let children = vec![ceremonies.child(claims.prototype())];
+    let root = Root::start(RootSettings::default(), jitter(&rng), children).await.unwrap();
     root.up().await.unwrap();
     let registered = claims.register(Some("ada@example.com".parse().unwrap()), None).await.unwrap();
     let poll = async || claims.exchange_claim(&registered.claim_token).await.unwrap().unwrap_err();

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use actors::device::{Dependencies, DeviceCodes, DeviceSettings, StartedDevice};
-use actors::{ActorSettings, ChildSpec, Root, RootSettings, TreeExit};
+use actors::jitter;
 use domain::held::MachineFacts;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng, Timestamp};
 use store::Store;
 use store::machine::{NewMachine, Register};
+use supervision::{ActorSettings, Root, RootSettings, TreeExit};
 
 pub struct Node {
     pub devices: DeviceCodes,
@@ -28,8 +29,8 @@ impl Node {
             base_url: "http://attache.test".into(),
         };
         let devices = DeviceCodes::new(dependencies, &settings);
-        let children = vec![ChildSpec::family(devices.pollers(), devices.prototype())];
-        let root = Root::start(RootSettings::default(), rng, children).await.unwrap();
+        let children = vec![devices.pollers().child(devices.prototype())];
+        let root = Root::start(RootSettings::default(), jitter(&rng), children).await.unwrap();
         root.up().await.unwrap();
         Self { devices, root }
     }
@@ -44,7 +45,7 @@ impl Node {
     }
 }
 
-/// A computer that nobody has.
+/// A computer that is attached to no account.
 pub async fn machine(store: &Store, rng: &Rng, now: Timestamp) -> MachineFacts {
     let (machine_uuid, user_cuid) = (rng.uuid_v7(now).into(), rng.cuid2().parse().unwrap());
     let secret = domain::Digest::of(&rng.bytes::<32>()).into();

@@ -76,7 +76,7 @@ impl World {
     }
 }
 
-/// A poll reads the row now and then, and time must not pass meanwhile: paused time stands still while a blocking task runs.
+/// A poll reads the row now and then, and time must not pass meanwhile: paused time does not advance while a blocking task runs.
 pub async fn standing_still<T>(poll: impl Future<Output = T>) -> T {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let still = tokio::task::spawn_blocking(move || ended.recv().is_err());

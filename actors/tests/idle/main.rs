@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actors::claim::{Ceremonies, ClaimMessage, ClaimSettings, Claims, ExchangeError, Keyring};
 use actors::device::{DeviceCodes, DeviceMessage, DeviceSettings, Poll, Pollers};
-use actors::{ActorSettings, AskError, ChildSpec, Root, RootSettings, TreeExit, claim, device};
+use actors::{claim, device, jitter};
 use chrono::TimeDelta;
 use domain::claim::{Attempt, AttemptState, Registration, RegistrationType};
 use domain::device::{DeviceCode, DeviceState};
@@ -14,6 +14,7 @@ use domain::secret::SecretHash;
 use domain::token::{AssertionKey, KeyState};
 use domain::{Clock, Digest, Rng, Timestamp};
 use store::{DatabaseSettings, Store, StoreError};
+use supervision::{ActorSettings, AskError, Root, RootSettings, TreeExit};
 
 const IDLE: u64 = 25_000;
 
@@ -129,9 +130,8 @@ async fn an_idle_actor_costs_bytes() {
         &settings,
     );
     let (pollers, ceremonies) = (devices.pollers(), claims.ceremonies());
-    let children =
-        vec![ChildSpec::family(pollers, devices.prototype()), ChildSpec::family(ceremonies, claims.prototype())];
-    let root = Root::start(RootSettings::default(), rng.clone(), children).await.unwrap();
+    let children = vec![pollers.child(devices.prototype()), ceremonies.child(claims.prototype())];
+    let root = Root::start(RootSettings::default(), jitter(&rng), children).await.unwrap();
     root.up().await.unwrap();
 
     let each_code = bytes_each(async |number| poll_device(pollers, &rng, number).await).await;

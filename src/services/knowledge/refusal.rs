@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actors::InfraError;
-use actors::handle::Unavailable;
+use actors::Unavailable;
 use domain::filter::FilterIssue;
 use store::StoreError;
 

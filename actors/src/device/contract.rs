@@ -1,0 +1,111 @@
+//! The requests and outcomes of device codes, and the dependencies of their actors.
+
+use std::time::Duration;
+
+use domain::device::UserCode;
+use domain::ids::UserAccountId;
+use domain::secret::{CodeKey, Secret};
+use domain::{Clock, Rng};
+use store::Store;
+use store::device::AskingDevice;
+
+use super::settings::DeviceSettings;
+use crate::infra_error::InfraError;
+
+/// The dependencies of every poller.
+#[derive(Debug)]
+pub struct Dependencies {
+    /// The database of device codes.
+    pub store: Store,
+    /// The clock of the server.
+    pub clock: Clock,
+    /// The random generator of the server.
+    pub rng: Rng,
+    /// The server's key for short codes.
+    pub codes: CodeKey,
+    /// `[devices]`: limits of codes.
+    pub settings: DeviceSettings,
+    /// Prefix of links in mails, without a slash at the end.
+    pub base_url: String,
+}
+
+/// A code that was just made, with the secrets that are shown once.
+#[derive(Debug)]
+pub struct StartedDevice {
+    /// The secret with which the computer polls.
+    pub device_code: Secret,
+    /// The code that its user types.
+    pub user_code: UserCode,
+}
+
+/// Why no code was created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The computer was detached meanwhile.
+    #[error("the computer is not registered any more")]
+    MachineGone,
+    /// The computer reached `devices.codes_per_hour`.
+    #[error("the computer asked for too many codes")]
+    TooMany {
+        /// Time until the next code is permitted.
+        retry_after: Duration,
+    },
+}
+
+/// The answer to a poll.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Poll {
+    /// No person has answered yet; poll again after the interval.
+    Pending,
+    /// The poll was too early; poll again after the new interval.
+    SlowDown {
+        /// The new interval in seconds.
+        interval: u32,
+    },
+    /// The computer is attached to this account.
+    Claimed(UserAccountId),
+    /// A person denied.
+    Denied,
+    /// The code has expired, was superseded, or is unknown.
+    Expired,
+}
+
+/// Why an approval or a denial has no effect, in the order of the checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// The code is not pending.
+    #[error("the code is expired, used, or unknown")]
+    CodeConsumed,
+    /// The computer is not registered.
+    #[error("the computer is not registered")]
+    MachineNotRegistered,
+    /// It is attached to another account.
+    #[error("the computer is attached to another account")]
+    MachineAlreadyClaimed,
+    /// Its identity is another person's.
+    #[error("the computer's identity belongs to another person's account")]
+    CuidAlreadyClaimed,
+    /// Its identity has no owner, and another computer registered under it first.
+    #[error("another computer registered under the identity first")]
+    NotTheFirst,
+    /// Its identity was provisioned with an account of its own, and the person has another.
+    #[error("the computer's identity has an account of its own, and you have another")]
+    PersonBoundToOtherAccount,
+    /// The person has no account.
+    #[error("an account is needed")]
+    AccountRequired,
+}
+
+/// The result of a lookup by user code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CodeLookup {
+    /// The computer that shows this code.
+    Asking(Box<AskingDevice>),
+    /// No computer has this code.
+    Wrong,
+    /// The person entered too many wrong codes.
+    Blocked,
+}
+
+/// The outcome of a request, within the failures of infrastructure.
+pub type AskResult<T, E> = Result<Result<T, E>, InfraError>;

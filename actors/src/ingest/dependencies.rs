@@ -1,0 +1,28 @@
+//! The dependencies of the actors of batches.
+
+use domain::{Clock, Rng};
+use knowledge::Pipeline;
+use store::Store;
+
+use super::settings::BatchSettings;
+
+/// The dependencies of every batch actor.
+#[derive(Debug)]
+pub struct Dependencies {
+    /// The database of batches and memories.
+    pub store: Store,
+    /// The clock of the server.
+    pub clock: Clock,
+    /// The random generator of the server.
+    pub rng: Rng,
+    /// Fetches, extracts, filters and embeds items.
+    pub pipeline: Pipeline,
+    /// `[knowledge.batch]`
+    pub settings: BatchSettings,
+    /// Maximum number of memories of one account.
+    pub memories_max: u32,
+    /// Prefix of the URLs of notes, without a slash at the end.
+    pub rag_url: String,
+    /// Name of this process as a holder of leases.
+    pub runner: String,
+}

@@ -1,0 +1,109 @@
+//! The senders and the outcomes of events.
+
+use std::time::Duration;
+
+use domain::held::MachineFacts;
+use domain::ids::{ReceiptId, RegistrationId, UserAccountId};
+use statistics::contract::Passed;
+use store::held::Sender as HeldSender;
+use supervision::Unavailable;
+
+/// The delay before an event is sent again, where no other is known.
+pub(super) const SOON: Duration = Duration::from_secs(1);
+
+/// The sender of an event, from the credential alone.
+#[derive(Debug, Clone)]
+pub enum Sender {
+    /// An agent that no person has claimed.
+    Unclaimed(RegistrationId),
+    /// A computer with its machine secret.
+    Machine {
+        /// The stored facts about the computer.
+        facts: MachineFacts,
+        /// Whether some of its events are held, so that a resend may heal one.
+        has_held: bool,
+    },
+    /// A person's browser, or an agent that acts for the account.
+    Account {
+        /// The account that the credential acts for.
+        account: UserAccountId,
+        /// The agent, if it was one.
+        agent: Option<RegistrationId>,
+    },
+}
+
+/// The outcome of an event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum IntakeOutcome {
+    /// The statistics service recorded the event: 202 `{receipt_id}`.
+    Forwarded(ReceiptId),
+    /// 202 `{held: true, warning}`.
+    Held {
+        /// Reason, and the first offending place.
+        warning: String,
+    },
+    /// The statistics service's own answer, byte for byte.
+    Passed(Passed),
+    /// 424: nothing happened that a resend could double.
+    Unavailable {
+        /// For the body of the answer.
+        reason: &'static str,
+        /// When it makes sense to send it again.
+        retry_after: Duration,
+    },
+}
+
+impl Sender {
+    /// The sender whose budget is charged for an event: a computer that is attached to no account, or an unclaimed agent.
+    pub(super) fn payer(&self) -> Option<HeldSender> {
+        let is_known = match self {
+            Self::Unclaimed(_) => false,
+            Self::Machine { facts, .. } => facts.account.is_some(),
+            Self::Account { .. } => true,
+        };
+        (!is_known).then(|| self.as_held())
+    }
+
+    pub(super) fn as_held(&self) -> HeldSender {
+        match self {
+            Self::Unclaimed(registration) => HeldSender::Registration(*registration),
+            Self::Machine { facts, .. } => HeldSender::Machine(facts.machine_uuid),
+            Self::Account { agent: Some(agent), .. } => HeldSender::Registration(*agent),
+            Self::Account { account, agent: None } => HeldSender::Account(account.clone()),
+        }
+    }
+}
+
+impl From<Unavailable> for IntakeOutcome {
+    fn from(refusal: Unavailable) -> Self {
+        Self::Unavailable { reason: refusal.reason(), retry_after: refusal.retry_after() }
+    }
+}
+
+impl IntakeOutcome {
+    pub(super) const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
+
+    /// Whether nothing was recorded or held. What ended without an answer may have been.
+    pub(super) fn came_to_nothing(&self) -> bool {
+        use supervision::Unavailable::{Crashed, TimedOut};
+        match self {
+            Self::Forwarded(_) | Self::Held { .. } => false,
+            Self::Passed(_) => true,
+            Self::Unavailable { reason, .. } => ![Crashed.reason(), TimedOut.reason()].contains(reason),
+        }
+    }
+
+    pub(super) fn counted(self) -> Self {
+        metrics::counter!("attache_events_total", "outcome" => self.kind()).increment(1);
+        self
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Forwarded(_) => "forwarded",
+            Self::Held { .. } => "held",
+            Self::Passed(_) => "passed_through",
+            Self::Unavailable { .. } => "unavailable",
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The kinds of actor of this server.
+//!
+//! To add one: a row here, its actor in a file of its own, and its child in the wiring (`src/app.rs`). `tests/tidy.rs` checks that every kind
+//! is wired, has its section in `config.toml` and its row in `docs/operations.md`.
+
+use std::fmt;
+use std::time::Duration;
+
+use domain::Rng;
+use supervision::{ActorSettings, Jitter, Kind};
+
+/// Defines the enum from its rows: description, variant, name, built-in limits.
+macro_rules! kinds {
+    ($($(#[doc = $description:literal])+ $kind:ident = $name:literal, $limits:expr;)+) => {
+        /// A kind of actor. The order of the variants is the order in which the actors are started.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum ActorKind {
+            $($(#[doc = $description])+ $kind,)+
+        }
+
+        impl ActorKind {
+            /// Every kind, in start order.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),+];
+
+            /// Name in the configuration (`[actors.<name>]`), in logs, in metrics and in `/actors`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)+
+                }
+            }
+
+            /// The task of the actor, as one sentence.
+            pub fn description(self) -> &'static str {
+                match self {
+                    $(Self::$kind => concat!($($description),+).trim_ascii_start(),)+
+                }
+            }
+
+            /// The limits in which the kind differs from `[actors]` unless `[actors.<name>]` sets them.
+            pub const fn limits(self) -> Limits {
+                match self {
+                    $(Self::$kind => $limits,)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Finds computers by their secrets, many requests in one statement (PostgreSQL only).
+    Lookup = "lookup", GROUPED;
+    /// Commits events to the embedded log, many in one transaction.
+    Append = "append", GROUPED;
+    /// Assigns tree positions to new events and signs checkpoints.
+    Sequence = "sequence", PERIODIC;
+    /// Stores the newest checkpoint of the embedded log in the main database.
+    Anchor = "anchor", PERIODIC;
+    /// Commits held events, many in one transaction.
+    Hold = "hold", GROUPED;
+    /// Sends mail.
+    Mail = "mail", Limits::NONE;
+    /// Serialises the transitions of one registration.
+    // A request that finds 64 others waiting for the same registration comes from a faulty client.
+    Claims = "claims", Limits { queue_max: Some(64), idle_after: Some(Duration::from_mins(2)), ..Limits::NONE };
+    /// Answers the polls of one device code and enforces their interval.
+    // A passivated poller forgets the time of the last poll, so it must outlive the longest interval, one minute.
+    Devices = "devices", Limits {
+        queue_max: Some(64),
+        idle_after: Some(Duration::from_mins(2)),
+        live_max: Some(200_000),
+        ..Limits::NONE
+    };
+    /// Forwards or holds events, one of each chain at a time.
+    // Admitted events are answered in time even by a slow statistics service; further ones are refused at once.
+    Intake = "intake", Limits { queue_max: Some(400), ask_deadline: Some(Duration::from_secs(15)), ..Limits::NONE };
+    /// Adds the items of one batch.
+    // The actor of a batch leaves by itself when it has no more work.
+    Batches = "batches", Limits {
+        queue_max: Some(64),
+        idle_after: Some(Duration::ZERO),
+        live_max: Some(10_000),
+        ..Limits::NONE
+    };
+    /// Resumes batches whose process ended.
+    Drift = "drift", PERIODIC;
+    /// Computes missing embeddings.
+    Backfill = "backfill", PERIODIC;
+    /// Forwards the events of consent changes.
+    Outbox = "outbox", PERIODIC;
+    /// Reads changes that other processes made.
+    Watch = "watch", PERIODIC;
+    /// Counts usage.
+    Meter = "meter", PERIODIC;
+    /// Stores when computers were last seen.
+    Presence = "presence", PERIODIC;
+    /// Stores the quota usage of senders without an account.
+    Budget = "budget", PERIODIC;
+    /// Deletes expired records.
+    Janitor = "janitor", PERIODIC;
+}
+
+/// Work that is done in groups needs many messages waiting at once.
+const GROUPED: Limits = Limits { queue_max: Some(8192), ..Limits::NONE };
+
+/// Passes have no callers that wait, and one may take long on a slow disk.
+const PERIODIC: Limits = Limits { queue_max: Some(16), stuck_after: Some(Duration::from_mins(2)), ..Limits::NONE };
+
+/// The limits in which a kind differs from those of all actors. The fields are those of [`ActorSettings`]; `None` is no difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    queue_max: Option<u32>,
+    ask_deadline: Option<Duration>,
+    idle_after: Option<Duration>,
+    live_max: Option<usize>,
+    stuck_after: Option<Duration>,
+}
+
+impl Limits {
+    const NONE: Self =
+        Self { queue_max: None, ask_deadline: None, idle_after: None, live_max: None, stuck_after: None };
+
+    /// `settings` with these limits.
+    #[must_use]
+    pub fn applied_to(self, settings: &ActorSettings) -> ActorSettings {
+        ActorSettings {
+            queue_max: self.queue_max.unwrap_or(settings.queue_max),
+            ask_deadline: self.ask_deadline.unwrap_or(settings.ask_deadline),
+            idle_after: self.idle_after.unwrap_or(settings.idle_after),
+            live_max: self.live_max.unwrap_or(settings.live_max),
+            stuck_after: self.stuck_after.unwrap_or(settings.stuck_after),
+            ..settings.clone()
+        }
+    }
+}
+
+impl Kind for ActorKind {
+    const METRICS_PREFIX: &'static str = "attache";
+
+    fn name(self) -> &'static str {
+        self.name()
+    }
+
+    /// All kinds but those that group: their handlers only buffer a message, several per request in the intake of events, and what they do
+    /// later is for many senders at once.
+    fn has_spans(self) -> bool {
+        !matches!(self, Self::Lookup | Self::Append | Self::Hold)
+    }
+}
+
+impl fmt::Display for ActorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The jitter of restarts and passes, from the generator of this server.
+pub fn jitter(rng: &Rng) -> Jitter {
+    let rng = rng.clone();
+    Jitter::new(move || rng.fraction())
+}

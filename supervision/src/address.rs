@@ -1,0 +1,39 @@
+//! The operations that a supervisor performs on the address of its child.
+
+use std::time::Duration;
+
+use ractor::ActorCell;
+use tokio::time::Instant;
+
+use crate::kind::KindState;
+
+/// An address that outlives the actors behind it: a [`Handle`](crate::Handle) or a [`Directory`](crate::Directory).
+pub(crate) trait Address: Send + Sync + 'static {
+    fn kind(&self) -> &KindState;
+
+    /// The child runs: messages are sent to this actor from now on.
+    fn point_at(&self, actor: ActorCell);
+
+    /// The child does not run and is started again at `until`.
+    fn down_until(&self, until: Instant);
+
+    /// Refuses new messages from now on.
+    fn close(&self) {
+        self.kind().close();
+    }
+
+    fn counts(&self) -> ActorCounts;
+}
+
+/// The numbers of actors and messages behind an address.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ActorCounts {
+    /// Actors that run.
+    pub(crate) live: u64,
+    /// Messages that wait or are being handled.
+    pub(crate) queued: u64,
+    /// Keys in quarantine.
+    pub(crate) quarantined: u64,
+    /// Time since the last message was finished although messages wait; `None` if none waits, or if several actors share the address.
+    pub(crate) unmoved_for: Option<Duration>,
+}

@@ -1,0 +1,17 @@
+//! Durable work that outlives the request that started it.
+
+use std::future::Future;
+
+use tracing::Instrument as _;
+
+use crate::unavailable::Unavailable;
+
+/// Runs `work` as a task of its own, which a client that closes its connection does not cancel, in a span below that of the
+/// caller. Fails with [`Unavailable::Crashed`] if
+/// `work` panics.
+pub async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, Unavailable> {
+    tokio::spawn(work.instrument(tracing::info_span!("detached"))).await.map_err(|error| {
+        tracing::error!(error = %error, "a task ended without a result");
+        Unavailable::Crashed
+    })
+}

@@ -1,0 +1,253 @@
+//! The addresses of the actors of one keyed kind.
+//!
+//! 1. A message for a running actor goes straight to its entry (`family/entry.rs`): one lookup in a sharded map.
+//! 2. If no actor runs, the sender loads the arguments of its start. An unknown key ends here and starts nothing.
+//! 3. The family, the supervisor of the kind, starts the actor, or finds that another sender was faster: one key, one actor.
+//! 4. A message that meets an actor that is ending (passivated, finished or crashed) waits until that actor has ended, loads again, because
+//!    the stored data may have changed, and goes to the successor.
+//!
+//! **If an actor crashes:** senders whose message it held get [`Unavailable::Crashed`]; the next message starts another actor. A key whose
+//! actors crash repeatedly is quarantined alone; other keys are unaffected.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::{Actor, ActorCell};
+use tokio::time::Instant;
+
+use crate::address::{ActorCounts, Address};
+use crate::family::entry::Entry;
+use crate::family::registry::Registry;
+use crate::family::{Activation, Family, FamilyMessage, NotActivated};
+use crate::handle::Handle;
+use crate::keyed::KeyedActor;
+use crate::kind::{Kind, KindState};
+use crate::mailbox::{Permit, Reply};
+use crate::root::ChildSpec;
+use crate::settings::ActorSettings;
+use crate::unavailable::Unavailable;
+
+/// Activations that may wait for one family: more than all connections together ask for at once, since each takes microseconds.
+const ACTIVATIONS_MAX: u32 = 16_384;
+
+/// Why a keyed actor gave no answer. `E` is the error of the sender's `load`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AskError<E> {
+    /// `load` found nothing under the key.
+    #[error("nothing is known under this key")]
+    Unknown,
+    /// `load` failed.
+    #[error("loading what the actor needs")]
+    Load(#[source] E),
+    /// The actor did not answer.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// The addresses of the keyed actors `A`. Clones share them.
+pub struct Directory<A: KeyedActor> {
+    registry: Arc<Registry<A>>,
+    family: Handle<FamilyMessage<A>>,
+}
+
+impl<A: KeyedActor> Directory<A> {
+    /// An empty directory. [`Root`](crate::Root) starts its family, from [`child`](Self::child).
+    ///
+    /// Metrics are registered here: install the metrics recorder first.
+    pub fn new(kind: impl Kind, settings: &ActorSettings) -> Self {
+        let of_the_family = ActorSettings { queue_max: ACTIVATIONS_MAX, ..settings.clone() };
+        Self { registry: Registry::new(kind, settings), family: Handle::new(kind, &of_the_family) }
+    }
+
+    /// The family of these actors, for the supervisor. Each actor is a clone of `prototype`.
+    pub fn child(&self, prototype: A) -> ChildSpec {
+        let registry = Arc::clone(&self.registry);
+        let start = move |root: ActorCell| {
+            let family = Family { registry: Arc::clone(&registry), prototype: prototype.clone() };
+            async move { Ok(Family::spawn_linked(None, family, (), root).await?.0.get_cell()) }
+        };
+        // Stopped rather than drained: while it stops, a family lets its actors finish, and waiting activations are refused.
+        ChildSpec::family(self.clone(), start).stopped_by(|family| family.stop(None))
+    }
+
+    /// The name of the kind.
+    pub fn kind(&self) -> &'static str {
+        self.registry.kind.name
+    }
+
+    /// The limits of the kind.
+    pub fn settings(&self) -> &ActorSettings {
+        &self.registry.kind.settings
+    }
+
+    /// Number of actors that exist, idle ones included.
+    pub fn live(&self) -> usize {
+        self.registry.live()
+    }
+
+    /// Sends the message that `make` builds to the actor of `key`, and waits up to `deadline`, loading included, for the answer.
+    ///
+    /// `load` is called only if no actor exists, and again if an actor of the key ended meanwhile; `Ok(None)` means that the key is
+    /// unknown. It runs in the sender's future, which may be cancelled, so it must only read.
+    pub async fn ask<T, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
+        &self,
+        key: &A::Key,
+        load: impl Fn() -> F,
+        make: impl FnOnce(Reply<T>) -> A::Message,
+        deadline: Duration,
+    ) -> Result<T, AskError<E>> {
+        let until = Instant::now() + deadline;
+        let write = |permit| {
+            let (reply, answer) = Reply::awaited(permit);
+            (make(reply), answer)
+        };
+        let asked = async {
+            let Delivered { entry, answer, _place } = self.deliver(key, load, write, until).await?;
+            Ok(entry.answer(answer, until).await?)
+        };
+        asked.await.inspect_err(|error| self.count_refusal(error))
+    }
+
+    /// Like [`ask`](Self::ask), but returns as soon as the message is in the actor's inbox. The answer is discarded.
+    pub async fn tell<T, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
+        &self,
+        key: &A::Key,
+        load: impl Fn() -> F,
+        make: impl FnOnce(Reply<T>) -> A::Message,
+        deadline: Duration,
+    ) -> Result<(), AskError<E>> {
+        let write = |permit| (make(Reply::unheard(permit)), ());
+        let sent = self.deliver(key, load, write, Instant::now() + deadline).await;
+        sent.map(|_| ()).inspect_err(|error| self.count_refusal(error))
+    }
+
+    /// Sends a message only if an actor exists for `key`: for hints about data that an actor reads when it starts. Returns whether the
+    /// message was sent.
+    pub fn hint<T>(&self, key: &A::Key, make: impl FnOnce(Reply<T>) -> A::Message) -> bool {
+        let Some(entry) = self.registry.entry(key).filter(|_| !self.registry.kind.is_closed()) else { return false };
+        let Ok(Some(permit)) = entry.admit() else { return false };
+        entry.deliver(make(Reply::unheard(permit))).is_ok()
+    }
+
+    async fn deliver<W, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
+        &self,
+        key: &A::Key,
+        load: impl Fn() -> F,
+        write: impl FnOnce(Permit) -> (A::Message, W),
+        until: Instant,
+    ) -> Result<Delivered<A, W>, AskError<E>> {
+        if self.registry.kind.is_closed() {
+            return Err(Unavailable::Draining.into());
+        }
+        let mut found = self.registry.entry(key);
+        let mut outgoing = Outgoing::Unwritten(write);
+        loop {
+            let entry = match found.take() {
+                Some(entry) => entry,
+                None => self.activate(key, &load, until).await?,
+            };
+            let Some(place) = entry.admit()? else {
+                entry.ended_until(until).await?;
+                continue;
+            };
+            // A message holds the place in the first queue that it was written for; in any later queue the sender holds one for it.
+            let (message, answer, place) = match outgoing {
+                Outgoing::Unwritten(write) => {
+                    let (message, answer) = write(place);
+                    (message, answer, None)
+                }
+                Outgoing::Written(message, answer) => (message, answer, Some(place)),
+            };
+            match entry.deliver(message) {
+                Ok(()) => return Ok(Delivered { entry, answer, _place: place }),
+                Err(message) => outgoing = Outgoing::Written(message, answer),
+            }
+            drop(place);
+            // Until it has ended, the actor may still commit changes, which arguments loaded now would lack.
+            entry.ended_until(until).await?;
+        }
+    }
+
+    async fn activate<E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
+        &self,
+        key: &A::Key,
+        load: &impl Fn() -> F,
+        until: Instant,
+    ) -> Result<Arc<Entry<A>>, AskError<E>> {
+        while Instant::now() < until {
+            self.registry.may_activate(key)?;
+            let departures = self.registry.departures(key);
+            let loaded = tokio::time::timeout_at(until, load()).await.map_err(|_elapsed| Unavailable::TimedOut)?;
+            let arguments = loaded.map_err(AskError::Load)?.ok_or(AskError::Unknown)?;
+            let activate =
+                |reply| FamilyMessage::Activate(Activation { key: key.clone(), departures, arguments, reply });
+            match self.family.ask_uncounted(activate, until).await? {
+                Ok(entry) => return Ok(entry),
+                Err(NotActivated::OutOfDate) => {}
+                Err(NotActivated::Unavailable(refusal)) => return Err(refusal.into()),
+            }
+        }
+        Err(Unavailable::TimedOut.into())
+    }
+
+    fn count_refusal<E>(&self, error: &AskError<E>) {
+        if let AskError::Unavailable(refusal) = error {
+            self.registry.kind.count_refusal(refusal);
+        }
+    }
+}
+
+/// A message before and after it was written. It is written once, with a place in the first queue that it is sent to.
+enum Outgoing<Write, M, W> {
+    Unwritten(Write),
+    Written(M, W),
+}
+
+struct Delivered<A: KeyedActor, W> {
+    entry: Arc<Entry<A>>,
+    answer: W,
+    /// The place of a message that was written for the queue of an earlier actor.
+    _place: Option<Permit>,
+}
+
+impl<A: KeyedActor> Address for Directory<A> {
+    fn kind(&self) -> &KindState {
+        &self.registry.kind
+    }
+
+    fn point_at(&self, family: ActorCell) {
+        self.family.point_at(family);
+    }
+
+    fn down_until(&self, until: Instant) {
+        self.family.down_until(until);
+    }
+
+    fn close(&self) {
+        self.registry.kind.close();
+        self.family.close();
+    }
+
+    fn counts(&self) -> ActorCounts {
+        ActorCounts {
+            live: self.live() as u64,
+            queued: self.registry.queued(),
+            quarantined: self.registry.quarantined() as u64,
+            unmoved_for: None,
+        }
+    }
+}
+
+impl<A: KeyedActor> Clone for Directory<A> {
+    fn clone(&self) -> Self {
+        Self { registry: Arc::clone(&self.registry), family: self.family.clone() }
+    }
+}
+
+impl<A: KeyedActor> fmt::Debug for Directory<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Directory({})", self.registry.kind.name)
+    }
+}

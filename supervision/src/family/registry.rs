@@ -1,0 +1,160 @@
+//! The actors of one keyed kind that exist, shared by the directory's senders and the family.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use dashmap::DashMap;
+use tokio::time::Instant;
+
+use super::entry::{Entry, Owner};
+use super::quarantine::Quarantine;
+use crate::keyed::KeyedActor;
+use crate::kind::{Kind, KindState};
+use crate::settings::ActorSettings;
+use crate::unavailable::Unavailable;
+
+/// Number of counters of departures. Each counts for a share of the keys; with this many, a key of a busy kind is rarely affected by the
+/// departure of another one.
+const STRIPES: usize = 1024;
+
+/// The entries by key, their number, and the quarantine. Only the family adds entries; an entry is removed when its actor has ended.
+pub(crate) struct Registry<A: KeyedActor> {
+    pub(crate) kind: Arc<KindState>,
+    entries: DashMap<A::Key, Arc<Entry<A>>>,
+    live: AtomicUsize,
+    quarantine: Mutex<Quarantine<A::Key>>,
+    departures: Box<[AtomicU32]>,
+    stripes: RandomState,
+}
+
+impl<A: KeyedActor> Registry<A> {
+    pub(crate) fn new(kind: impl Kind, settings: &ActorSettings) -> Arc<Self> {
+        Arc::new(Self {
+            kind: KindState::new(kind, settings),
+            entries: DashMap::new(),
+            live: AtomicUsize::new(0),
+            quarantine: Mutex::new(Quarantine::new(settings)),
+            departures: (0..STRIPES).map(|_| AtomicU32::new(0)).collect(),
+            stripes: RandomState::new(),
+        })
+    }
+
+    /// The owner of the entries, as the entries refer to it.
+    pub(crate) fn as_owner(self: &Arc<Self>) -> Weak<dyn Owner<A>> {
+        let owner: Weak<Self> = Arc::downgrade(self);
+        owner
+    }
+
+    pub(crate) fn entry(&self, key: &A::Key) -> Option<Arc<Entry<A>>> {
+        self.entries.get(key).map(|entry| Arc::clone(&entry))
+    }
+
+    /// Every entry that exists now.
+    pub(crate) fn entries(&self) -> Vec<Arc<Entry<A>>> {
+        self.entries.iter().map(|entry| Arc::clone(&entry)).collect()
+    }
+
+    /// Number of actors.
+    pub(crate) fn live(&self) -> usize {
+        self.live.load(Ordering::Acquire)
+    }
+
+    /// Messages that wait or are being handled, of all actors.
+    pub(crate) fn queued(&self) -> u64 {
+        self.entries.iter().map(|entry| u64::from(entry.queued())).sum()
+    }
+
+    /// Keys in quarantine.
+    pub(crate) fn quarantined(&self) -> usize {
+        self.quarantine().count(Instant::now())
+    }
+
+    /// Whether a new actor may be started for `key`.
+    pub(crate) fn may_activate(&self, key: &A::Key) -> Result<(), Unavailable> {
+        if self.live() >= self.kind.settings.live_max {
+            return Err(Unavailable::Overloaded);
+        }
+        self.quarantine().check(key, Instant::now()).map_err(|retry_after| Unavailable::Quarantined { retry_after })
+    }
+
+    fn quarantine(&self) -> MutexGuard<'_, Quarantine<A::Key>> {
+        // Every update is one assignment: a panic in between leaves a consistent value.
+        self.quarantine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Number of actors that have ended under keys of the same stripe. Arguments that were loaded before a departure may be stale after it.
+    pub(crate) fn departures(&self, key: &A::Key) -> u32 {
+        self.stripe(key).load(Ordering::Acquire)
+    }
+
+    /// Adds the entry of an actor that was started.
+    pub(crate) fn add(&self, entry: &Arc<Entry<A>>) {
+        if self.entries.insert(entry.key().clone(), Arc::clone(entry)).is_none() {
+            let live = self.live.fetch_add(1, Ordering::AcqRel) + 1;
+            self.show(live);
+        }
+    }
+
+    fn crashed(&self, key: &A::Key, error: &str) {
+        let kind = &self.kind;
+        kind.crashes.increment(1);
+        tracing::error!(actor.kind = kind.name, error, "a per-key actor crashed");
+        if self.quarantine().on_crash(key.clone(), Instant::now()) {
+            kind.quarantines.increment(1);
+            tracing::error!(
+                actor.kind = kind.name,
+                seconds = kind.settings.quarantine_for.as_secs(),
+                "a key whose actors keep crashing is quarantined"
+            );
+        }
+    }
+
+    /// Waits until every actor that exists now has ended.
+    pub(crate) async fn all_ended(&self) {
+        for entry in self.entries() {
+            entry.ended().await;
+        }
+    }
+
+    /// Removes all entries: their actors ended together with the family that owned them.
+    pub(crate) fn clear(&self) {
+        for stripe in &self.departures {
+            stripe.fetch_add(1, Ordering::AcqRel);
+        }
+        // One by one: an actor that ends at this moment is counted by its own removal from the map.
+        self.entries.retain(|_, _| {
+            self.live.fetch_sub(1, Ordering::AcqRel);
+            false
+        });
+        self.show(self.live());
+    }
+
+    fn stripe(&self, key: &A::Key) -> &AtomicU32 {
+        #[expect(clippy::cast_possible_truncation, reason = "any part of the hash will do")]
+        let hash = self.stripes.hash_one(key) as usize;
+        &self.departures[hash % STRIPES]
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float; the count is far below 2^52")]
+    fn show(&self, live: usize) {
+        self.kind.live.set(live as f64);
+    }
+}
+
+impl<A: KeyedActor> Owner<A> for Registry<A> {
+    fn ended(&self, entry: &Entry<A>, crash: Option<&str>) {
+        // First, so that the successor is refused if this crash puts the key into quarantine.
+        let killed = entry.is_marked_stuck().then_some("killed: it finished no message in time");
+        if let Some(error) = crash.or(killed) {
+            self.crashed(entry.key(), error);
+        }
+        // In this order: a sender that finds the key free must also find that the count has moved.
+        self.stripe(entry.key()).fetch_add(1, Ordering::AcqRel);
+        let is_this = |_: &A::Key, found: &Arc<Entry<A>>| std::ptr::eq(Arc::as_ptr(found), entry);
+        if self.entries.remove_if(entry.key(), is_this).is_some() {
+            let live = self.live.fetch_sub(1, Ordering::AcqRel) - 1;
+            self.show(live);
+        }
+    }
+}

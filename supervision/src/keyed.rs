@@ -1,0 +1,98 @@
+//! Kinds of actor with one actor for each key.
+//!
+//! Such an actor has its own identity, inbox, supervision and failure domain. While it is idle it consists only of its state, in an entry of
+//! the [`Directory`](crate::Directory): no task, no channel, no timer. So there may be a great number of them, nearly all idle.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The key of one actor.
+pub trait Key: Eq + Hash + Clone + Send + Sync + 'static {}
+
+impl<K: Eq + Hash + Clone + Send + Sync + 'static> Key for K {}
+
+/// Why a start or a handler failed. For the actor this is a crash, as a panic is.
+pub type ActorError = Box<dyn Error + Send + Sync>;
+
+/// A kind of actor with one actor for each key.
+///
+/// The value itself holds the dependencies, of which every actor has a clone: keep it as small as an `Arc`. The memory of one actor is its
+/// [`State`](Self::State).
+pub trait KeyedActor: Clone + Send + Sync + Sized + 'static {
+    /// Identifies one actor.
+    type Key: Key;
+    /// The messages. A message that a [`Directory`](crate::Directory) sends carries a [`Reply`](crate::Reply), its place in the queue.
+    type Message: Send + 'static;
+    /// The data that the sender of the first message loads to start the actor.
+    type Arguments: Send + 'static;
+    /// The memory that an actor keeps between two messages.
+    type State: Send + 'static;
+
+    /// Builds the state from the loaded arguments. Activations of other keys wait meanwhile, so it must not do IO.
+    fn start(
+        &self,
+        myself: &SelfRef<Self>,
+        arguments: Self::Arguments,
+    ) -> impl Future<Output = Result<Self::State, ActorError>> + Send;
+
+    /// Handles one message. No other message of the same key is handled meanwhile.
+    ///
+    /// Up to its first wait it runs in the sender's task, and after that in a task of its own: a sender that is cancelled cancels nothing.
+    fn handle(
+        &self,
+        myself: &SelfRef<Self>,
+        message: Self::Message,
+        state: &mut Self::State,
+    ) -> impl Future<Output = Result<(), ActorError>> + Send;
+}
+
+/// The inbox of a keyed actor, as the actor itself uses it.
+pub(crate) trait Inbox<M>: Send + Sync {
+    /// Puts a message into the inbox without a place in the queue. Returns `false` if the actor accepts no more messages.
+    fn put(self: Arc<Self>, message: M) -> bool;
+
+    /// Accepts no more messages, and ends once the inbox is empty.
+    fn leave(self: Arc<Self>);
+}
+
+/// The address of a keyed actor for itself and for the tasks that it starts.
+pub struct SelfRef<A: KeyedActor>(pub(crate) Arc<dyn Inbox<A::Message>>);
+
+impl<A: KeyedActor> SelfRef<A> {
+    /// Sends a message that takes no place in the queue. Returns `false` if the actor accepts no more messages.
+    pub fn send(&self, message: A::Message) -> bool {
+        Arc::clone(&self.0).put(message)
+    }
+
+    /// Sends a message after a delay, if the actor still exists then.
+    pub fn send_after(&self, delay: Duration, make: impl FnOnce() -> A::Message + Send + 'static) {
+        let inbox = Arc::downgrade(&self.0);
+        tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            if let Some(inbox) = inbox.upgrade() {
+                inbox.put(make());
+            }
+        });
+    }
+
+    /// Accepts no more messages, and ends once those in the inbox are handled. The next message for the key starts another actor.
+    pub fn leave(&self) {
+        Arc::clone(&self.0).leave();
+    }
+}
+
+impl<A: KeyedActor> Clone for SelfRef<A> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<A: KeyedActor> fmt::Debug for SelfRef<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SelfRef")
+    }
+}

@@ -1,0 +1,105 @@
+//! The fill level and the heartbeat of a queue.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::kind::KindState;
+
+/// The fill level of one actor's queue and the time of its last progress. It holds no reference to the actor, because permits inside the
+/// queue hold the meter: such a reference would keep the queue alive forever.
+pub(crate) struct Meter {
+    kind: Arc<KindState>,
+    /// Messages that wait or are being handled.
+    queued: AtomicU32,
+    /// Time at which the queue last became non-empty or freed a place, in microseconds since the kind's epoch.
+    moved: AtomicU64,
+    /// The actor is killed for being stuck.
+    marked_stuck: AtomicBool,
+}
+
+impl Meter {
+    pub(crate) fn new(kind: &Arc<KindState>) -> Arc<Self> {
+        Arc::new(Self {
+            kind: Arc::clone(kind),
+            queued: AtomicU32::new(0),
+            moved: AtomicU64::new(kind.micros()),
+            marked_stuck: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn kind(&self) -> &Arc<KindState> {
+        &self.kind
+    }
+
+    /// Takes a place in the queue, if one is free.
+    pub(crate) fn admit(self: &Arc<Self>) -> Option<Permit> {
+        let mut queued = self.queued.load(Ordering::Relaxed);
+        loop {
+            if queued >= self.kind.settings.queue_max {
+                return None;
+            }
+            if queued == 0 {
+                // Before the place is taken: a reader that sees it taken must not count the idle time as time without progress.
+                self.moves();
+            }
+            match self.queued.compare_exchange_weak(queued, queued + 1, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(seen) => queued = seen,
+            }
+        }
+        self.kind.queued.increment(1.0);
+        Some(Permit(Arc::clone(self)))
+    }
+
+    /// Messages that wait or are being handled.
+    pub(crate) fn queued(&self) -> u32 {
+        self.queued.load(Ordering::Acquire)
+    }
+
+    /// Time since the queue last became non-empty or freed a place.
+    pub(crate) fn unmoved_for(&self) -> Duration {
+        let moved = self.moved.load(Ordering::Acquire);
+        Duration::from_micros(self.kind.micros().saturating_sub(moved))
+    }
+
+    /// Records a heartbeat.
+    pub(crate) fn moves(&self) {
+        self.moved.fetch_max(self.kind.micros(), Ordering::Release);
+    }
+
+    /// Whether there was no heartbeat for `stuck_after`. That is also true of an idle actor.
+    pub(crate) fn is_still(&self) -> bool {
+        self.unmoved_for() >= self.kind.settings.stuck_after
+    }
+
+    /// Whether the actor holds messages and finished none for `stuck_after`.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.queued() > 0 && self.is_still()
+    }
+
+    /// Marks the actor as killed for being stuck. Returns `true` to the first caller only, which then kills it.
+    pub(crate) fn mark_stuck(&self) -> bool {
+        let first = !self.marked_stuck.swap(true, Ordering::AcqRel);
+        if first {
+            self.kind.count_stuck();
+        }
+        first
+    }
+
+    pub(crate) fn is_marked_stuck(&self) -> bool {
+        self.marked_stuck.load(Ordering::Acquire)
+    }
+}
+
+/// A place in an actor's queue, which becomes free when this is dropped.
+pub(crate) struct Permit(Arc<Meter>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let meter = &self.0;
+        meter.moves();
+        meter.queued.fetch_sub(1, Ordering::AcqRel);
+        meter.kind.queued.decrement(1.0);
+    }
+}

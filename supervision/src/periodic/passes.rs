@@ -1,0 +1,105 @@
+//! The record of a periodic actor's passes.
+//!
+//! It outlives the actor: a restart keeps the time since which passes fail.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use metrics::Counter;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::kind::{Kind, metric_name};
+
+/// Maximum length of a kept error, in characters.
+const ERROR_CHARACTERS_MAX: usize = 400;
+
+/// The record of one actor's passes. Clones are the same record.
+#[derive(Clone)]
+pub struct Passes(Arc<Record>);
+
+struct Record {
+    name: &'static str,
+    failures: Counter,
+    /// The failed passes since the last successful one.
+    failing: Mutex<Option<Failing>>,
+}
+
+struct Failing {
+    since: Instant,
+    passes: u64,
+    error: String,
+}
+
+/// Failing passes, as the operator sees them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailingPasses {
+    /// The error of the last pass with its causes, at most 400 characters.
+    pub error: String,
+    /// Number of passes that failed in a row.
+    pub passes: u64,
+    /// Seconds since the first of them failed.
+    pub since_seconds_ago: u64,
+}
+
+impl Passes {
+    /// A record without a failure. The counter is registered here: install the metrics recorder first.
+    pub(super) fn new<K: Kind>(kind: K) -> Self {
+        let name = kind.name();
+        let failures = metrics::counter!(metric_name::<K>("pass_failures_total"), "name" => name);
+        // A series that begins with its first failure would hide that failure from the function `increase()` of Prometheus.
+        failures.absolute(0);
+        Self(Arc::new(Record { name, failures, failing: Mutex::default() }))
+    }
+
+    /// The name of the actor in logs and metrics.
+    pub fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// The failed passes since the last successful one; `None` if the last one succeeded, or none has ended yet.
+    pub fn failing(&self) -> Option<FailingPasses> {
+        self.read(|failing| FailingPasses {
+            error: failing.error.clone(),
+            passes: failing.passes,
+            since_seconds_ago: failing.since.elapsed().as_secs(),
+        })
+    }
+
+    /// Time since passes began to fail.
+    pub fn failing_for(&self) -> Option<Duration> {
+        self.read(|failing| failing.since.elapsed())
+    }
+
+    pub(super) fn failed(&self, error: &str) {
+        self.0.failures.increment(1);
+        let mut failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        if failing.is_none() {
+            tracing::warn!(actor.name = self.0.name, error, "passes began to fail and are retried");
+        } else {
+            tracing::debug!(actor.name = self.0.name, error, "a pass failed again");
+        }
+        let failing = failing.get_or_insert_with(|| Failing { since: Instant::now(), passes: 0, error: String::new() });
+        failing.passes += 1;
+        failing.error = error.chars().take(ERROR_CHARACTERS_MAX).collect();
+    }
+
+    pub(super) fn succeeded(&self) {
+        let failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Failing { since, passes, .. }) = failing {
+            let seconds = since.elapsed().as_secs();
+            tracing::info!(actor.name = self.0.name, passes, seconds, "passes succeed again");
+        }
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Failing) -> T) -> Option<T> {
+        self.0.failing.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(read)
+    }
+}
+
+impl fmt::Debug for Passes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Passes({})", self.0.name)
+    }
+}

@@ -1,0 +1,105 @@
+//! The root of the supervision tree: starts the children, restarts them within a budget, and drains them in order.
+//!
+//! 1. Children are started one after the other, from first to last: each may rely on those before it.
+//! 2. A child that ends is started again after the delay of its [`RestartPolicy`](crate::RestartPolicy); its address then points to the
+//!    new actor. A start that fails or exceeds its deadline counts like a crash.
+//! 3. When a child has used up its budget, the root gives up: it drains the tree, and the process exits, so that the service manager
+//!    restarts it.
+//! 4. Draining closes every address to new messages, lets the children finish one after the other, from last to first, and kills the
+//!    remaining ones at the deadline.
+//!
+//! **If it crashes:** its children end with it, and [`Root::outcome`] returns [`TreeExit::GaveUp`].
+
+mod child;
+mod exit;
+mod settings;
+mod supervisor;
+mod tree;
+
+use std::fmt;
+use std::time::Duration;
+
+use ractor::{Actor, ActorRef, SpawnErr};
+use tokio::sync::{oneshot, watch};
+
+pub use child::{ChildSpec, Role};
+use exit::Progress;
+pub use exit::TreeExit;
+pub use settings::RootSettings;
+use supervisor::{RootMessage, Supervisor};
+pub use tree::{LastFailure, Node, Status};
+
+use crate::jitter::Jitter;
+use crate::unavailable::Unavailable;
+
+/// The running root. Clones are the same root; dropping them ends nothing.
+#[derive(Clone)]
+pub struct Root {
+    supervisor: ActorRef<RootMessage>,
+    progress: watch::Receiver<Progress>,
+}
+
+impl Root {
+    /// Begins to start `children` from first to last; [`up`](Self::up) waits for them. `jitter` spreads the restarts.
+    pub async fn start(settings: RootSettings, jitter: Jitter, children: Vec<ChildSpec>) -> Result<Self, SpawnErr> {
+        let (sender, progress) = watch::channel(Progress::Starting);
+        let supervisor = Supervisor { settings, jitter, progress: sender };
+        let (supervisor, _task) = Supervisor::spawn(None, supervisor, children).await?;
+        Ok(Self { supervisor, progress })
+    }
+
+    /// Waits until every child runs, or until the root has ended before that.
+    pub async fn up(&self) -> Result<(), TreeExit> {
+        match self.reach(|progress| *progress != Progress::Starting).await {
+            Progress::Ended(outcome) => Err(outcome),
+            Progress::Starting | Progress::Up => Ok(()),
+        }
+    }
+
+    /// Closes every address to new messages, lets the children finish until `deadline`, and then kills them. A root that is ending
+    /// already keeps its first deadline.
+    pub async fn drain(&self, deadline: Duration) -> TreeExit {
+        // Fails only if the root has ended, and then there is an outcome.
+        let _ = self.supervisor.send_message(RootMessage::Drain(deadline));
+        self.outcome().await
+    }
+
+    /// Kills every child at its next await.
+    pub fn kill_now(&self) {
+        // Fails only if the root has ended.
+        let _ = self.supervisor.send_message(RootMessage::KillNow);
+    }
+
+    /// Waits until the root has ended.
+    pub async fn outcome(&self) -> TreeExit {
+        match self.reach(|progress| matches!(progress, Progress::Ended(_))).await {
+            Progress::Ended(outcome) => outcome,
+            Progress::Starting | Progress::Up => crashed(),
+        }
+    }
+
+    /// A snapshot of the tree, for the operator.
+    pub async fn tree(&self, deadline: Duration) -> Result<Node, Unavailable> {
+        let (reply, tree) = oneshot::channel();
+        let gone = || Unavailable::NotRunning { retry_after: Duration::from_secs(1) };
+        self.supervisor.send_message(RootMessage::Tree(reply)).map_err(|_| gone())?;
+        tokio::time::timeout(deadline, tree).await.map_err(|_| Unavailable::TimedOut)?.map_err(|_| gone())
+    }
+
+    async fn reach(&self, is_reached: impl FnMut(&Progress) -> bool) -> Progress {
+        let mut progress = self.progress.clone();
+        let reached = progress.wait_for(is_reached).await;
+        reached.map_or_else(|_crashed| Progress::Ended(crashed()), |progress| progress.clone())
+    }
+}
+
+/// The outcome when the root itself crashed, which ended all children.
+fn crashed() -> TreeExit {
+    TreeExit::GaveUp { child: "root".to_owned() }
+}
+
+impl fmt::Debug for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Root")
+    }
+}

@@ -1,0 +1,64 @@
+//! The snapshot of the tree that the operator sees.
+
+use serde::Serialize;
+
+use super::child::Role;
+use crate::periodic::passes::FailingPasses;
+
+/// One supervised child, or the root itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// The name of the child.
+    pub name: String,
+    /// The name of its kind, as in configuration and metrics.
+    pub kind: &'static str,
+    /// The form of the child.
+    pub role: Role,
+    /// The phase of its life.
+    pub status: Status,
+    /// Number of restarts since the process started.
+    pub restarts: u64,
+    /// The most recent failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<LastFailure>,
+    /// Failing passes, if the child is a periodic actor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failing: Option<FailingPasses>,
+    /// Number of actors: 0 or 1, and for a family the number of its members.
+    pub live: u64,
+    /// Messages that wait or are being handled.
+    pub queued: u64,
+    /// For a single actor with waiting messages: milliseconds since it last finished one, or since the first of them arrived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unmoved_ms: Option<u64>,
+    /// Number of keys in quarantine.
+    pub quarantined: u64,
+    /// The children of the root.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Node>,
+}
+
+/// The phase of a child's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It waits for its first start, or for the end of a restart delay.
+    Waiting,
+    /// It is being started.
+    Starting,
+    /// It runs.
+    Running,
+    /// It finishes its messages.
+    Stopping,
+    /// It has ended and is not started again.
+    Stopped,
+}
+
+/// A failure after which the child was restarted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LastFailure {
+    /// The panic message or the error with its causes, at most 200 characters.
+    pub error: String,
+    /// Seconds since the failure.
+    pub seconds_ago: u64,
+}

@@ -1,0 +1,235 @@
+//! One teller per account, over a ledger that plays the store: an account's row changes only by guarded writes.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use supervision::{ActorError, ActorSettings, AskError, ChildSpec, Directory, KeyedActor, Reply, SelfRef};
+
+use crate::world::{Alive, Census, PATIENCE, TestKind, World};
+
+pub type Account = u64;
+
+/// Its teller panics when it is started.
+pub const UNSTARTABLE: Account = 666;
+
+/// The start of its teller hangs.
+pub const NEVER_STARTED: Account = 667;
+
+const TOLD_TO_PANIC: &str = "told to panic";
+
+/// Prints no panic that a test asked for from now on: a stress test has thousands of them, each with a backtrace.
+pub fn crash_quietly() {
+    let loud = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !panic.payload_as_str().is_some_and(|message| message.starts_with(TOLD_TO_PANIC)) {
+            loud(panic);
+        }
+    }));
+}
+
+#[derive(Clone, Default)]
+pub struct Ledger {
+    rows: Arc<Mutex<HashMap<Account, u64>>>,
+    pub loads: Arc<AtomicUsize>,
+    /// Writes refused because the writer's memory was out of date.
+    pub conflicts: Arc<AtomicUsize>,
+}
+
+impl Ledger {
+    /// With these accounts, at 0.
+    pub fn of(accounts: std::ops::Range<Account>) -> Self {
+        let ledger = Self::default();
+        ledger.rows.lock().unwrap().extend(accounts.map(|account| (account, 0)));
+        ledger
+    }
+
+    pub async fn load(&self, account: Account) -> Result<Option<(Account, u64)>, &'static str> {
+        self.loads.fetch_add(1, Ordering::SeqCst);
+        let row = self.rows.lock().unwrap().get(&account).map(|&count| (account, count));
+        // The row may be stale by the time it arrives.
+        tokio::task::yield_now().await;
+        Ok(row)
+    }
+
+    pub fn total(&self) -> u64 {
+        self.rows.lock().unwrap().values().sum()
+    }
+
+    fn write(&self, account: Account, from: u64) -> u64 {
+        let mut rows = self.rows.lock().unwrap();
+        let row = rows.get_mut(&account).unwrap();
+        if *row != from {
+            self.conflicts.fetch_add(1, Ordering::SeqCst);
+        }
+        *row += 1;
+        *row
+    }
+}
+
+/// Knows one account's count by heart.
+pub struct Teller {
+    census: Census,
+    ledger: Ledger,
+    starts: Arc<AtomicUsize>,
+    broken: Arc<AtomicBool>,
+}
+
+/// Every teller is a clone that the family makes: a broken one takes the family down.
+impl Clone for Teller {
+    fn clone(&self) -> Self {
+        assert!(!self.broken.load(Ordering::SeqCst), "told to break");
+        let (census, ledger) = (self.census.clone(), self.ledger.clone());
+        Self { census, ledger, starts: Arc::clone(&self.starts), broken: Arc::clone(&self.broken) }
+    }
+}
+
+pub enum Tell {
+    /// Adds one and answers the new count.
+    Add(Reply<u64>),
+    /// The same, and leaves.
+    AddAndLeave(Reply<u64>),
+    Panic(Reply<u64>),
+    Hang(Reply<u64>),
+    /// Closes its door without an answer, but never leaves.
+    LeaveAndHang(Reply<u64>),
+    /// Adds one after this long.
+    AddLate(Duration, Reply<u64>),
+    /// Panics after this long.
+    PanicLate(Duration, Reply<u64>),
+    /// Answers the count without waiting for anything.
+    Count(Reply<u64>),
+    /// Answers at once, and sends itself `Reminded` twice, the second time after this long.
+    Remind(Duration, Reply<u64>),
+    /// The teller's own: adds one.
+    Reminded,
+}
+
+pub struct TellerState {
+    account: Account,
+    count: u64,
+    _alive: Alive,
+}
+
+impl KeyedActor for Teller {
+    type Key = Account;
+    type Message = Tell;
+    type Arguments = (Account, u64);
+    type State = TellerState;
+
+    async fn start(
+        &self,
+        _myself: &SelfRef<Self>,
+        (account, count): (Account, u64),
+    ) -> Result<TellerState, ActorError> {
+        self.starts.fetch_add(1, Ordering::SeqCst);
+        match account {
+            UNSTARTABLE => panic!("told to panic at its start"),
+            NEVER_STARTED => std::future::pending().await,
+            _ => {}
+        }
+        Ok(TellerState { account, count, _alive: self.census.born() })
+    }
+
+    async fn handle(&self, myself: &SelfRef<Self>, message: Tell, state: &mut TellerState) -> Result<(), ActorError> {
+        match message {
+            Tell::Add(reply) => {
+                reply.send(self.add(state).await);
+            }
+            Tell::AddAndLeave(reply) => {
+                // Leaves before it writes, so that messages which find the door closed are early.
+                myself.leave();
+                reply.send(self.add(state).await);
+            }
+            Tell::Panic(reply) => panic!("{TOLD_TO_PANIC}, with {reply:?} in its hands"),
+            Tell::Hang(reply) => {
+                std::future::pending::<()>().await;
+                reply.send(0);
+            }
+            Tell::LeaveAndHang(reply) => {
+                drop(reply);
+                myself.leave();
+                std::future::pending::<()>().await;
+            }
+            Tell::AddLate(time, reply) => {
+                tokio::time::sleep(time).await;
+                reply.send(self.add(state).await);
+            }
+            Tell::PanicLate(time, reply) => {
+                tokio::time::sleep(time).await;
+                panic!("{TOLD_TO_PANIC}, with {reply:?} in its hands");
+            }
+            Tell::Count(reply) => {
+                reply.send(state.count);
+            }
+            Tell::Remind(time, reply) => {
+                myself.send(Tell::Reminded);
+                myself.send_after(time, || Tell::Reminded);
+                reply.send(state.count);
+            }
+            Tell::Reminded => {
+                self.add(state).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Teller {
+    async fn add(&self, state: &mut TellerState) -> u64 {
+        tokio::task::yield_now().await;
+        state.count = self.ledger.write(state.account, state.count);
+        state.count
+    }
+}
+
+/// All tellers of a ledger.
+#[derive(Clone)]
+pub struct Bank {
+    pub tellers: Directory<Teller>,
+    pub ledger: Ledger,
+    starts: Arc<AtomicUsize>,
+    /// While set, every start of a teller crashes the family.
+    pub broken: Arc<AtomicBool>,
+}
+
+impl Bank {
+    pub fn new(world: &World, accounts: std::ops::Range<Account>, settings: &ActorSettings) -> (Self, ChildSpec) {
+        let tellers = Directory::new(TestKind("teller"), settings);
+        let (ledger, starts, broken) = (Ledger::of(accounts), Arc::default(), Arc::default());
+        let (its_starts, its_broken) = (Arc::clone(&starts), Arc::clone(&broken));
+        let teller = Teller { census: world.census(), ledger: ledger.clone(), starts: its_starts, broken: its_broken };
+        let child = tellers.child(teller);
+        (Self { tellers, ledger, starts, broken }, child)
+    }
+
+    pub async fn ask(
+        &self,
+        account: Account,
+        make: impl FnOnce(Reply<u64>) -> Tell,
+    ) -> Result<u64, AskError<&'static str>> {
+        self.ask_within(account, make, PATIENCE).await
+    }
+
+    pub async fn ask_within(
+        &self,
+        account: Account,
+        make: impl FnOnce(Reply<u64>) -> Tell,
+        deadline: Duration,
+    ) -> Result<u64, AskError<&'static str>> {
+        self.tellers.ask(&account, || self.ledger.load(account), make, deadline).await
+    }
+
+    pub fn starts(&self) -> usize {
+        self.starts.load(Ordering::SeqCst)
+    }
+
+    pub fn loads(&self) -> usize {
+        self.ledger.loads.load(Ordering::SeqCst)
+    }
+
+    pub fn conflicts(&self) -> usize {
+        self.ledger.conflicts.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,15 @@
+//! The laws of supervision, on real actors; time is paused wherever it plays a part.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the answer")]
+#![expect(clippy::needless_pass_by_value, clippy::unused_self, reason = "the form of a message handler")]
+
+mod crowd;
+mod directory;
+mod drain;
+mod handle;
+mod log;
+mod metrics;
+mod periodic;
+mod restart;
+mod spans;
+mod world;

@@ -1,0 +1,71 @@
+//! Failing passes: counted, shown in the tree, logged once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::with_local_recorder;
+use supervision::Root;
+use supervision::periodic::{FailingPasses, Next, Pass, PassError, Periodic, Schedule};
+
+use crate::log::Captured;
+use crate::metrics::Numbers;
+use crate::world::{TestKind, World, eventually, jitter, settings};
+
+/// A pass whose disk may be full.
+#[derive(Clone, Default)]
+struct Work {
+    is_full: Arc<AtomicBool>,
+    passes: Arc<AtomicU64>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write a row")]
+struct CannotWrite(#[source] std::io::Error);
+
+impl Pass for Work {
+    type Memory = ();
+
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
+        self.passes.fetch_add(1, Ordering::SeqCst);
+        let full = || CannotWrite(std::io::Error::other("disk full"));
+        if self.is_full.load(Ordering::SeqCst) { Err(full().into()) } else { Ok(Next::AfterPause) }
+    }
+}
+
+async fn failing(root: &Root) -> Option<FailingPasses> {
+    root.tree(Duration::from_secs(1)).await.unwrap().children[0].failing.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn passes_that_fail_are_counted_shown_and_logged_when_they_begin_and_when_they_end() {
+    let (world, numbers, lines) = (World::new(), Numbers::default(), Captured::begin());
+    let work = Work::default();
+    let handle = Periodic::<Work>::handle(TestKind("keeper"), &settings());
+    let schedule = Schedule { every: Duration::from_secs(1), deadline: Duration::from_mins(1) };
+    let periodic =
+        with_local_recorder(&numbers, || Periodic::new(TestKind("keeper"), work.clone(), schedule, jitter()));
+    let root = world.root(vec![periodic.child(&handle)]).await;
+    let counted = || numbers.counter("attache_pass_failures_total{name=keeper}");
+    let passes = || work.passes.load(Ordering::SeqCst);
+    eventually("three passes succeeded", || passes() >= 3).await;
+    assert_eq!((counted(), failing(&root).await), (0, None));
+
+    work.is_full.store(true, Ordering::SeqCst);
+    let before = passes();
+    eventually("seven passes failed", || passes() >= before + 7).await;
+    let shown = failing(&root).await.unwrap();
+    assert_eq!(shown.error, "cannot write a row: disk full");
+    assert_eq!((shown.passes, counted()), (passes() - before, passes() - before));
+    assert!((5..=8).contains(&shown.since_seconds_ago), "{shown:?}");
+    assert_eq!(lines.of("WARN"), ["passes began to fail and are retried"]);
+
+    work.is_full.store(false, Ordering::SeqCst);
+    let before = passes();
+    eventually("three passes succeeded again", || passes() >= before + 3).await;
+    assert_eq!(failing(&root).await, None);
+    assert_eq!(lines.of("WARN").len(), 1);
+    assert_eq!(lines.of("INFO").iter().filter(|line| *line == "passes succeed again").count(), 1);
+    root.drain(Duration::from_secs(1)).await;
+    world.deserted().await;
+}
