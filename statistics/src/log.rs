@@ -29,7 +29,8 @@ use dashmap::DashMap;
 use domain::ids::MachineUuid;
 use domain::{Clock, Rng};
 use sqlx::migrate::Migrator;
-use store::{Pool, StoreError, in_transaction, on_reader};
+use store::pool::{query, scalar};
+use store::{Pool, StoreError, in_transaction};
 use uuid::Uuid;
 
 pub use append::{Append, AppendOutcome, AppendReply};
@@ -287,20 +288,20 @@ impl Log {
         let root = merkle::empty_root();
         let checkpoint = signer.sign(0, root);
         let begun: String = in_transaction!(&self.pool, |tx| {
-            let added = sqlx::query(sql::KEY_ADD)
+            let added = query(sql::KEY_ADD)
                 .bind(&vkey)
                 .bind(origin)
                 .bind(&signer.seed()[..])
                 .bind(now)
                 .execute(&mut *tx)
                 .await?;
-            if added.rows_affected() == 1 {
-                let tree =
-                    sqlx::query(sql::TREE_BEGIN).bind(&root.as_bytes()[..]).bind(&checkpoint).bind(&vkey).bind(now);
+            if added == 1 {
+                let tree = query(sql::TREE_BEGIN).bind(&root.as_bytes()[..]).bind(&checkpoint).bind(&vkey).bind(now);
                 tree.execute(&mut *tx).await?;
             }
-            sqlx::query_scalar(sql::KEY_ACTIVE).fetch_one(&mut *tx).await
+            scalar(sql::KEY_ACTIVE).fetch_one(&mut *tx).await
         })
+        .await
         .during("begin the log")?;
         // Whichever epoch it is in.
         if base_of(&begun) == base_of(origin) {
@@ -336,8 +337,7 @@ impl Log {
         }
         let (json, _) = rows.parameters();
         let found: Vec<sql::FoundTile> =
-            on_reader!(&self.pool, |db: Db| sqlx::query_as(<Db as Dialect>::TILES).bind(&json).fetch_all(db))
-                .during("read tiles")?;
+            query(Dialect::of(&self.pool).tiles).bind(&json).fetch_all(&self.pool).await.during("read tiles")?;
         let mut tiles = merkle::tile::Tiles::default();
         for (level, place, hashes) in found {
             let corrupt = |_| LogError::Corrupt("tiles.level or tiles.place");

@@ -9,12 +9,14 @@ use domain::secret::SecretHash;
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::claim::agent_lock;
-use crate::error::{Corrupt, During, StoreError};
+use crate::claim::lock_agent;
+use crate::error::{Corrupt, StoreError};
 use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machine};
-use crate::mail::{QueuedMail, mail_insert};
+use crate::mail::{QueuedMail, insert_mail};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::{count, limit, parsed, secret_hash, storable, undecodable};
-use crate::{Store, in_transaction, on_reader, probes};
+use crate::{Store, in_transaction, probes};
 
 /// A code that a computer asks for.
 #[derive(Debug, Clone)]
@@ -157,11 +159,11 @@ impl Store {
             &self.pool,
             |tx| {
                 let found: Option<(Option<Timestamp>, bool)> = if !is_postgres {
-                    sqlx::query_as(LOOK).bind(machine).bind(now - window).bind(others_max).fetch_optional(&mut *tx).await?
-                } else if sqlx::query(LOCK).bind(machine).execute(&mut *tx).await?.rows_affected() == 0 {
+                    query(LOOK).bind(machine).bind(now - window).bind(others_max).fetch_optional(&mut *tx).await?
+                } else if query(LOCK).bind(machine).execute(&mut *tx).await? == 0 {
                     None
                 } else {
-                    let full = sqlx::query_scalar(FULL).bind(machine).bind(now - window).bind(others_max);
+                    let full = scalar(FULL).bind(machine).bind(now - window).bind(others_max);
                     Some((full.fetch_optional(&mut *tx).await?, true))
                 };
                 let Some((oldest, has_pending)) = found else { return Ok((DeviceStart::MachineGone, None)) };
@@ -169,11 +171,11 @@ impl Store {
                     return Ok((DeviceStart::TooMany { retry_after: oldest + window - now }, None));
                 }
                 let superseded: Option<Vec<u8>> = if has_pending {
-                    sqlx::query_scalar(SUPERSEDE).bind(machine).bind(now).fetch_optional(&mut *tx).await?
+                    scalar(SUPERSEDE).bind(machine).bind(now).fetch_optional(&mut *tx).await?
                 } else {
                     None
                 };
-                let added = sqlx::query(ADD)
+                let added = query(ADD)
                     .bind(code.as_bytes())
                     .bind(&new.sealed_user_code[..])
                     .bind(machine)
@@ -183,14 +185,15 @@ impl Store {
                     .bind(*expires_at)
                     .execute(&mut *tx)
                     .await?;
-                if added.rows_affected() == 0 {
+                if added == 0 {
                     return Ok((DeviceStart::UserCodeTaken, None));
                 }
                 Ok((DeviceStart::Started { superseded: None }, superseded))
             },
             commit if |(outcome, _)| matches!(outcome, DeviceStart::Started { .. })
         )
-        .during("start the attachment of a machine")?;
+        .during(Operation::StartAttachmentOfMachine)
+        .await?;
         Ok(match started {
             (DeviceStart::Started { .. }, Some(hash)) => {
                 DeviceStart::Started { superseded: Some(secret_hash("device_codes.device_code_hash", &hash)?) }
@@ -201,8 +204,12 @@ impl Store {
 
     /// A device code.
     pub async fn device_by_code(&self, code: &SecretHash) -> Result<Option<DeviceCode>, StoreError> {
-        let row = self.pool.probe_one(probes::DEVICE_CODE, &[code.as_bytes().into()]).await;
-        let row = row.during("read a device code")?;
+        let row = self
+            .pool
+            .probe_one(probes::DEVICE_CODE, &[code.as_bytes().into()])
+            .during(Operation::ReadDeviceCode)
+            .await?;
+        let row = row;
         Ok(row.map(DeviceCode::try_from).transpose()?)
     }
 
@@ -232,21 +239,21 @@ impl Store {
         let found: Result<AskingRow, CodeEntry> = in_transaction!(
             &self.pool,
             |tx| {
-                sqlx::query(LOCK).bind(person.as_uuid()).execute(&mut *tx).await?;
-                let count = sqlx::query_scalar(COUNT).bind(person.as_uuid()).bind(now - window).bind(by_agent);
+                query(LOCK).bind(person.as_uuid()).execute(&mut *tx).await?;
+                let count = scalar(COUNT).bind(person.as_uuid()).bind(now - window).bind(by_agent);
                 let wrong: i64 = count.fetch_one(&mut *tx).await?;
                 if wrong >= i64::from(guesses_max) {
                     return Ok(Err(CodeEntry::Blocked));
                 }
                 let row: Option<AskingRow> =
-                    sqlx::query_as(FIND)
+                    query(FIND)
                     .bind(&sealed_user_code[..])
                     .bind(person.as_uuid())
                     .bind(i64::from(OTHERS_MAX))
                     .fetch_optional(&mut *tx)
                     .await?;
                 let Some(row) = row else {
-                    let add = sqlx::query(ADD).bind(guess).bind(person.as_uuid()).bind(now).bind(by_agent);
+                    let add = query(ADD).bind(guess).bind(person.as_uuid()).bind(now).bind(by_agent);
                     add.execute(&mut *tx).await?;
                     return Ok(Err(CodeEntry::Wrong));
                 };
@@ -254,7 +261,8 @@ impl Store {
             },
             commit if |found| matches!(found, Err(CodeEntry::Wrong))
         )
-        .during("find a typed code")?;
+        .during(Operation::FindTypedCode)
+        .await?;
         Ok(match found {
             Ok(row) => CodeEntry::Found(Box::new(row.try_into()?)),
             Err(typed) => typed,
@@ -269,7 +277,7 @@ impl Store {
         code: &SecretHash,
         machine: MachineUuid,
         approver: &Approver,
-        notice: impl FnOnce(&AttachedDevice) -> QueuedMail,
+        notice: impl FnOnce(&AttachedDevice) -> QueuedMail + Send,
         now: Timestamp,
     ) -> Result<Approval, StoreError> {
         // Locked in this order by everyone: agent, person, computer, code, identity.
@@ -291,16 +299,16 @@ impl Store {
             &self.pool,
             |tx| {
                 if let Some(agent) = approver.via.agent()
-                    && !agent_lock!(tx, agent)
+                    && !lock_agent(tx, agent).await?
                 {
                     return Ok(Err(ApprovalRefusal::CodeConsumed));
                 }
                 let (own, email): (Option<String>, String) =
-                    sqlx::query_as(PERSON).bind(person).fetch_one(&mut *tx).await?;
+                    query(PERSON).bind(person).fetch_one(&mut *tx).await?;
                 let asking: Option<(String, Option<String>)> =
-                    sqlx::query_as(MACHINE).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
+                    query(MACHINE).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
                 let asked_by: Option<String> =
-                    sqlx::query_scalar(CLAIM).bind(code.as_bytes()).bind(now).fetch_optional(&mut *tx).await?;
+                    scalar(CLAIM).bind(code.as_bytes()).bind(now).fetch_optional(&mut *tx).await?;
                 let Some(asked_by) = asked_by else { return Ok(Err(ApprovalRefusal::CodeConsumed)) };
                 // One that was removed and registered anew with another identity is not the one that asked.
                 let asking = asking.filter(|(identity, _)| *identity == asked_by);
@@ -308,12 +316,12 @@ impl Store {
                     return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::MachineNotRegistered)));
                 };
                 let was_attached = attached_to.is_some();
-                let linked: Option<String> = sqlx::query_scalar(LINKED).bind(&identity).fetch_one(&mut *tx).await?;
-                let owners: i64 = sqlx::query_scalar(OWNERS).bind(&linked).fetch_one(&mut *tx).await?;
+                let linked: Option<String> = scalar(LINKED).bind(&identity).fetch_one(&mut *tx).await?;
+                let owners: i64 = scalar(OWNERS).bind(&linked).fetch_one(&mut *tx).await?;
                 // Anybody may register under any identity, so one without an owner goes to the computer that registered first.
                 if attached_to.is_none() && owners == 0 && (linked.is_none() || own.is_none()) {
                     let first: Uuid =
-                        sqlx::query_scalar(FIRST_OF_IDENTITY).bind(&identity).fetch_one(&mut *tx).await?;
+                        scalar(FIRST_OF_IDENTITY).bind(&identity).fetch_one(&mut *tx).await?;
                     if first != machine.as_uuid() {
                         return Ok(Err(ApprovalRefusal::NotTheFirst));
                     }
@@ -325,7 +333,7 @@ impl Store {
                     // somebody did already.
                     match (linked, attached_to) {
                         (Some(unowned), _) if owners == 0 => {
-                            sqlx::query(OWN).bind(person).bind(&unowned).execute(&mut *tx).await?;
+                            query(OWN).bind(person).bind(&unowned).execute(&mut *tx).await?;
                             unowned
                         }
                         (_, Some(_)) => return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed))),
@@ -333,17 +341,15 @@ impl Store {
                         (None, None) => return Ok(Err(ApprovalRefusal::AccountRequired)),
                     }
                 };
-                let attached: Result<Result<(), AttachRefusal>, sqlx::Error> =
-                    attach_machine!(tx, machine, account, now);
-                if let Err(refusal) = attached? {
+                if let Err(refusal) = attach_machine(tx, machine, &account, now).await? {
                     return Ok(Err(ApprovalRefusal::Attach(refusal)));
                 }
                 // A person's approval is their own from then on; an agent's does not take over an attachment that was there.
                 if approver.via == ConfirmedVia::Session || !was_attached {
                     let agent = approver.via.agent().map(|agent| agent.as_uuid());
-                    sqlx::query(ATTACHED_BY).bind(machine.as_uuid()).bind(agent).execute(&mut *tx).await?;
+                    query(ATTACHED_BY).bind(machine.as_uuid()).bind(agent).execute(&mut *tx).await?;
                 }
-                sqlx::query(SETTLE)
+                query(SETTLE)
                     .bind(code.as_bytes())
                     .bind(&account)
                     .bind(person)
@@ -351,7 +357,7 @@ impl Store {
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
-                let (name, ip_address) = sqlx::query_as(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
+                let (name, ip_address) = query(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
                 let attached = AttachedDevice {
                     machine,
                     name,
@@ -360,12 +366,13 @@ impl Store {
                     owner: parsed("persons.email", &email).map_err(undecodable)?,
                 };
                 let mail = notice(&attached);
-                mail_insert!(tx, mail, now).await?;
+                insert_mail(tx, &mail, now).await?;
                 Ok(Ok(attached.account))
             },
             commit if Result::is_ok
         )
-        .during("approve a device code")
+        .during(Operation::ApproveDeviceCode)
+        .await
     }
 
     /// Denies a pending code; `false` when it is expired, answered, or gone.
@@ -373,15 +380,14 @@ impl Store {
         const SQL: &str = "UPDATE device_codes
             SET state = 'denied', person_id = $2, settled_via = $3, settled_at = $4, changed_at = $4
             WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $4";
-        let done = crate::on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL)
-                .bind(code.as_bytes())
-                .bind(denier.person.as_uuid())
-                .bind(denier.via.as_str())
-                .bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("deny a device code")?;
+        let done = query(SQL)
+            .bind(code.as_bytes())
+            .bind(denier.person.as_uuid())
+            .bind(denier.via.as_str())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::DenyDeviceCode)
+            .await?;
         Ok(done == 1)
     }
 
@@ -390,10 +396,12 @@ impl Store {
     pub async fn device_expire(&self, code: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE device_codes SET state = 'expired', settled_at = $2, changed_at = $2
             WHERE device_code_hash = $1 AND state = 'pending' AND expires_at <= $2";
-        let done = crate::on_writer!(&self.pool, |db| async {
-            sqlx::query(SQL).bind(code.as_bytes()).bind(now).execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("end a device code")?;
+        let done = query(SQL)
+            .bind(code.as_bytes())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::EndDeviceCode)
+            .await?;
         Ok(done == 1)
     }
 
@@ -406,9 +414,12 @@ impl Store {
     ) -> Result<Vec<(SecretHash, Timestamp)>, StoreError> {
         const SQL: &str = "SELECT device_code_hash, changed_at FROM device_codes
             WHERE changed_at >= $1 AND state <> 'pending' ORDER BY changed_at, device_code_hash LIMIT $2";
-        let rows: Vec<(Vec<u8>, Timestamp)> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(since).bind(limit(rows_max)).fetch_all(db))
-                .during("list device codes that changed")?;
+        let rows: Vec<(Vec<u8>, Timestamp)> = query(SQL)
+            .bind(since)
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListDeviceCodesThatChanged)
+            .await?;
         let read = |(hash, at): (Vec<u8>, Timestamp)| Ok((secret_hash("device_codes.device_code_hash", &hash)?, at));
         Ok(rows.into_iter().map(read).collect::<Result<_, Corrupt>>()?)
     }

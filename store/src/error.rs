@@ -107,14 +107,14 @@ impl StoreError {
     }
 }
 
-/// Names the operation that a driver's error belongs to.
-pub trait During<T> {
+/// Adds to an error of the driver what was attempted. [`During`](crate::During) also measures it.
+pub trait Context<T> {
     /// `operation` is a verb and its object: "attach the machine".
-    fn during(self, operation: &'static str) -> Result<T, StoreError>;
+    fn context(self, operation: &'static str) -> Result<T, StoreError>;
 }
 
-impl<T> During<T> for Result<T, sqlx::Error> {
-    fn during(self, operation: &'static str) -> Result<T, StoreError> {
+impl<T> Context<T> for Result<T, sqlx::Error> {
+    fn context(self, operation: &'static str) -> Result<T, StoreError> {
         self.map_err(|error| match error {
             sqlx::Error::Decode(source) => match source.downcast::<Corrupt>() {
                 Ok(corrupt) => StoreError::Corrupt(*corrupt),
@@ -125,7 +125,7 @@ impl<T> During<T> for Result<T, sqlx::Error> {
     }
 }
 
-/// Lets damage that shows in the midst of a transaction pass through it with `?`; [`During`] finds it again.
+/// Lets damage that shows in the midst of a transaction pass through it with `?`; [`Context`] finds it again.
 impl From<Corrupt> for sqlx::Error {
     fn from(corrupt: Corrupt) -> Self {
         Self::Decode(Box::new(corrupt))
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_operation_and_keeps_its_source() {
-        let error = Err::<(), _>(sqlx::Error::PoolTimedOut).during("attach the machine").unwrap_err();
+        let error = Err::<(), _>(sqlx::Error::PoolTimedOut).context("attach the machine").unwrap_err();
         assert_eq!(error.to_string(), "cannot attach the machine");
         assert!(error.is_unavailable() && !error.is_unique_violation());
         assert!(Error::source(&error).is_some());
@@ -218,7 +218,7 @@ mod tests {
     fn damage_inside_a_transaction_is_still_named() {
         let inside: Result<(), sqlx::Error> = Err(Corrupt::new("machines.user_cuid", "expected a CUID2").into());
         assert!(matches!(
-            inside.during("hold events"),
+            inside.context("hold events"),
             Err(StoreError::Corrupt(Corrupt { column: "machines.user_cuid", .. }))
         ));
     }

@@ -3,8 +3,10 @@
 use serde::Serialize;
 use sqlx::FromRow;
 
-use crate::error::{During, StoreError};
-use crate::{Store, on_reader};
+use crate::Store;
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
+use crate::pool::query;
 
 /// Rows of the facts that people know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, FromRow)]
@@ -46,6 +48,6 @@ impl Store {
             "SELECT (SELECT COUNT(*) FROM accounts) AS accounts, (SELECT COUNT(*) FROM machines) AS computers,
             (SELECT COUNT(*) FROM registrations) AS agents, (SELECT COUNT(*) FROM held_events) AS held_events,
             (SELECT COUNT(*) FROM spaces) AS spaces, (SELECT COUNT(*) FROM memories) AS memories";
-        on_reader!(&self.pool, |db| sqlx::query_as(SQL).fetch_one(db)).during("count everything")
+        query(SQL).fetch_one(&self.pool).during(Operation::CountEverything).await
     }
 }

@@ -10,8 +10,10 @@ use domain::Timestamp;
 use domain::usage::Day;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{During, StoreError};
-use crate::{Store, on_writer};
+use crate::Store;
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
+use crate::pool::query;
 
 /// How long what is over is kept. Times are written as "24h", "30d".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,11 +149,12 @@ impl Store {
         let batch_rows = settings.batch_rows.max(1);
         let mut purged = 0;
         for _ in 0..settings.batches_max {
-            let done = on_writer!(&self.pool, |db| async {
-                let query = sqlx::query(sql).bind(before).bind(i64::from(batch_rows));
-                query.execute(db).await.map(|done| done.rows_affected())
-            })
-            .during("delete what is over")?;
+            let done = query(sql)
+                .bind(before)
+                .bind(i64::from(batch_rows))
+                .execute(self.pool.writer())
+                .during(Operation::DeleteWhatIsOver)
+                .await?;
             purged += done;
             if done < u64::from(batch_rows) {
                 break;

@@ -3,7 +3,9 @@
 use domain::Rng;
 use domain::secret::CodeKey;
 
-use crate::error::{During, StoreError};
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::bytes;
 use crate::{Store, in_transaction};
 
@@ -14,10 +16,11 @@ impl Store {
         const GET: &str = "SELECT secret FROM server_keys WHERE name = 'code'";
         let drawn: [u8; 32] = rng.bytes();
         let kept: Vec<u8> = in_transaction!(&self.pool, |tx| {
-            sqlx::query(ADD).bind(&drawn[..]).execute(&mut *tx).await?;
-            sqlx::query_scalar(GET).fetch_one(&mut *tx).await
+            query(ADD).bind(&drawn[..]).execute(&mut *tx).await?;
+            scalar(GET).fetch_one(&mut *tx).await
         })
-        .during("get the key of short codes")?;
+        .during(Operation::GetKeyOfShortCodes)
+        .await?;
         Ok(CodeKey::new(bytes("server_keys.secret", &kept)?))
     }
 }

@@ -16,9 +16,11 @@ use domain::{Digest, Timestamp};
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::{limit, parsed};
-use crate::{Store, on_reader};
+use crate::{Store, joined};
 
 /// A memory that is to be kept.
 #[derive(Debug, Clone)]
@@ -114,27 +116,21 @@ impl MemoryScope {
 }
 
 /// The condition that memory `m` is in a scope: `$1` the account, `$2` the spaces.
-macro_rules! in_scope {
-    (sqlite) => {
-        "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
-            WHERE l.memory_id = m.id
-                AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2))))"
-    };
-    (postgres) => {
-        "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
-            WHERE l.memory_id = m.id
-                AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))))"
-    };
-}
-pub(crate) use in_scope;
+pub(crate) const IN_SCOPE_SQLITE: &str =
+    "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+        WHERE l.memory_id = m.id
+            AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2))))";
+/// The same on PostgreSQL.
+pub(crate) const IN_SCOPE_POSTGRES: &str =
+    "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+        WHERE l.memory_id = m.id
+            AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))))";
 
-macro_rules! select_memories {
-    () => {
-        "SELECT m.id, s.account_id, m.type AS kind, m.title, m.url, SUBSTR(m.content, 1, CAST($3 AS INTEGER)) AS content,
-            m.spaces, m.created_at, m.updated_at
-        FROM memories m JOIN shelves s ON s.number = m.shelf "
-    };
-}
+/// Memories `m`: [`MemoryRow`]; `$3` is the maximum number of characters of the text.
+const SELECT_MEMORIES: &str =
+    "SELECT m.id, s.account_id, m.type AS kind, m.title, m.url, SUBSTR(m.content, 1, CAST($3 AS INTEGER)) AS content,
+        m.spaces, m.created_at, m.updated_at
+    FROM memories m JOIN shelves s ON s.number = m.shelf ";
 
 impl Store {
     /// A memory in a scope.
@@ -149,23 +145,27 @@ impl Store {
         scope: &MemoryScope,
         content_max: u32,
     ) -> Result<Vec<Memory>, StoreError> {
-        const SQLITE: &str = concat!(
-            select_memories!(),
+        const SQLITE: &str = joined!(
+            SELECT_MEMORIES,
             "WHERE m.id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($4)) AND ",
-            in_scope!(sqlite)
+            IN_SCOPE_SQLITE
         );
-        const POSTGRES: &str = concat!(
-            select_memories!(),
+        const POSTGRES: &str = joined!(
+            SELECT_MEMORIES,
             "WHERE m.id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS json))) AND ",
-            in_scope!(postgres)
+            IN_SCOPE_POSTGRES
         );
         let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
         let (account, spaces) = scope.binds();
         let ids = json(ids);
-        let rows: Vec<MemoryRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(sql).bind(account).bind(&spaces).bind(i64::from(content_max)).bind(&ids).fetch_all(db)
-        })
-        .during("read memories")?;
+        let rows: Vec<MemoryRow> = query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(i64::from(content_max))
+            .bind(&ids)
+            .fetch_all(&self.pool)
+            .during(Operation::ReadMemories)
+            .await?;
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -177,20 +177,20 @@ impl Store {
         rows_max: usize,
         content_max: u32,
     ) -> Result<Vec<Memory>, StoreError> {
-        const OF_ACCOUNT: &str = concat!(
-            select_memories!(),
+        const OF_ACCOUNT: &str = joined!(
+            SELECT_MEMORIES,
             "WHERE $2 IS NULL AND m.shelf = (SELECT number FROM shelves WHERE account_id = $1) AND m.id > $4
             ORDER BY m.id LIMIT $5"
         );
         // The spaces are walked, each as far as one page needs, and not everything that anybody keeps.
-        const OF_SPACES_SQLITE: &str = concat!(
-            select_memories!(),
+        const OF_SPACES_SQLITE: &str = joined!(
+            SELECT_MEMORIES,
             "WHERE $1 IS NULL AND m.id IN (SELECT DISTINCT l.memory_id FROM json_each($2) w
                 JOIN memory_spaces l ON l.space_id = unhex(replace(w.value, '-', ''))
                 WHERE l.memory_id > $4 ORDER BY l.memory_id LIMIT $5) ORDER BY m.id"
         );
-        const OF_SPACES_POSTGRES: &str = concat!(
-            select_memories!(),
+        const OF_SPACES_POSTGRES: &str = joined!(
+            SELECT_MEMORIES,
             "WHERE CAST($1 AS TEXT) IS NULL AND m.id IN (SELECT DISTINCT l.memory_id
                 FROM json_array_elements_text(CAST($2 AS json)) w
                 JOIN memory_spaces l ON l.space_id = CAST(w.value AS UUID)
@@ -203,33 +203,34 @@ impl Store {
         };
         let (account, spaces) = scope.binds();
         let after = after.map_or(Uuid::nil(), |id| id.as_uuid());
-        let rows: Vec<MemoryRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(sql)
-                .bind(account)
-                .bind(&spaces)
-                .bind(i64::from(content_max))
-                .bind(after)
-                .bind(limit(rows_max))
-                .fetch_all(db)
-        })
-        .during("list memories")?;
+        let rows: Vec<MemoryRow> = query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(i64::from(content_max))
+            .bind(after)
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListMemories)
+            .await?;
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
     }
 
     /// How many memories are linked to a space, whoever keeps them.
     pub async fn memories_in_space(&self, space: SpaceId) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_shelves WHERE space_id = $1";
-        let count: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(space.as_uuid()).fetch_one(db))
-            .during("count the memories of a space")?;
+        let count: i64 =
+            scalar(SQL).bind(space.as_uuid()).fetch_one(&self.pool).during(Operation::CountMemoriesOfSpace).await?;
         Ok(count.max(0).unsigned_abs())
     }
 
     /// How many memories an account keeps.
     pub async fn memories_kept(&self, account: &UserAccountId) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT memories FROM shelves WHERE account_id = $1";
-        let count: Option<i64> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(account.as_str()).fetch_optional(db))
-                .during("count the memories of an account")?;
+        let count: Option<i64> = scalar(SQL)
+            .bind(account.as_str())
+            .fetch_optional(&self.pool)
+            .during(Operation::CountMemoriesOfAccount)
+            .await?;
         Ok(count.unwrap_or(0).max(0).unsigned_abs())
     }
 }

@@ -15,9 +15,11 @@ use domain::memory::ModelId;
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{During, StoreError};
-use crate::memory::{MemoryScope, in_scope, json};
-use crate::{Store, on_reader};
+use crate::error::StoreError;
+use crate::memory::{IN_SCOPE_POSTGRES, IN_SCOPE_SQLITE, MemoryScope, json};
+use crate::operation::{During, Operation};
+use crate::pool::query;
+use crate::{Store, joined};
 
 /// A chunk's number; a number is never used twice.
 pub type ChunkId = i64;
@@ -99,10 +101,13 @@ impl Store {
             (MemoryScope::Spaces(_), true) => OF_SPACES_POSTGRES,
         };
         let (account, spaces) = scope.binds();
-        on_reader!(&self.pool, |db| {
-            sqlx::query_as(sql).bind(account).bind(&spaces).bind(crate::row::limit(shelves_max)).fetch_all(db)
-        })
-        .during("find the shelves of a search")
+        query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(crate::row::limit(shelves_max))
+            .fetch_all(&self.pool)
+            .during(Operation::FindShelvesOfSearch)
+            .await
     }
 
     /// Those of `chunks` that are in a scope, with their vectors of `model`, in any order.
@@ -112,27 +117,31 @@ impl Store {
         scope: &MemoryScope,
         model: Option<&ModelId>,
     ) -> Result<Vec<Chunk>, StoreError> {
-        const SQLITE: &str = concat!(
+        const SQLITE: &str = joined!(
             "SELECT c.id, c.memory_id, m.shelf, m.title, c.content, c.words, v.vector
             FROM chunks c JOIN memories m ON m.id = c.memory_id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
             WHERE c.id IN (SELECT value FROM json_each($4)) AND ",
-            in_scope!(sqlite)
+            IN_SCOPE_SQLITE
         );
-        const POSTGRES: &str = concat!(
+        const POSTGRES: &str = joined!(
             "SELECT c.id, c.memory_id, m.shelf, m.title, c.content, c.words, v.vector
             FROM chunks c JOIN memories m ON m.id = c.memory_id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
             WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($4 AS json))) AND ",
-            in_scope!(postgres)
+            IN_SCOPE_POSTGRES
         );
         let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
         let (account, spaces) = scope.binds();
         let (model, chunks) = (model.map(ToString::to_string), json(chunks));
-        let rows: Vec<PassageRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(sql).bind(account).bind(&spaces).bind(&model).bind(&chunks).fetch_all(db)
-        })
-        .during("read passages")?;
+        let rows: Vec<PassageRow> = query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(&model)
+            .bind(&chunks)
+            .fetch_all(&self.pool)
+            .during(Operation::ReadPassages)
+            .await?;
         rows.into_iter().map(PassageRow::into_passage).collect()
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use actors::upstream::Upstream;
 use reqwest::Method;
 use serde_json::{Value, json};
-use store::{Pool, on_writer};
+use store::Pool;
+use store::pool::query;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -208,7 +209,7 @@ async fn readiness(world: &World) -> (u16, Value) {
 }
 
 async fn run(pool: &Pool, sql: &'static str) {
-    on_writer!(pool, |db| async { sqlx::query(sql).execute(db).await.map(drop) }).unwrap();
+    query(sql).execute(pool.writer()).await.unwrap();
 }
 
 both! {

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use domain::Digest;
 use domain::chain::{ChainRefusal, Head, Position};
 use domain::ids::EventId;
-use store::on_reader;
+use store::pool::query;
 use uuid::Uuid;
 
 use super::read::described;
@@ -141,11 +141,11 @@ impl Log {
     ) -> Result<(u64, Heads, Heads), AuditFault> {
         let (mut events, mut after, mut heads, mut stored) = (0, 0, Heads::new(), Heads::new());
         loop {
-            let rows: Vec<sql::AuditRow> =
-                on_reader!(&self.pool, |db: Db| sqlx::query_as(<Db as Dialect>::EVENTS_AFTER)
-                    .bind(after)
-                    .bind(PAGE)
-                    .fetch_all(db))
+            let rows: Vec<sql::AuditRow> = query(Dialect::of(&self.pool).events_after)
+                .bind(after)
+                .bind(PAGE)
+                .fetch_all(&self.pool)
+                .await
                 .during("read events")?;
             let Some(last) = rows.last() else { return Ok((events, heads, stored)) };
             after = last.id;
@@ -180,10 +180,12 @@ impl Log {
         let (mut tree, mut place) = (Tiles::default(), 0);
         while place < size {
             let from = i64::try_from(place).map_err(|_| LogError::Corrupt("tree.size"))?;
-            let rows: Vec<(i64, Vec<u8>)> = on_reader!(&self.pool, |db: Db| {
-                sqlx::query_as(<Db as Dialect>::LEAVES_FROM).bind(from).bind(PAGE).fetch_all(db)
-            })
-            .during("read leaves")?;
+            let rows: Vec<(i64, Vec<u8>)> = query(Dialect::of(&self.pool).leaves_from)
+                .bind(from)
+                .bind(PAGE)
+                .fetch_all(&self.pool)
+                .await
+                .during("read leaves")?;
             let wanted = usize::try_from(size - place).unwrap_or(usize::MAX);
             let mut leaves = Vec::with_capacity(rows.len());
             for ((index, hash), expected) in rows.iter().zip(place..).take(wanted) {
@@ -208,8 +210,7 @@ impl Log {
     }
 
     async fn heads(&self) -> Result<Heads, AuditFault> {
-        let rows: Vec<sql::FoundHead> =
-            on_reader!(&self.pool, |db| sqlx::query_as(sql::HEADS_ALL).fetch_all(db)).during("read the heads")?;
+        let rows: Vec<sql::FoundHead> = query(sql::HEADS_ALL).fetch_all(&self.pool).await.during("read the heads")?;
         let corrupt = |_| LogError::Corrupt("chain_heads");
         let heads = rows.into_iter().map(|(machine, agent, epoch, seq, seal, event, _)| {
             let head = Head {

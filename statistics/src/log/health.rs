@@ -3,10 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 
 use domain::Timestamp;
-use store::on_reader;
+use store::pool::query;
 
 use super::read::statements;
-use super::{During, Log, LogError, sql};
+use super::sql::Dialect;
+use super::{During, Log, LogError};
 
 /// What the log's tables say of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +42,10 @@ impl Log {
 
     /// Tree, last signature, and events that wait for their place.
     pub async fn standing(&self) -> Result<LogStatus, LogError> {
-        let sql = if self.pool.is_postgres() { sql::STANDING_POSTGRES } else { sql::STANDING_SQLITE };
-        let (size, signed_at, unplaced, unindexed): (i64, Timestamp, i64, i64) =
-            on_reader!(&self.pool, |db| sqlx::query_as(sql).fetch_one(db)).during("read how far the log is signed")?;
+        let (size, signed_at, unplaced, unindexed): (i64, Timestamp, i64, i64) = query(Dialect::of(&self.pool).status)
+            .fetch_one(&self.pool)
+            .await
+            .during("read how far the log is signed")?;
         let number = |value: i64, column| u64::try_from(value).map_err(|_| LogError::Corrupt(column));
         Ok(LogStatus {
             tree_size: number(size, "tree.size")?,

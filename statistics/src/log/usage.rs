@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::recorder::Recorder;
 use domain::usage::{Day, MEMORY, RETROSPECTIVE, Used, Window};
-use store::on_reader;
+use store::pool::{query, scalar};
 use store::usage::UsageDay;
 use uuid::Uuid;
 
@@ -72,18 +72,16 @@ impl Log {
         if let Some(counted) = self.spans.from(counted, leaves_max) {
             return Ok(counted);
         }
-        let size: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(TREE_SIZE).fetch_one(db))
-            .during("read the size of the tree")?;
+        let size: i64 = scalar(TREE_SIZE).fetch_one(&self.pool).await.during("read the size of the tree")?;
         let size = u64::try_from(size).map_err(|_| LogError::Corrupt("tree.size"))?;
         let until = size.min(counted.saturating_add(leaves_max.into()));
         if until <= counted {
             return Ok((counted, Vec::new()));
         }
-        let rows: Vec<(Uuid, String, i64, i64, i64)> = on_reader!(&self.pool, |db: Db| {
-            let sum = sqlx::query_as(<Db as Dialect>::USAGE).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
-            sum.bind(place(counted)).bind(place(until)).bind(Day::MILLISECONDS).fetch_all(db)
-        })
-        .during("sum the usage of new leaves")?;
+        let sum = query(Dialect::of(&self.pool).usage).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
+        let sum = sum.bind(place(counted)).bind(place(until)).bind(Day::MILLISECONDS);
+        let rows: Vec<(Uuid, String, i64, i64, i64)> =
+            sum.fetch_all(&self.pool).await.during("sum the usage of new leaves")?;
         let days = rows.into_iter().map(|(machine, user_cuid, day, memory, retrospectives)| {
             let identity = user_cuid.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?;
             Ok(UsageDay {
@@ -106,13 +104,12 @@ impl Log {
     ) -> Result<Used, LogError> {
         let sources = self.sources_of(computers.iter(), None).await?;
         let sources = serde_json::to_string(&sources).unwrap_or_default();
-        let (memory, retrospectives): (i64, i64) = on_reader!(&self.pool, |db: Db| {
-            let sum = sqlx::query_as(<Db as Dialect>::USAGE_BEYOND).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
-            let sum = sum.bind(place(counted)).bind(i64::from(events_max)).bind(&sources);
-            let millis = |day: Day| day.begin().timestamp_millis();
-            sum.bind(millis(window.first)).bind(millis(window.end)).fetch_one(db)
-        })
-        .during("sum the usage beyond what is counted")?;
+        let sum = query(Dialect::of(&self.pool).usage_beyond).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
+        let sum = sum.bind(place(counted)).bind(i64::from(events_max)).bind(&sources);
+        let millis = |day: Day| day.begin().timestamp_millis();
+        let sum = sum.bind(millis(window.first)).bind(millis(window.end));
+        let (memory, retrospectives): (i64, i64) =
+            sum.fetch_one(&self.pool).await.during("sum the usage beyond what is counted")?;
         used(memory, retrospectives)
     }
 }

@@ -34,8 +34,7 @@ async fn grown(world: &World) -> usize {
 
 /// Changes rows behind the log's back.
 async fn spoil(pool: &Pool, sql: &'static str) {
-    let done =
-        store::on_writer!(pool, |db| async { sqlx::raw_sql(sql).execute(db).await.map(|done| done.rows_affected()) });
+    let done = store::pool::script(sql).execute(pool.writer()).await;
     assert!(done.unwrap() > 0, "{sql}");
 }
 

@@ -6,10 +6,12 @@ use sqlx::FromRow;
 use uuid::Uuid;
 
 use super::ChunkId;
-use crate::error::{During, StoreError};
+use crate::Store;
+use crate::error::StoreError;
 use crate::memory::{deletions_kept, spaces_of};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::limit;
-use crate::{Store, on_reader};
 
 /// Some changes of a shelf, in their order.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,9 +53,8 @@ impl Store {
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $4
             ORDER BY m.changed, c.id";
         const NEWEST: &str = "SELECT changes FROM shelves WHERE number = $1";
-        const DO: &str = "follow the changes of a shelf";
-        let newest: Option<i64> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(NEWEST).bind(shelf_number).fetch_optional(db)).during(DO)?;
+        const DO: Operation = Operation::FollowChangesOfShelf;
+        let newest: Option<i64> = scalar(NEWEST).bind(shelf_number).fetch_optional(&self.pool).during(DO).await?;
         let newest = newest.unwrap_or(0);
         let anew = since > 0 && since < newest - deletions_kept();
         let since = if anew { 0 } else { since };
@@ -62,15 +63,22 @@ impl Store {
         let deleted: Vec<(Uuid, i64)> = if since == 0 {
             Vec::new()
         } else {
-            on_reader!(&self.pool, |db| {
-                sqlx::query_as(DELETED).bind(shelf_number).bind(since).bind(limit(memories_max)).fetch_all(db)
-            })
-            .during(DO)?
+            query(DELETED)
+                .bind(shelf_number)
+                .bind(since)
+                .bind(limit(memories_max))
+                .fetch_all(&self.pool)
+                .during(DO)
+                .await?
         };
-        let changed: Vec<ChangedRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(CHANGED).bind(shelf_number).bind(since).bind(limit(memories_max)).bind(&model).fetch_all(db)
-        })
-        .during(DO)?;
+        let changed: Vec<ChangedRow> = query(CHANGED)
+            .bind(shelf_number)
+            .bind(since)
+            .bind(limit(memories_max))
+            .bind(&model)
+            .fetch_all(&self.pool)
+            .during(DO)
+            .await?;
         let mut memories: Vec<(i64, Followed)> = Vec::new();
         for row in changed {
             let memory = row.id.into();

@@ -9,7 +9,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePo
 use sqlx::{ConnectOptions, Connection};
 
 use super::{DatabaseSettings, DirectError, Pool, SqliteFile, Undo, Writer};
-use crate::error::{During, StoreError};
+use crate::error::{Context, StoreError};
 
 /// Run before the writer is closed. `PRAGMA optimize` looks at so many rows per index: enough for the planner, and closing stays quick.
 const LAST_WORDS: &str = "PRAGMA analysis_limit = 400; PRAGMA optimize";
@@ -58,13 +58,13 @@ fn options(path: &Path, busy_timeout: Duration, settings: &DatabaseSettings) -> 
 /// Runs all missing migrations in one transaction, on a connection of sqlx's driver. Other writes of this process wait for it.
 pub async fn migrate(writer: &Writer, file: &SqliteFile, migrator: &Migrator) -> Result<(), StoreError> {
     const DO: &str = "migrate the database";
-    let turn = writer.alone().await.during(DO)?;
+    let turn = writer.alone().await.context(DO)?;
     let options = options(file.path(), file.busy_timeout(), &DatabaseSettings::default());
-    let mut connection = options.connect().await.during(DO)?;
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.during(DO)?;
+    let mut connection = options.connect().await.context(DO)?;
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.context(DO)?;
     migrator.run_direct(None, &mut *transaction, false).await?;
-    transaction.commit().await.during("commit the migrations")?;
-    connection.close().await.during(DO)?;
+    transaction.commit().await.context("commit the migrations")?;
+    connection.close().await.context(DO)?;
     drop(turn);
     Ok(())
 }
@@ -93,7 +93,7 @@ pub async fn copy_to(original: &SqliteFile, path: &Path) -> Result<(), StoreErro
         .await
         .map_err(|_| sqlx::Error::WorkerCrashed)
         .and_then(|copied| copied.map_err(|error| sqlx::Error::Database(Box::new(DirectError::from(&error)))));
-    copied.during("copy the database")?;
+    copied.context("copy the database")?;
     let cannot = |source: std::io::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
     fs::File::open(path).and_then(|file| file.sync_all()).map_err(cannot)
 }
@@ -105,7 +105,7 @@ pub async fn describe(writer: &Writer) -> Result<Vec<String>, StoreError> {
             CASE f.foreign_keys WHEN 1 THEN 'on' ELSE 'off' END || ', ' ||
             ROUND(c.page_count * z.page_size / 1e6, 1) || ' MB'
         FROM pragma_journal_mode j, pragma_synchronous s, pragma_foreign_keys f, pragma_page_count c, pragma_page_size z";
-    Ok(vec![asked(writer, SQL).await.during("describe the database")?])
+    Ok(vec![asked(writer, SQL).await.context("describe the database")?])
 }
 
 /// Reads one text value on the writer's connection, outside of any transaction.
@@ -122,11 +122,11 @@ pub async fn close(writer: &Writer) {
 /// What `PRAGMA integrity_check` and `foreign_key_check` find.
 pub async fn faults(pool: &SqlitePool) -> Result<Vec<String>, StoreError> {
     const ASK: &str = "check the database";
-    let lines: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check").fetch_all(pool).await.during(ASK)?;
+    let lines: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check").fetch_all(pool).await.context(ASK)?;
     let strays: Vec<String> = sqlx::query_scalar("SELECT DISTINCT \"table\" FROM pragma_foreign_key_check")
         .fetch_all(pool)
         .await
-        .during(ASK)?;
+        .context(ASK)?;
     let strays = strays.into_iter().map(|table| format!("{table}: rows refer to others that are not there"));
     Ok(lines.into_iter().filter(|line| line != "ok").chain(strays).collect())
 }
@@ -211,7 +211,7 @@ async fn check_durable(writer: &Writer) -> Result<(), StoreError> {
         ("foreign_keys", "SELECT CAST(foreign_keys AS TEXT) FROM pragma_foreign_keys", &["1"], "1 (ON)"),
     ];
     for (setting, sql, good, needed) in NEEDED {
-        let found = asked(writer, sql).await.during("read the settings of the database")?;
+        let found = asked(writer, sql).await.context("read the settings of the database")?;
         if !good.contains(&found.as_str()) {
             return Err(StoreError::Unsafe { setting, found, needed });
         }

@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Waker};
+use std::task::Waker;
 
 use store::pool::Undo;
-use store::{DatabaseSettings, During, Pool, Store, StoreError, in_transaction, on_reader, on_writer};
+use store::pool::{query, scalar, script};
+use store::{Context, DatabaseSettings, Pool, Store, StoreError, in_transaction};
 
 use crate::world::{World, email, laws, now};
 
@@ -77,17 +78,18 @@ laws! {
         let pool = world.store.pool();
         for (good, beats) in [(false, 0_i64), (true, 1)] {
             let value = in_transaction!(pool, |tx| {
-                sqlx::query("UPDATE heartbeat SET beats = beats + 1").execute(&mut *tx).await?;
+                query("UPDATE heartbeat SET beats = beats + 1").execute(&mut *tx).await?;
                 Ok(7)
-            }, commit if |_| good);
+            }, commit if |_| good).await;
             assert_eq!(value.unwrap(), 7);
             assert_eq!(beats_of(pool).await, beats);
         }
         let refused: Result<i32, sqlx::Error> = in_transaction!(pool, |tx| {
-            sqlx::query("UPDATE heartbeat SET beats = beats + 1").execute(&mut *tx).await?;
-            sqlx::query("INSERT INTO heartbeat (id, beats) VALUES (1, 0)").execute(&mut *tx).await?;
+            query("UPDATE heartbeat SET beats = beats + 1").execute(&mut *tx).await?;
+            query("INSERT INTO heartbeat (id, beats) VALUES (1, 0)").execute(&mut *tx).await?;
             Ok(7)
-        });
+        })
+        .await;
         assert!(refused.is_err());
         assert_eq!(beats_of(pool).await, 1);
     }
@@ -100,16 +102,16 @@ laws! {
             {
                 let mut dropped = pin!(async {
                     let done: Result<(), sqlx::Error> = in_transaction!(store.pool(), |tx| {
-                        sqlx::query("INSERT INTO accounts (user_account_id, created_at) VALUES ('dropped', $1)")
+                        query("INSERT INTO accounts (user_account_id, created_at) VALUES ('dropped', $1)")
                             .bind(now())
                             .execute(&mut *tx)
                             .await?;
                         Ok(())
-                    }, commit if |()| false);
+                    }, commit if |()| false).await;
                     done
                 });
                 for _ in 0..polls {
-                    let mut context = Context::from_waker(Waker::noop());
+                    let mut context = std::task::Context::from_waker(Waker::noop());
                     if dropped.as_mut().poll(&mut context).is_ready() {
                         break;
                     }
@@ -151,7 +153,7 @@ async fn fresh(world: &World, path: &std::path::Path) -> Store {
 }
 
 async fn beats_of(pool: &Pool) -> i64 {
-    on_reader!(pool, |db| sqlx::query_scalar("SELECT beats FROM heartbeat").fetch_one(db)).unwrap()
+    scalar("SELECT beats FROM heartbeat").fetch_one(pool).await.unwrap()
 }
 
 /// SQLite then ends the transaction on its own, and the driver must not believe that it is still open.
@@ -161,11 +163,12 @@ async fn a_full_file_refuses_writes_and_takes_them_again_without_a_restart() {
     let pool = world.store.pool();
     for _ in 0..3 {
         let filled: Result<(), sqlx::Error> = in_transaction!(pool, |tx| {
-            sqlx::raw_sql("PRAGMA max_page_count = 1").execute(&mut *tx).await?;
+            script("PRAGMA max_page_count = 1").execute(&mut *tx).await?;
             let mail = "INSERT INTO mails (id, recipient, subject, text, created_at, next_try_at) VALUES (x'00', hex(zeroblob(1000000)), '', '', $1, $1)";
-            sqlx::query(mail).bind(now()).execute(&mut *tx).await.map(drop)
-        });
-        let error = filled.during("fill the file").unwrap_err();
+            query(mail).bind(now()).execute(&mut *tx).await.map(drop)
+        })
+        .await;
+        let error = filled.context("fill the file").unwrap_err();
         assert!(error.is_unavailable(), "{error:?}");
         world.store.writable().await.unwrap();
     }
@@ -196,15 +199,13 @@ async fn a_connection_whose_transaction_went_wrong_is_not_used_again() {
     world.tamper("CREATE TABLE strict (id BIGINT UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
     let settings = DatabaseSettings { connections_max: 1, ..world.settings.clone() };
     let store = Store::open(&settings, &world.path()).await.unwrap();
-    let backend = || async {
-        on_reader!(store.pool(), |db| sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(db)).unwrap()
-    };
+    let backend = || async { scalar("SELECT pg_backend_pid()").fetch_one::<i32>(store.pool()).await.unwrap() };
     // The commit finds the second row, or there is nobody to commit to.
     let wrong = ["INSERT INTO strict VALUES (1), (1)", "SELECT pg_terminate_backend(pg_backend_pid())"];
     for sql in wrong {
         let before = backend().await;
         let done: Result<(), sqlx::Error> =
-            in_transaction!(store.pool(), |tx| sqlx::raw_sql(sql).execute(&mut *tx).await.map(drop));
+            in_transaction!(store.pool(), |tx| script(sql).execute(&mut *tx).await.map(drop)).await;
         assert!(done.is_err(), "{sql}");
         store.writable().await.unwrap();
         assert_ne!(backend().await, before, "{sql}");
@@ -215,9 +216,9 @@ async fn a_connection_whose_transaction_went_wrong_is_not_used_again() {
 async fn a_reader_of_a_file_cannot_write() {
     let world = World::sqlite().await;
     let sql = "UPDATE heartbeat SET beats = 1";
-    let written = on_reader!(world.store.pool(), |db| async { sqlx::query(sql).execute(db).await.map(drop) });
+    let written = query(sql).execute(world.store.pool()).await;
     assert!(written.is_err());
-    on_writer!(world.store.pool(), |db| async { sqlx::query(sql).execute(db).await.map(drop) }).unwrap();
+    query(sql).execute(world.store.pool().writer()).await.unwrap();
 }
 
 #[cfg(unix)]
@@ -271,9 +272,8 @@ async fn a_schema_of_its_own_keeps_the_same_names_apart() {
     let other = Pool::open(&world.settings, &world.path(), Some("statistics")).await.unwrap();
     let again = Pool::open(&world.settings, &world.path(), Some("statistics")).await.unwrap();
     let make = "CREATE TABLE heartbeat (id BIGINT, beats BIGINT)";
-    on_writer!(&other, |db| async { sqlx::query(make).execute(db).await.map(drop) }).unwrap();
-    let rows: i64 =
-        on_reader!(&again, |db| sqlx::query_scalar("SELECT COUNT(*) FROM heartbeat").fetch_one(db)).unwrap();
+    query(make).execute(other.writer()).await.unwrap();
+    let rows: i64 = scalar("SELECT COUNT(*) FROM heartbeat").fetch_one(&again).await.unwrap();
     assert_eq!(rows, 0);
     world.store.writable().await.unwrap();
     assert_eq!(beats_of(world.store.pool()).await, 1);

@@ -4,7 +4,8 @@ use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
 use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put, Unlink};
-use store::{Pool, Store, on_writer};
+use store::pool::query;
+use store::{Pool, Store};
 
 use crate::world::{World, at, laws_of_vectors, now};
 
@@ -71,10 +72,8 @@ pub async fn space(world: &World, account: &UserAccountId) -> SpaceId {
     const SQL: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
         VALUES ($1, $2, 'space', $3, $3, $4)";
     let id = world.rng.uuid_v7(now());
-    on_writer!(world.store.pool(), |db| async {
-        sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now()).execute(db).await.map(drop)
-    })
-    .unwrap();
+    let add = query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now());
+    add.execute(world.store.pool().writer()).await.unwrap();
     id.into()
 }
 

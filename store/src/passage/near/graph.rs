@@ -8,7 +8,8 @@ use domain::memory::ModelId;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::DIMENSIONS_MAX;
-use crate::error::{During, StoreError};
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
 use crate::row::limit;
 use crate::{Pool, Store};
 
@@ -22,7 +23,7 @@ impl Store {
             WHERE i.indexrelid = to_regclass('vectors_near_' || s.number || $2) AND i.indisvalid) ORDER BY s.number LIMIT 1";
         let Pool::Postgres(pool) = &self.pool else { return Ok(None) };
         let query = sqlx::query_scalar(SQL).bind(limit(exact_max)).bind(suffix(model));
-        query.fetch_optional(pool).await.during("find shelves without a graph")
+        query.fetch_optional(pool).during(Operation::FindShelvesWithoutGraph).await
     }
 
     /// Makes the graph of a shelf, which may take minutes and keeps nobody waiting. `false`: somebody else makes one right now, or
@@ -41,7 +42,7 @@ impl Store {
             connection.close().await?;
             Ok(made)
         };
-        made.await.during("make the graph of a shelf")
+        made.during(Operation::MakeGraphOfShelf).await
     }
 }
 
