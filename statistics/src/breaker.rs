@@ -26,7 +26,7 @@ impl Default for BreakerSettings {
 pub enum CallResult {
     /// It answered.
     Healthy,
-    /// It did not, or told of its own trouble.
+    /// The service did not answer, or reported a failure of its own.
     Failed,
     /// The request says nothing about it: it was given up, or the answer is the caller's to judge.
     Unknown,
@@ -61,7 +61,7 @@ impl Breaker {
         Self { settings, state: State::Closed { failures: 0 } }
     }
 
-    /// Whether a request may go now; whoever gets `Some` must [`record`](Self::record) how it ended.
+    /// Whether a request may go now; a caller that gets `Some` must [`record`](Self::record) how the request ended.
     pub fn admit(&mut self, now: Instant) -> Option<Admission> {
         match self.state {
             State::Closed { .. } => Some(Admission::Free),
@@ -73,7 +73,7 @@ impl Breaker {
         }
     }
 
-    /// How an admitted request ended. Only the probe can close an open breaker: what was let through before it opened tells
+    /// How an admitted request ended. Only the probe can close an open breaker: a request that was admitted before it opened says
     /// of the past.
     pub fn record(&mut self, admission: Admission, verdict: CallResult, now: Instant) {
         self.state = match (self.state, admission, verdict) {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     proptest! {
-        /// However requests interleave, an open breaker lets no second request through, and never stays open for ever.
+        /// However requests interleave, an open breaker lets no second request through, and it always closes again after a success.
         #[test]
         fn it_never_locks_itself_in(steps in prop::collection::vec((0..3_u8, 0..4_u8, 0..8_u64), 0..200)) {
             let (mut breaker, mut now) = (Breaker::new(BreakerSettings { failures: 2, ..SETTINGS }), Instant::now());

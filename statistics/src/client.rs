@@ -1,6 +1,6 @@
 //! The client of an external statistics service (`docs/decisions/0022-statistics-service-contract.md`).
 //!
-//! Requests are built from scratch: the sender's exact bytes, its scope in three headers, and nothing else of what a client sent. The
+//! Requests are built from scratch: the sender's exact bytes, its scope in three headers, and nothing else from the client's request. The
 //! service must be idempotent on `event_id`: that is what makes it safe to send an event again whose answer never came, and what makes
 //! "never counted twice" true.
 
@@ -186,11 +186,11 @@ impl Client {
     }
 }
 
-/// What may stand in a query value as it is (RFC 3986, section 3.4), less what separates pairs.
+/// Characters that a query value may contain unescaped (RFC 3986, section 3.4), except those that separate pairs.
 const QUERY: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A request under way; one that is given up tells the breaker so.
+/// A request in progress. If it is dropped, the breaker records that it was abandoned.
 struct Attempt<'b> {
     breaker: &'b Mutex<Breaker>,
     admission: Option<Admission>,
@@ -225,7 +225,7 @@ fn lock(breaker: &Mutex<Breaker>) -> MutexGuard<'_, Breaker> {
 }
 
 fn failure(error: reqwest::Error) -> Unavailable {
-    // The URL is the operator's own; it stands in the configuration, not in every line of the log.
+    // The URL is the operator's own; it is in the configuration and need not be in every line of the log.
     let error = error.without_url();
     if error.is_timeout() {
         Unavailable::Timeout

@@ -1,6 +1,6 @@
 //! The contract between attache and a statistics service, the embedded one or one behind HTTP (`docs/decisions/0022-statistics-service-contract.md`).
 //!
-//! Both sides speak it: the door and the actors ask, [`crate::log`] and [`crate::client`] answer. What the service answers
+//! Requests come from the HTTP edge and the actors; [`crate::log`] and [`crate::client`] answer them. The service's answer
 //! to a sender is passed on as it came: [`Passed`] holds the very bytes.
 
 use bytes::Bytes;
@@ -105,10 +105,10 @@ pub enum SubmitOutcome {
     Refused {
         /// The status of the service.
         status: StatusCode,
-        /// What it said, shortened, for the operator and the sender's warning.
+        /// The service's message, shortened, for the operator and the sender's warning.
         detail: String,
     },
-    /// Nobody knows whether it was taken; the sender may send it again.
+    /// Whether the event was accepted is unknown; the sender may send it again.
     Unavailable(Unavailable),
 }
 
@@ -127,7 +127,7 @@ pub enum Unavailable {
     /// The answer is larger than is read.
     #[error("the answer of the statistics service is too large")]
     TooLarge,
-    /// A status that tells of the service's own trouble, or one that the contract does not have.
+    /// A status that reports a failure of the service, or one that the contract does not define.
     #[error("the statistics service answered {status}")]
     Status {
         /// The status.
@@ -180,7 +180,7 @@ impl Passed {
         Self::with_body(StatusCode::OK, "text/plain; charset=utf-8", body)
     }
 
-    /// Takes from an answer what is passed on.
+    /// Extracts the parts of an answer that are passed on.
     pub fn from_parts(status: StatusCode, headers: &HeaderMap, body: Bytes) -> Self {
         let header = |name| headers.get(name).cloned();
         Self { status, content_type: header(header::CONTENT_TYPE), retry_after: header(header::RETRY_AFTER), body }
@@ -192,7 +192,7 @@ impl Passed {
     }
 }
 
-/// What is asked of `GET /v1/activity`; each as the caller gave it.
+/// The query of `GET /v1/activity`, each parameter as the caller sent it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActivityQuery {
     /// Entries at most, 1..=500; the default is the service's, 100.

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// The only version of leaves.
 pub const VERSION: u8 = 1;
 
-/// A leaf of the tree: where the event stands, its seal, its receipt and when it was taken. No payload.
+/// A leaf of the tree: the event's position in its chain, its seal, its receipt and the time of receipt. No payload.
 ///
-/// The members stand in the order of RFC 8785, and none of them holds a double, so plain JSON of it is canonical.
+/// The members are in the order of RFC 8785, and none of them is a double, so plain JSON of it is canonical.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leaf<'a> {

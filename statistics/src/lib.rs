@@ -2,10 +2,10 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`contract`] | what is asked of a statistics service, and what it answers |
+//! | [`contract`] | requests to a statistics service, and its answers |
 //! | [`client`], [`breaker`] | an external service behind HTTP |
 //! | [`log`] | the embedded service: append-only, sequenced, signed |
-//! | [`merkle`], [`leaf`], [`checkpoint`] | RFC 6962 tree, what it commits to, C2SP signed notes |
+//! | [`merkle`], [`leaf`], [`checkpoint`] | RFC 6962 tree, its leaves, C2SP signed notes |
 //! | [`proof`] | the audit proof, and checking one offline |
 
 pub mod breaker;

@@ -1,6 +1,6 @@
 //! The embedded statistics service: an append-only log of events with a Merkle tree over it (`docs/decisions/0023-embedded-log.md` and `docs/decisions/0024-merkle-tree-and-proofs.md`).
 //!
-//! 1. [`Log::append`] takes a group of events in one transaction: what was taken before has its receipt again, the rest must continue
+//! 1. [`Log::append`] takes a group of events in one transaction: an event that was taken before gets its receipt again, the rest must continue
 //!    its chain. The receipt is given after the commit.
 //! 2. [`Log::sequence`] gives events that are not in the tree yet their place, in the order of commits, and signs a checkpoint over the
 //!    grown tree. It never signs a tree that does not begin with the one signed before.
@@ -66,7 +66,7 @@ pub struct Log {
     holder: Uuid,
     /// SQLite: the thread that writes.
     writer: Option<Writer>,
-    /// SQLite: what the newest leaves add to the usage.
+    /// SQLite: usage that the newest leaves add.
     spans: UsageSums,
     /// SQLite: events that are not indexed.
     recent: UnindexedEvents,
@@ -115,17 +115,17 @@ pub enum LogError {
     /// A statement.
     #[error("{operation}: {source}")]
     Sql {
-        /// What was attempted.
+        /// The operation that failed.
         operation: &'static str,
-        /// What the driver said.
+        /// The error of the driver.
         source: sqlx::Error,
     },
     /// A statement on the connection of the writer.
     #[error("{operation}: {source}")]
     Sqlite {
-        /// What was attempted.
+        /// The operation that failed.
         operation: &'static str,
-        /// What the library said.
+        /// The error of the library.
         source: rusqlite::Error,
     },
     /// The thread of the writer cannot be started.
@@ -160,10 +160,10 @@ pub enum LogError {
     OtherOrigin {
         /// Its name.
         begun: String,
-        /// What the configuration says.
+        /// The name in the configuration.
         asked: String,
     },
-    /// The tree is not what it must be.
+    /// The stored tree contradicts its events.
     #[error("the tree: {0}")]
     Tree(#[from] TreeFault),
     /// The tree that was about to be signed does not begin with the one that was signed before.
@@ -281,7 +281,7 @@ impl Log {
         }
     }
 
-    /// Makes the key and signs the empty tree, once, whoever comes first.
+    /// Makes the key and signs the empty tree, once; of several processes the first one does.
     async fn begin(&self, origin: &str) -> Result<(), LogError> {
         let signer = SignerKey::draw(origin, &self.rng)?;
         let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
@@ -316,7 +316,7 @@ impl Log {
         &self.pool
     }
 
-    /// Takes what is queued, gives the lease back, so that another process need not wait for its end, and closes the connections.
+    /// Takes the queued events, gives the lease back, so that another process need not wait for its end, and closes the connections.
     pub async fn close(&self) {
         match (&self.writer, &self.pool) {
             (Some(writer), _) => writer.close().await,

@@ -80,7 +80,7 @@ pub fn consistency(tree: &mut impl Subtrees, first: u64, size: u64) -> Result<Ve
             start = middle;
         }
     }
-    // The first tree's own root is known to whoever verifies; any other subtree at its end is not.
+    // The verifier knows the root of the first tree, but no other subtree at its end.
     if start > 0 {
         path.push(range(tree, start, end)?);
     }

@@ -3,7 +3,7 @@
 //! Each step rests on the one before:
 //!
 //! 1. the proof names the pinned key;
-//! 2. the canonical bytes hash to `self`, and say of the event what the proof says of it;
+//! 2. the canonical bytes hash to `self`, and agree with the members of the proof;
 //! 3. the leaf is exactly these members;
 //! 4. the checkpoint is signed by the pinned key, and of the size and root that the proof names;
 //! 5. the leaf's hash leads along the path to that root.
@@ -30,7 +30,7 @@ pub enum ProofSchema {
     V1,
 }
 
-/// Whether the event stands in the signed tree yet.
+/// Whether the signed tree contains the event yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProofStatus {
@@ -105,7 +105,7 @@ pub struct AuditProof {
     pub vkey: String,
 }
 
-/// What a proof has shown.
+/// The result of a verified proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
     /// The sender's id.
@@ -124,11 +124,11 @@ pub struct Verified {
     pub received_at_ms: i64,
     /// Place in the tree.
     pub leaf_index: u64,
-    /// What the log signed.
+    /// The signed checkpoint.
     pub checkpoint: Checkpoint,
 }
 
-/// What is wrong with a proof.
+/// Why a proof was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProofFault {
     /// No proof of this schema.
@@ -136,17 +136,17 @@ pub enum ProofFault {
     Unreadable {
         /// Path of the member, with dots; empty for the whole text.
         member: String,
-        /// What was expected.
+        /// The expected value.
         detail: String,
     },
-    /// A member that does not say what it must.
+    /// A member with a wrong value.
     #[error("{member}: expected {expected}, found {found}")]
     Differs {
         /// Path of the member, with dots.
         member: &'static str,
-        /// What it must be, given the members before it.
+        /// The value that follows from the members before it.
         expected: String,
-        /// What it is.
+        /// The value in the proof.
         found: String,
     },
     /// The path does not lead to the root.
@@ -227,7 +227,7 @@ pub fn verify(proof: &AuditProof, pinned: &VerifierKey) -> Result<Verified, Proo
     })
 }
 
-/// Step 2: the canonical bytes are canonical, hash to `self`, and agree with what the proof says of the event.
+/// Step 2: the canonical bytes are canonical, hash to `self`, and agree with the members of the proof.
 pub(crate) fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
     let bytes = decode("canonical_b64", &proof.canonical_b64)?;
     equal("self", &Digest::of(&bytes), &proof.self_hash)?;
@@ -262,7 +262,7 @@ pub(crate) fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFaul
         machine_id: proof.chain.machine_id,
         prev: proof.chain.prev,
         receipt_id: proof.receipt_id,
-        // The only member that stands nowhere else.
+        // The only member that is in no other place.
         received_at_ms: leaf.received_at_ms,
         self_hash: proof.self_hash,
         seq: proof.chain.seq,
@@ -277,7 +277,7 @@ pub(crate) fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFaul
     Ok(leaf)
 }
 
-/// `member` of the proof must say what the event says at `pointer`.
+/// `member` of the proof must equal the value of the event at `pointer`.
 fn same(
     event: &Value,
     member: &'static str,

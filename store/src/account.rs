@@ -16,7 +16,7 @@ use crate::{Store, in_transaction, probes};
 pub struct Account {
     /// `user_account_id`.
     pub id: UserAccountId,
-    /// What it has paid for.
+    /// The plan that it has paid for.
     pub plan: Plan,
     /// Purchased balance, in US cents.
     pub balance_cents: i64,
@@ -129,7 +129,7 @@ impl Store {
     ) -> Result<Person, StoreError> {
         let (person, account) = (rng.uuid_v7(now), new_account(rng)?);
         let row = in_transaction!(&self.pool, |tx| {
-            // Updating what is there locks it: nobody else can give this person an account meanwhile.
+            // The update locks the row: no other transaction can give this person an account meanwhile.
             let mut found: PersonRow =
                 query(PERSON_FIND_OR_ADD).bind(person).bind(email.as_str()).bind(now).fetch_one(&mut *tx).await?;
             if found.account_id.is_none() && create_account {
@@ -187,7 +187,7 @@ impl Store {
         Ok(rows.into_iter().map(Person::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// The account of the person behind an address, for operators; whoever has not signed in yet has none.
+    /// The account of the person behind an address, for operators; `None` before the first sign-in.
     pub async fn account_by_email(&self, email: &Email) -> Result<Option<UserAccountId>, StoreError> {
         const SQL: &str = "SELECT account_id FROM persons WHERE email = $1 AND account_id IS NOT NULL";
         let account: Option<String> =

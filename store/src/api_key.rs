@@ -93,7 +93,7 @@ impl Store {
         Ok(rows.into_iter().map(ApiKey::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// One key of an account; nobody else's.
+    /// A key of an account; `None` for keys of other accounts.
     pub async fn api_key_of_account(&self, id: ApiKeyId, owner: &UserAccountId) -> Result<Option<ApiKey>, StoreError> {
         const SQL: &str =
             "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
@@ -147,7 +147,7 @@ impl Store {
         Ok(done == 1)
     }
 
-    /// Ends a key for ever; for its account, or for an operator (`None`). `false` when there is none to end.
+    /// Revokes a key permanently; for its account, or for an operator (`None`). `false` when there is none to end.
     pub async fn api_key_revoke(
         &self,
         id: ApiKeyId,

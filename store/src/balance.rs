@@ -1,4 +1,4 @@
-//! The ledger of an account's purchased balance. The balance itself stands with the account and moves with every entry.
+//! The ledger of an account's purchased balance. The balance is a column of the account and changes with every entry.
 
 use domain::ids::UserAccountId;
 use domain::{Rng, Timestamp};
@@ -33,7 +33,7 @@ pub enum BalanceAdd {
     Added(i64),
     /// There is no such account.
     NoAccount,
-    /// The balance would be a number that nobody has: more than 2^53 cents, which is as far as JSON numbers are exact everywhere.
+    /// The balance would exceed 2^53 cents, the largest range in which JSON numbers are exact everywhere.
     OutOfRange,
 }
 

@@ -1,6 +1,6 @@
 //! Batches on their way into the knowledge API (`docs/decisions/0040-batches-and-streams.md`).
 //!
-//! A batch is committed with all its items before anyone hears of it. Whoever works on it holds a lease, which only keeps two processes
+//! A batch is committed with all its items before it is announced. The process that works on it holds a lease, which only keeps two processes
 //! from doing the same work: what makes every item end once is that its outcome is written where there was none.
 
 use std::borrow::Cow;
@@ -57,7 +57,7 @@ pub struct Batch {
     pub key_spaces: Option<Vec<SpaceId>>,
     /// When it came.
     pub created_at: Timestamp,
-    /// When somebody asked that it end early.
+    /// When its cancellation was requested.
     pub cancelled_at: Option<Timestamp>,
     /// What became of its items so far.
     pub journal: Journal,
@@ -70,7 +70,7 @@ pub struct Batch {
 pub struct BatchAccess {
     /// The batch.
     pub id: BatchId,
-    /// Whether it still goes on.
+    /// Whether it is running.
     pub is_running: bool,
     /// Where its items go.
     pub spaces: Vec<SpaceId>,
@@ -85,7 +85,7 @@ pub struct BatchSummary {
     pub total: usize,
     /// Items with an outcome.
     pub processed: usize,
-    /// Whether it goes on.
+    /// Whether it is running.
     pub is_running: bool,
     /// When it came.
     pub created_at: Timestamp,
@@ -96,7 +96,7 @@ pub struct BatchSummary {
 pub enum Lease {
     /// It is the runner's.
     Held {
-        /// Whether somebody asked that the batch end early.
+        /// Whether its cancellation was requested.
         is_cancelled: bool,
     },
     /// Another runner has it, or the batch has ended.
@@ -171,7 +171,7 @@ impl Store {
         Ok(Some(batch.read(id, items)?))
     }
 
-    /// How a batch of this account stands, which is one row; `None` when there is no such batch.
+    /// Whether a batch of this account is running, and its spaces, read from one row; `None` when there is no such batch.
     pub async fn batch_standing(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<BatchAccess>, StoreError> {
         const SQL: &str = "SELECT state, spaces FROM batches WHERE id = $1 AND account_id = $2";
         let row: Option<(String, String)> = query(SQL)
@@ -304,7 +304,7 @@ impl Store {
         Ok(cancelled.map_or(Lease::Refused, |cancelled| Lease::Held { is_cancelled: cancelled.is_some() }))
     }
 
-    /// Running batches on which nobody works.
+    /// Running batches without a valid lease.
     pub async fn batches_adrift(&self, now: Timestamp, rows_max: usize) -> Result<Vec<BatchId>, StoreError> {
         const SQL: &str = "SELECT id FROM batches
             WHERE state = 'running' AND (leased_until IS NULL OR leased_until < $1) ORDER BY created_at LIMIT $2";
@@ -344,7 +344,7 @@ struct NoteColumn<'a> {
     kind: MemoryType,
 }
 
-/// What is read of it where only the title is of interest.
+/// The part of a note that is parsed when only its title is needed.
 #[derive(Deserialize)]
 struct TitleColumn {
     title: Option<String>,

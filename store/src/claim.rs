@@ -1,7 +1,7 @@
 //! Registrations of agents and the attempts to claim them (`docs/decisions/0014-claims-of-agents.md`; the rules are in [`domain::claim`]).
 //!
-//! Whatever changes a registration begins by writing its `changed_at`: that locks the row, so that everything after it is
-//! decided on what is true, and it tells other processes to read the registration again.
+//! Every transaction that changes a registration first writes its `changed_at`. This locks the row, so that the rows read after it do not
+//! change, and other processes see that they have to read the registration again.
 
 mod row;
 
@@ -39,7 +39,7 @@ pub enum AttemptStart {
 }
 
 impl Store {
-    /// Takes down a registration and, for `service_auth`, the attempt that it starts with.
+    /// Stores a registration and, for `service_auth`, its first attempt.
     pub async fn registration_create(
         &self,
         registration: &Registration,
@@ -93,7 +93,7 @@ impl Store {
         Ok(row.map(StandingRow::into_domain).transpose()?)
     }
 
-    /// Whose attempt this is, whatever became of it.
+    /// The registration of an attempt in any state.
     pub async fn attempt_owner(&self, token: &SecretHash) -> Result<Option<RegistrationId>, StoreError> {
         const SQL: &str = "SELECT registration_id FROM claim_attempts WHERE token_hash = $1";
         let id: Option<Uuid> = scalar(SQL)
@@ -148,8 +148,8 @@ impl Store {
         .await
     }
 
-    /// Counts a wrong code; the try that reaches `tries_max` burns the attempt. Gives where the attempt then stands, or
-    /// `None` when it was over or unknown, and nothing was counted.
+    /// Counts a wrong code; the try that reaches `tries_max` burns the attempt. Returns the state of the attempt afterwards, or
+    /// `None` when it had ended or is unknown, and nothing was counted.
     pub async fn attempt_wrong_code(
         &self,
         token: &SecretHash,
@@ -178,7 +178,7 @@ impl Store {
     }
 
     /// Claims the registration of a live attempt. Exactly one of any number of calls gives `true`; it ends the tokens from
-    /// before the claim and puts what the agent sent so far into the account's list. `via` names the credential with which
+    /// before the claim and puts the events that the agent sent before into the account's list. `via` names the credential with which
     /// the person confirmed, and an agent that was revoked meanwhile confirms nothing; `notice` is the letter about the
     /// claim, stored with the claim or not at all.
     pub async fn attempt_complete(
@@ -201,8 +201,8 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                // First of all, as whoever holds events does: what is being held now is seen below, what is held later
-                // sees the claim.
+                // First, as in every transaction that holds events: events held before are seen below, and a transaction that
+                // holds events later sees the claim.
                 query(TOTALS_LOCK).execute(&mut *tx).await?;
                 if let Some(agent) = via.agent()
                     && !lock_agent(tx, agent).await?
@@ -244,7 +244,7 @@ impl Store {
         .await
     }
 
-    /// Revokes a registration for ever, with its tokens and its live attempt; for its owner, or for an operator (`None`).
+    /// Revokes a registration permanently, with its tokens and its live attempt; for its owner, or for an operator (`None`).
     /// Its confirmations end too: the agents that it claimed are revoked, with their own confirmations, as are the attachments of
     /// computers that any of them approved. `false` when there is none to revoke.
     pub async fn registration_revoke(

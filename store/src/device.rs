@@ -39,7 +39,7 @@ pub enum DeviceStart {
     },
     /// Another computer has this user code: draw again.
     UserCodeTaken,
-    /// The computer asked too often of late.
+    /// The computer requested too many codes within the window.
     TooMany {
         /// How long until there is room for another.
         retry_after: TimeDelta,
@@ -48,7 +48,7 @@ pub enum DeviceStart {
     MachineGone,
 }
 
-/// What a person who typed a user code is shown.
+/// The computer behind a user code, as shown to the person who typed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskingDevice {
     /// The code.
@@ -78,15 +78,15 @@ pub const OTHERS_MAX: u32 = 100;
 /// What typing a user code leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CodeEntry {
-    /// There is such a code, whatever became of it.
+    /// The code exists, in any state.
     Found(Box<AskingDevice>),
     /// There is none; this was counted.
     Wrong,
-    /// Too many were wrong of late: nothing is looked up.
+    /// Too many wrong codes within the window: nothing was looked up.
     Blocked,
 }
 
-/// A computer that is being attached, for the letter that tells of it.
+/// A computer that is being attached, for the notice about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedDevice {
     /// The computer.
@@ -127,14 +127,14 @@ pub enum ApprovalRefusal {
 }
 
 impl Store {
-    /// Takes down a code in place of the one that waits, unless `codes_max` were asked for within `window` before now.
+    /// Stores a code in place of the pending one, unless `codes_max` were asked for within `window` before now.
     pub async fn device_start(
         &self,
         new: &NewDeviceCode<'_>,
         codes_max: u32,
         window: TimeDelta,
     ) -> Result<DeviceStart, StoreError> {
-        // Whoever is attached and whoever asks both begin with this row, so neither waits for the other in a circle.
+        // An approval and a new code both lock this row first, so they cannot deadlock.
         const LOCK: &str =
             "UPDATE machines SET machine_uuid = machine_uuid WHERE machine_uuid = $1 AND secret_hash IS NOT NULL";
         // Of those in the window, the one whose leaving makes room.
@@ -213,7 +213,7 @@ impl Store {
         Ok(row.map(DeviceCode::try_from).transpose()?)
     }
 
-    /// Finds what a person typed; a code that nobody has counts as a guess, and too many of those within `window` block. One person's
+    /// Finds a code that a person typed; an unknown code counts as a guess, and too many of those within `window` block. One person's
     /// guesses are judged one after the other, so any number at once are counted.
     pub async fn device_typed(
         &self,
@@ -310,7 +310,7 @@ impl Store {
                 let asked_by: Option<String> =
                     scalar(CLAIM).bind(code.as_bytes()).bind(now).fetch_optional(&mut *tx).await?;
                 let Some(asked_by) = asked_by else { return Ok(Err(ApprovalRefusal::CodeConsumed)) };
-                // One that was removed and registered anew with another identity is not the one that asked.
+                // A computer that was removed and registered again with another identity did not request this code.
                 let asking = asking.filter(|(identity, _)| *identity == asked_by);
                 let Some((identity, attached_to)) = asking else {
                     return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::MachineNotRegistered)));
@@ -330,7 +330,7 @@ impl Store {
                     account
                 } else {
                     // A person without an account takes over the one that an operator provisioned for this identity, unless
-                    // somebody did already.
+                    // another person has taken it over.
                     match (linked, attached_to) {
                         (Some(unowned), _) if owners == 0 => {
                             query(OWN).bind(person).bind(&unowned).execute(&mut *tx).await?;
@@ -391,7 +391,7 @@ impl Store {
         Ok(done == 1)
     }
 
-    /// Ends a code whose time is over, before its computer is told: an approval elsewhere that still saw it in time comes too late then.
+    /// Expires a code, before its computer receives the answer: an approval by another process that read it in time is refused then.
     /// `false` when it was settled otherwise, or is gone.
     pub async fn device_expire(&self, code: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE device_codes SET state = 'expired', settled_at = $2, changed_at = $2
@@ -406,7 +406,7 @@ impl Store {
     }
 
     /// The codes that were settled at `since` or later, the earliest first: what another process did is to be read again. Codes that
-    /// wait are not among them: nobody remembers anything older of those.
+    /// wait are not among them: no process caches an older state of those.
     pub async fn devices_changed_since(
         &self,
         since: Timestamp,

@@ -16,7 +16,7 @@ pub enum StoreError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The database would lose what was acknowledged: we do not start on it.
+    /// The settings of the database allow it to lose acknowledged writes: the store does not open it.
     #[error("{setting} is {found}: events that were acknowledged could be lost; it must be {needed}")]
     Unsafe {
         /// The setting, as the database names it.
@@ -48,9 +48,9 @@ pub enum StoreError {
     /// The database refused or did not answer.
     #[error("cannot {operation}")]
     Database {
-        /// What was attempted, as a verb and its object.
+        /// The operation, as a verb and its object.
         operation: &'static str,
-        /// What the driver says.
+        /// The error of the driver.
         #[source]
         source: sqlx::Error,
     },
@@ -65,7 +65,7 @@ pub enum StoreError {
 pub struct Corrupt {
     /// Table and column, `machines.user_cuid`.
     pub column: &'static str,
-    /// What was expected. The value itself is not shown: it may be a person's.
+    /// The expectation that was violated. The value itself is not shown: it may be personal data.
     #[source]
     pub source: Box<dyn Error + Send + Sync>,
 }
@@ -107,7 +107,7 @@ impl StoreError {
     }
 }
 
-/// Adds to an error of the driver what was attempted. [`During`](crate::During) also measures it.
+/// Adds the name of the operation to an error of the driver. [`During`](crate::During) also measures it.
 pub trait Context<T> {
     /// `operation` is a verb and its object: "attach the machine".
     fn context(self, operation: &'static str) -> Result<T, StoreError>;
@@ -132,7 +132,7 @@ impl From<Corrupt> for sqlx::Error {
     }
 }
 
-/// Whether a driver's error tells of the state of the database and not of the statement.
+/// Whether a driver's error is caused by the state of the database and not by the statement.
 pub fn is_unavailable(error: &sqlx::Error) -> bool {
     use sqlx::Error as E;
     match error {

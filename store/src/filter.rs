@@ -15,9 +15,9 @@ use crate::{Store, in_transaction};
 /// One decision of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiledVerdict {
-    /// What it was about: an address, or the title of a note.
+    /// The subject: an address, or the title of a note.
     pub subject: String,
-    /// What was decided.
+    /// The decision.
     pub verdict: FilterVerdict,
     /// When.
     pub created_at: Timestamp,
@@ -56,8 +56,8 @@ impl Store {
             .map(drop)
     }
 
-    /// Makes other settings of those that an account has, so that nobody else changes them in between; gives the new ones. What `change`
-    /// refuses is not written.
+    /// Changes the settings of an account within a transaction that locks them; returns the new ones. Nothing is written if `change` returns
+    /// an error.
     pub async fn filter_settings_change<E: Send>(
         &self,
         account: &UserAccountId,
@@ -96,7 +96,7 @@ impl Store {
         }
     }
 
-    /// Files what a filter decided.
+    /// Stores the decision of a filter.
     pub async fn verdict_add(
         &self,
         id: Uuid,

@@ -1,8 +1,8 @@
 //! Events that were acknowledged but not forwarded (`docs/decisions/0020-held-events.md`).
 //!
 //! An entry is `held` until it is released (forwarded after all) or discarded (by an operator). Its body is kept exactly as
-//! long as it is held, and not at all where the person did not consent to it. The row of `held_totals` is written first by
-//! whoever changes what is held: it is the lock under which quotas are exact between processes.
+//! long as it is held, and not at all where the person did not consent to it. The row of `held_totals` is written first by every
+//! transaction that changes held events: it is the lock under which quotas are exact between processes.
 
 mod insert;
 mod row;
@@ -74,7 +74,7 @@ pub struct NewHeld {
     /// Whose credential brought it.
     pub sender: Sender,
     /// The account that the sender acts for: none for an unclaimed agent, and not looked at for a computer, whose entries
-    /// follow it to whatever account it is attached to.
+    /// follow it to the account that it is attached to.
     pub account: Option<UserAccountId>,
     /// The identity of the sending computer.
     pub user_cuid: Option<UserCuid>,
@@ -100,7 +100,7 @@ pub struct NewHeld {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeldQuotas {
-    /// Of one agent that nobody claimed, in any 24 hours.
+    /// Maximum for one unclaimed agent, in any 24 hours.
     pub registration_bytes_per_day: u64,
     /// Of all senders together, at any moment.
     pub total_bytes: u64,
@@ -108,7 +108,7 @@ pub struct HeldQuotas {
     pub sender_percent: u8,
 }
 
-/// What the smallest entry counts: a flood of tiny events is a flood of rows.
+/// Minimum charge of an entry: many tiny events are many rows.
 pub const ENTRY_BYTES_MIN: u64 = 512;
 
 /// What every sender may have, however small the whole is: a body of the default largest size.
@@ -142,7 +142,7 @@ pub enum HeldOutcome {
     },
 }
 
-/// Where an entry stands.
+/// State of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HeldState {
@@ -199,7 +199,7 @@ pub struct HeldEntry {
     pub seal: Option<Digest>,
     /// When it came.
     pub received_at: Timestamp,
-    /// Where it stands.
+    /// Its state.
     pub state: HeldState,
     /// Since when, once it is no longer held.
     pub state_at: Option<Timestamp>,
@@ -238,7 +238,7 @@ pub struct Unclassified {
     pub event_type: Option<String>,
     /// `agent_id`.
     pub agent_id: Option<String>,
-    /// The computer that sent it, or that an account's event names; none for what was sent before the claim.
+    /// The computer that sent it, or that an account's event names; `None` for events sent before the claim.
     pub machine_uuid: Option<MachineUuid>,
     /// Why it is held.
     pub reason: HoldReason,
@@ -274,7 +274,7 @@ fn by_sender(charges: &[(String, i64)]) -> BTreeMap<&str, i64> {
 }
 
 impl Store {
-    /// Marks what is held of an event as released, because the same event was forwarded now; the number of entries. Only
+    /// Marks the held entries of an event as released, because the same event was forwarded now; the number of entries. Only
     /// entries in `scope` count: an event id is the sender's to choose, so a stranger's entry may bear the same.
     pub async fn held_mark_released(
         &self,
@@ -440,7 +440,7 @@ impl Store {
     }
 }
 
-/// Taken first by whoever changes what is held, or whose list it is in.
+/// Locked first by every transaction that changes held events, or the account that they belong to.
 pub(crate) const TOTALS_LOCK: &str = "UPDATE held_totals SET bytes = bytes WHERE id = 1 RETURNING bytes";
 
 pub(crate) const TOTALS_ADD: &str = "UPDATE held_totals SET bytes = bytes + $1 WHERE id = 1";

@@ -1,4 +1,4 @@
-//! How much there is of everything, for whoever compares a copy with its original.
+//! The number of rows of each table, for comparing a backup with its original.
 
 use serde::Serialize;
 use sqlx::FromRow;

@@ -10,7 +10,7 @@ use crate::row::bytes;
 use crate::{Store, in_transaction};
 
 impl Store {
-    /// The key under which short codes are sealed, made by whoever asks first, in whichever process.
+    /// The key under which short codes are sealed, generated on the first request of any process.
     pub async fn code_key(&self, rng: &Rng) -> Result<CodeKey, StoreError> {
         const ADD: &str = "INSERT INTO server_keys (name, secret) VALUES ('code', $1) ON CONFLICT (name) DO NOTHING";
         const GET: &str = "SELECT secret FROM server_keys WHERE name = 'code'";

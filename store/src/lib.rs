@@ -19,14 +19,14 @@
 //! | [`token`] | access tokens, keys of identity assertions |
 //! | [`api_key`] | keys of the knowledge API |
 //! | [`space`] | spaces, and who may do what there |
-//! | [`filter`] | what new content has to be, and what was left out |
+//! | [`filter`] | filter settings of accounts, and rejected content |
 //! | [`batch`] | batches on their way into the knowledge API |
 //! | [`memory`] | pages and notes of the knowledge API |
 //! | [`passage`] | their chunks, and what finds them |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
-//! | [`usage`] | what was used, day by day |
-//! | [`janitor`] | what may be forgotten |
+//! | [`usage`] | usage by computer and day |
+//! | [`janitor`] | retention |
 //! | [`installation`] | the id of the installation, and the remembered checkpoint of its log |
 //! | [`inventory`] | how much there is of everything |
 //! | [`pool`] | one way to either database |

@@ -17,10 +17,10 @@ use crate::probes::KNOWN_COLUMNS;
 use crate::row::{chunks, limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, joined, probes};
 
-/// What one query tells of the computer whose secret was presented.
+/// The facts about the computer whose secret was presented, read by one query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownMachine {
-    /// Who it is, and what the person allowed it.
+    /// Its identity, its account and its consent levels.
     pub facts: MachineFacts,
     /// Whether events that it sent are held: only then can a forwarded event release one.
     pub has_held: bool,
@@ -130,7 +130,7 @@ impl Store {
         // A row for each level that concerns a computer, and one without a level when there is none. `$2` is all secrets one
         // after the other, `$1` where each begins: two parameters, however many are asked for. PostgreSQL keeps a plan that it
         // made when the tables were empty, and would then read them whole, again and again. `OFFSET 0` keeps each subquery apart,
-        // and apart each is a probe of an index whatever the size.
+        // and as such it is an index lookup for any size.
         const SQL: &str = joined!(
             "SELECT asked.secret AS secret_hash, ",
             KNOWN_COLUMNS,
@@ -257,7 +257,7 @@ impl Store {
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Forgets a computer, so that it may register again: for operators. Its identity and what it sent stay.
+    /// Deletes a computer, so that it may register again: for operators. Its identity and its events stay.
     pub async fn machine_remove(&self, machine: MachineUuid) -> Result<bool, StoreError> {
         const SQL: &str = "DELETE FROM machines WHERE machine_uuid = $1";
         let done =

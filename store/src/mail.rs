@@ -1,4 +1,4 @@
-//! Letters that wait to be sent: a notice is written in the transaction that it tells of, so that neither is there without the other.
+//! Queue of outgoing mail. A notice is queued in the transaction that it reports, so that neither exists without the other.
 //!
 //! Sign-in codes are never here: a letter with one stays in memory until it is sent.
 
@@ -17,7 +17,7 @@ use crate::{Store, in_transaction};
 /// A letter with the name under which it is sent once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedMail {
-    /// Its name; part of the `Message-ID`, so that a letter that was sent twice after a crash can be told from two letters.
+    /// Its name; part of the `Message-ID`, so that a mail that was sent twice after a crash can be distinguished from two mails.
     pub id: MailId,
     /// The letter.
     pub mail: OutgoingMail,
@@ -44,13 +44,13 @@ pub enum MailFailure {
 }
 
 impl Store {
-    /// Takes down a letter by itself.
+    /// Queues a mail in a transaction of its own.
     pub async fn mail_write(&self, mail: &QueuedMail, now: Timestamp) -> Result<(), StoreError> {
         in_transaction!(&self.pool, |tx| insert_mail(tx, mail, now).await).during(Operation::TakeDownLetter).await
     }
 
-    /// Takes up to `rows` letters whose time has come and puts their next try off until `lease_until`: whoever asks next, here or on
-    /// another node, does not get them unless this one fails to report by then.
+    /// Takes up to `rows` letters whose time has come and puts their next try off until `lease_until`: the next caller, in any
+    /// process, does not get them before that, unless this one reports a failure.
     pub async fn mails_claim_due(
         &self,
         now: Timestamp,

@@ -1,7 +1,7 @@
 //! Pages and notes that are kept (`docs/decisions/0041-duplicates.md`).
 //!
-//! All memories of an account stand on its *shelf*. Whoever changes one writes the shelf's row first and thereby gets the number
-//! of the change: changes of one account happen one after the other, and whoever keeps an index of them follows the numbers
+//! All memories of an account are on its *shelf*. A transaction that changes one writes the shelf's row first and gets the number
+//! of the change from it: changes of one account are serialised, and an index in memory follows the numbers
 //! ([`crate::passage`]).
 
 mod delete;
@@ -29,7 +29,7 @@ pub struct MemoryPut<'a> {
     pub id: MemoryId,
     /// Whose it is.
     pub account: &'a UserAccountId,
-    /// What it is.
+    /// Page or note.
     pub kind: MemoryType,
     /// Its title; may be empty.
     pub title: &'a str,
@@ -80,7 +80,7 @@ pub struct Memory {
     pub id: MemoryId,
     /// Whose it is.
     pub account: UserAccountId,
-    /// What it is.
+    /// Page or note.
     pub kind: MemoryType,
     /// Its title; may be empty.
     pub title: String,
@@ -101,7 +101,7 @@ pub struct Memory {
 pub enum MemoryScope {
     /// Everything of this account.
     Account(UserAccountId),
-    /// Whatever is linked to one of these spaces.
+    /// All memories that are linked to one of these spaces.
     Spaces(Vec<SpaceId>),
 }
 
@@ -215,7 +215,7 @@ impl Store {
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// How many memories are linked to a space, whoever keeps them.
+    /// How many memories are linked to a space, of all accounts.
     pub async fn memories_in_space(&self, space: SpaceId) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_shelves WHERE space_id = $1";
         let count: i64 =

@@ -23,7 +23,7 @@ impl Store {
         Ok(rows.iter().map(|text| parsed("consent_outbox.user_cuid", text)).collect::<Result<_, _>>()?)
     }
 
-    /// What waits of one identity, in the order of its chain.
+    /// The queued events of one identity, in the order of its chain.
     pub async fn outbox_of(&self, user_cuid: &UserCuid, rows_max: usize) -> Result<Vec<OutboxEvent>, StoreError> {
         const SQL: &str = "SELECT event_id, account_id, body FROM consent_outbox WHERE user_cuid = $1
             ORDER BY chain_epoch, seq LIMIT $2";
@@ -149,7 +149,7 @@ pub(crate) struct ChainRow {
     control_prev: Option<Vec<u8>>,
 }
 
-/// The service's own chain for an identity, and where it goes on.
+/// The service's own chain for an identity, and its next position.
 pub(crate) struct ControlChain {
     pub(crate) account: Option<UserAccountId>,
     pub(crate) machine: MachineUuid,

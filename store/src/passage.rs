@@ -1,7 +1,8 @@
 //! Passages: the chunks that memories are cut into, and what finds them (`docs/decisions/0037-absolute-similarity.md` and `docs/decisions/0038-vector-search.md`).
 //!
-//! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector, of which whoever searches
-//! keeps an index in memory and follows the shelf's changes ([`follow`]), or leaves the comparing to the database ([`near`]). What was found is read here, in the scope of who asks.
+//! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector. A process keeps an
+//! index of the vectors in memory and follows the shelf's changes ([`follow`]), or lets the database compare them ([`near`]). The chunks that were
+//! found are read here, in the scope of the caller.
 
 pub mod common;
 pub mod embedding;
@@ -37,7 +38,7 @@ pub struct AccountStatistics {
     pub changes: i64,
 }
 
-/// How many chunks somebody wants.
+/// Maximum number of chunks of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// At most.
@@ -52,7 +53,7 @@ impl Wanted {
         Self { chunks_max, each_max: None }
     }
 
-    /// About as many, of so many memories if there are so many: none takes the places of the others.
+    /// About `chunks` chunks, spread over up to `memories` memories: each gets at most its share.
     pub fn spread(chunks: usize, memories: usize) -> Self {
         let each = chunks.checked_div(memories).unwrap_or(chunks).max(1);
         Self { chunks_max: chunks.max(memories), each_max: Some(each) }
@@ -66,7 +67,7 @@ pub struct Chunk {
     pub chunk: ChunkId,
     /// Its memory.
     pub memory: MemoryId,
-    /// The shelf on which it stands.
+    /// Number of its shelf.
     pub shelf: i64,
     /// The memory's title.
     pub title: String,
@@ -79,7 +80,7 @@ pub struct Chunk {
 }
 
 impl Store {
-    /// The shelves on which something of a scope stands, at most `shelves_max`, the fullest first.
+    /// The shelves with memories of a scope, at most `shelves_max`, the fullest first.
     pub async fn shelves_in(
         &self,
         scope: &MemoryScope,

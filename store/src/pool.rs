@@ -1,17 +1,18 @@
 //! One way to either database.
 //!
-//! SQL is written once and run on both: a [`Pool`] is one or the other, and three macros run the same body on whichever it is.
+//! SQL is written once and run on both: a [`Pool`] is one or the other, and a statement ([`query`], [`scalar`]) chooses the driver when it
+//! runs.
 //!
-//! | macro | where the body runs |
+//! | call | where the statement runs |
 //! |---|---|
-//! | [`on_reader!`](crate::on_reader) | one statement that reads |
-//! | [`on_writer!`](crate::on_writer) | one statement that writes, committed by itself |
-//! | [`in_transaction!`](crate::in_transaction) | several statements, committed together or not at all |
+//! | `query(SQL).fetch_all(&pool)` | one statement that reads |
+//! | `query(SQL).execute(pool.writer())` | one statement that writes, committed by itself |
+//! | `query(SQL).execute(&mut *tx)` | in a transaction: [`in_transaction!`](crate::in_transaction), or a function that takes `tx: &mut` [`Tx`] |
 //!
 //! A short read through an index is a [`Probe`], which SQLite answers on the caller's thread.
 //!
 //! `$1` placeholders, `RETURNING`, `ON CONFLICT`, CTEs and partial indexes work on both. What does not: `now()`, `= ANY($1)`,
-//! `FOR UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL makes them NUMERIC). Moments are bound
+//! `FOR UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL makes them NUMERIC). Timestamps are bound
 //! as [`domain::Timestamp`]: SQLite keeps them as RFC 3339 text, and text of whole milliseconds in UTC sorts as time does
 //! (`…:00+00:00` before `…:00.001+00:00`, since `+` comes before `.`).
 
@@ -76,7 +77,7 @@ pub struct Connections {
 }
 
 impl Pool {
-    /// Connects, and refuses a database that would lose what it acknowledged.
+    /// Connects, and refuses a database whose settings allow it to lose acknowledged writes.
     ///
     /// Without `settings.url` the database is the SQLite file `sqlite_path`, made together with its folder if it is not
     /// there. `schema` is the PostgreSQL schema to work in, made if it is not there; `None` is the server's default.
@@ -97,7 +98,7 @@ impl Pool {
         sqlite::open_copy(path).await
     }
 
-    /// Writes all that is committed at this moment into a new SQLite file, while others go on reading and writing; `false` for
+    /// Copies all committed rows into a new SQLite file, without blocking readers and writers; `false` for
     /// PostgreSQL, which has tools of its own for that.
     pub async fn copy_to(&self, path: &Path) -> Result<bool, StoreError> {
         match self {
@@ -124,7 +125,7 @@ impl Pool {
         }
     }
 
-    /// What it is, and the settings that keep what it acknowledges, for an operator.
+    /// Version and durability settings, for an operator.
     pub async fn describe(&self) -> Result<Vec<String>, StoreError> {
         match self {
             Self::Sqlite { writer, .. } => sqlite::describe(writer).await,
@@ -144,7 +145,7 @@ impl Pool {
         }
     }
 
-    /// What is wrong with the database. SQLite reads every page, index and reference of its file. Of PostgreSQL every row of every table
+    /// Faults of the database. SQLite reads every page, index and reference of its file. Of PostgreSQL every row of every table
     /// is read, but no index.
     pub async fn faults(&self) -> Result<Vec<String>, StoreError> {
         match self {

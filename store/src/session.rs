@@ -45,7 +45,7 @@ pub struct Session {
     pub via: Via,
     /// Address of the browser when it signed in.
     pub address: Option<String>,
-    /// What the browser called itself.
+    /// The browser's `User-Agent`.
     pub user_agent: Option<String>,
 }
 
@@ -62,13 +62,13 @@ pub struct NewSession<'a> {
     pub via: Via,
     /// Its address.
     pub address: Option<&'a str>,
-    /// What it calls itself; cut off where it gets long.
+    /// Its `User-Agent`; truncated to [`USER_AGENT_CHARS_MAX`] characters.
     pub user_agent: Option<&'a str>,
     /// Until when.
     pub expires_at: Timestamp,
 }
 
-/// Characters of what a browser calls itself that are kept.
+/// Maximum number of characters of a `User-Agent` that are stored.
 const USER_AGENT_CHARS_MAX: usize = 300;
 
 impl Store {
@@ -100,7 +100,7 @@ impl Store {
         Ok(row.map(SessionFacts::try_from).transpose()?)
     }
 
-    /// Lets a session that is still good last until `expires_at`, never shorter than before; `false` when it is over or
+    /// Extends a valid session until `expires_at`, never shortens it; `false` when it has ended or
     /// lasts that long already.
     pub async fn session_slide(
         &self,

@@ -35,7 +35,7 @@ pub struct Asking<'a> {
     pub instead_of: Option<&'a SecretHash>,
 }
 
-/// How many codes one address may be sent. Counted by network, so that nobody elsewhere can use up what its owner may ask for.
+/// Maximum numbers of codes for one address. Counted by network, so that requests from another network cannot exhaust the owner's quota.
 #[derive(Debug, Clone, Copy)]
 pub struct CodeLimits {
     /// For one network that asks.
@@ -47,7 +47,7 @@ pub struct CodeLimits {
 }
 
 impl Store {
-    /// Takes down a code, unless as many as `limits` allows were asked for.
+    /// Stores a code, unless `limits` are reached.
     pub async fn signin_start(
         &self,
         ticket: &Ticket,
@@ -109,7 +109,7 @@ impl Store {
         .await
     }
 
-    /// The ticket of a browser, whatever became of it.
+    /// The ticket of a browser, in any state.
     pub async fn signin_ticket(&self, token: &SecretHash) -> Result<Option<Ticket>, StoreError> {
         const SQL: &str = joined!("SELECT ", TICKET_COLUMNS, " FROM signin_tickets WHERE ticket_hash = $1");
         let row: Option<TicketRow> =

@@ -21,7 +21,7 @@ pub enum SpaceCreate {
     TooMany,
 }
 
-/// What is to be different about a space.
+/// A change of a space; `None` keeps the value.
 #[derive(Debug, Clone, Default)]
 pub struct SpaceChange {
     /// Another name.
@@ -30,14 +30,14 @@ pub struct SpaceChange {
     pub is_public: Option<bool>,
 }
 
-/// A space as `$1` sees it: with its owner's name, and what the looking account may do.
+/// A space as account `$1` sees it: with its owner's name, and the access of `$1`.
 const SEEN: &str = "SELECT s.id, s.account_id, COALESCE(a.name, p.name) AS owner_name, s.name, s.is_public,
         COALESCE(m.is_favorite, FALSE) AS is_favorite, s.is_default, COALESCE(m.access, 'read') AS access, s.created_at
     FROM spaces s JOIN accounts a ON a.user_account_id = s.account_id
         LEFT JOIN persons p ON p.account_id = s.account_id
         LEFT JOIN space_members m ON m.space_id = s.id AND m.account_id = ";
 
-/// Makes an account wait for whoever else counts its things.
+/// Locks an account, so that concurrent transactions count its rows one after the other.
 const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
 const ADD: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
     VALUES ($1, $2, $3, $4, $5, $6)";
@@ -45,7 +45,7 @@ const JOIN: &str = "INSERT INTO space_members (space_id, account_id, access, is_
     ON CONFLICT (space_id, account_id) DO UPDATE SET access = excluded.access";
 
 impl Store {
-    /// Makes a space, unless the account has `spaces_max`; its default space, which nobody asked for, is not counted.
+    /// Makes a space, unless the account has `spaces_max`; its default space, which is created automatically, is not counted.
     pub async fn space_create(
         &self,
         id: SpaceId,

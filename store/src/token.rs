@@ -13,12 +13,12 @@ use crate::pool::{Tx, query, scalar};
 use crate::row::{bytes, parsed, parsed_opt};
 use crate::{Store, in_transaction, probes};
 
-/// What an access token stands for.
+/// The registration and scope of an access token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenFacts {
     /// The agent.
     pub registration: RegistrationId,
-    /// What it opens.
+    /// The access that it grants.
     pub scope: TokenScope,
     /// With the account scope: the account that the agent acts for.
     pub account: Option<UserAccountId>,
@@ -68,7 +68,7 @@ impl Store {
         .await
     }
 
-    /// What a presented token stands for, if it is good: not expired, not revoked, and its registration still is what it
+    /// The facts about a presented token, if it is valid: not expired, not revoked, and its registration has not changed since it
     /// was issued to.
     pub async fn token_by_hash(&self, token: &SecretHash, now: Timestamp) -> Result<Option<TokenFacts>, StoreError> {
         let row =

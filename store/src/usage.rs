@@ -26,7 +26,7 @@ pub fn untold(identity: UserCuid) -> Recorder {
     Recorder { machine: uuid::Uuid::nil().into(), identity }
 }
 
-/// What is counted, and how far: read at one moment.
+/// Usage that is counted, and up to which leaf, read in one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// In the window that was asked for.
@@ -43,7 +43,7 @@ impl Store {
         Ok(number("usage_cursor.counted", counted)?)
     }
 
-    /// Counts what the leaves from `counted` up to `until` come to; `false`, and nothing is counted, when another process has counted
+    /// Adds the usage of the leaves from `counted` up to `until`; `false`, and nothing is counted, when another process has counted
     /// on from `counted` meanwhile.
     pub async fn usage_count(&self, counted: u64, until: u64, days: &[UsageDay]) -> Result<bool, StoreError> {
         const MOVE: &str = "UPDATE usage_cursor SET counted = $2 WHERE id = 1 AND counted = $1";
@@ -64,7 +64,7 @@ impl Store {
         .await
     }
 
-    /// Adds to what was used, without a log that tells how far: every call counts.
+    /// Adds usage without a position in a log: every call counts.
     pub async fn usage_add(&self, days: &[UsageDay]) -> Result<(), StoreError> {
         let days = ordered(days);
         in_transaction!(&self.pool, |tx| add_days(tx, &days).await).during(Operation::AddUsage).await

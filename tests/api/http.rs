@@ -278,6 +278,9 @@ both! {
         let (status, metrics) = get("/metrics").await;
         assert_eq!(status, 200);
         assert!(metrics.contains(r#"attache_http_requests_total{method="GET",route="unmatched",status="404"}"#), "{metrics}");
+        world.server.app.store.writable().await.unwrap();
+        let (_, metrics) = get("/metrics").await;
+        assert!(metrics.contains(r#"attache_store_seconds_count{operation="write a heartbeat"}"#), "{metrics}");
         let (status, tree) = get("/actors").await;
         assert_eq!(status, 200);
         // With SQLite, every request looks its credential up itself.

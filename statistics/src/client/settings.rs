@@ -63,7 +63,7 @@ pub enum InvalidUpstream {
 }
 
 impl UpstreamSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// Invalid values, as pairs of field and violated rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let url = self.url.as_ref().and_then(|_| self.base_url().err()).map(|fault| ("url", fault.to_string()));
         let token = self.authorization().err().map(|fault| ("token", fault.to_string()));

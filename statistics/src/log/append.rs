@@ -37,7 +37,7 @@ impl Append {
         &self.submission
     }
 
-    /// What it is answered if it is new.
+    /// The receipt that a new event gets.
     pub(super) fn receipt(&self) -> ReceiptId {
         self.receipt
     }
@@ -47,7 +47,7 @@ impl Append {
         self.received_at
     }
 
-    /// The leaf of the tree that stands for it.
+    /// Its leaf of the tree.
     pub(super) fn leaf_hash(&self) -> Digest {
         let event = &self.submission;
         let Position { chain_epoch, seq, prev } = event.position;
@@ -78,7 +78,7 @@ pub enum AppendOutcome {
     Refused {
         /// Why.
         refusal: ChainRefusal,
-        /// Where it claimed to stand.
+        /// The position that it claimed.
         received: Position,
     },
 }
@@ -104,7 +104,7 @@ impl From<AppendOutcome> for SubmitOutcome {
 }
 
 impl Log {
-    /// Takes a group of events; one outcome per event, in order. What is new is durable when it returns; after an error, nothing of the
+    /// Takes a group of events; one outcome per event, in order. New events are durable when it returns; after an error, nothing of the
     /// group is known to be.
     pub async fn append(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
         let Some(writer) = &self.writer else { return self.append_on_postgres(group).await };

@@ -1,4 +1,4 @@
-//! Reading the whole log again, from the first event to what was signed last.
+//! Reading the whole log again, from the first event to the last signed checkpoint.
 //!
 //! 1. Every event hashes to its seal, says what its row says of it, and has the leaf that its row has.
 //! 2. Every event continues its chain, and every chain ends where its head says.
@@ -6,7 +6,7 @@
 //! 4. The checkpoint opens under its key, and says just that.
 //! 5. In an SQLite file the index of activity and the runs of ids have each event that is indexed, once ([`indexes`]).
 //!
-//! It takes memory for each chain, not for each event, and may run beside the living log: it looks at what was signed when it began.
+//! It takes memory for each chain, not for each event, and may run beside the living log: it reads the events that were signed when it began.
 
 mod indexes;
 
@@ -30,14 +30,14 @@ use indexes::Indexes;
 /// Rows that are read at once.
 const PAGE: i64 = 500;
 
-/// What was found to hold.
+/// The result of an audit that found no fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audited {
     /// Events, those that are not in the tree yet included.
     pub events: u64,
     /// Chains: computers and agents on them.
     pub chains: u64,
-    /// What was signed.
+    /// The signed checkpoint.
     pub checkpoint: Checkpoint,
     /// By which key.
     pub vkey: String,
@@ -113,7 +113,7 @@ impl From<NoteFault> for AuditFault {
 type Heads = HashMap<(Uuid, String), (Head, EventId)>;
 
 impl Log {
-    /// Reads everything again; gives what it found, or the first thing that does not hold.
+    /// Reads everything again; returns the counts, or the first fault.
     pub async fn audit(&self) -> Result<Audited, AuditFault> {
         let signed = self.signed().await?;
         let key: VerifierKey =
@@ -224,7 +224,7 @@ impl Log {
     }
 }
 
-/// Whether every chain of an earlier look is there in a later one, and ends there or behind. A log that nobody writes to looks the same
+/// Whether every chain of an earlier look is there in a later one, and ends there or behind. A log without writers looks the same
 /// in both, so its heads are its last events.
 fn reaches(earlier: &Heads, later: &Heads) -> Result<(), AuditFault> {
     for (key, (head, id)) in earlier {

@@ -9,7 +9,7 @@ use super::read::statements;
 use super::sql::Dialect;
 use super::{During, Log, LogError};
 
-/// What the log's tables say of it.
+/// The state of the log, read from its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogStatus {
     /// Leaves in the signed tree.
@@ -62,7 +62,7 @@ impl Log {
 }
 
 impl Appends {
-    /// Notes how an append ended. A group that was refused for what it holds says nothing of the log.
+    /// Notes how an append ended. A group that was rejected because of its content is no failure of the log.
     pub(super) fn note<T>(&self, appended: &Result<T, LogError>, now: Timestamp) {
         let failure = match appended {
             Ok(_) => None,

@@ -33,13 +33,13 @@ struct LockedHead {
     moved: bool,
 }
 
-/// What was read of the log before the group is judged.
+/// The part of the log that is read before the group is judged.
 struct Known {
     events: HashMap<EventId, (ReceiptId, Digest)>,
     heads: BTreeMap<(MachineUuid, String), LockedHead>,
 }
 
-/// What is written after.
+/// The rows to write after the group is judged.
 struct Plan {
     outcomes: Vec<AppendOutcome>,
     events: (String, Vec<u8>),
@@ -82,7 +82,7 @@ impl Log {
         let plan: Option<Plan> = in_transaction!(
             &self.pool,
             |tx| {
-                // The heads first: on PostgreSQL that locks them, so whatever is read after stays true.
+                // The heads first: on PostgreSQL that locks them, so rows that are read after do not change.
                 let heads: Vec<sql::FoundHead> = query(postgres::HEADS)
                     .bind(&heads_json)
                     .bind(&heads_bytes)
@@ -338,7 +338,7 @@ impl Log {
         Ok((tiles, touched, root))
     }
 
-    /// Stores places, tiles and checkpoint together, if nobody else has grown the tree and the lease is still ours.
+    /// Stores places, tiles and checkpoint together, if no other process has grown the tree and this process still has the lease.
     async fn store_tree(
         &self,
         tree: &NewTree,

@@ -35,7 +35,7 @@ const LIMIT_MAX: u16 = 500;
 /// Capacity for a proof without its event, in bytes.
 const BODY_BYTES: usize = 4096;
 
-/// What was signed last.
+/// The last signed tree.
 #[derive(Debug)]
 pub(super) struct Signed {
     pub(super) size: u64,
@@ -64,7 +64,7 @@ impl Log {
         let Some(before) = query.cursor.as_deref().map_or(Some(first), Cursor::read) else {
             return refused("invalid_cursor");
         };
-        // One more than is shown tells whether there is a next page.
+        // One more than is shown: if it exists, there is a next page.
         let rows_max = i64::from(limit) + 1;
         let sources = self.sources_of(scope.shown.all(), query.lane).await?;
         let window = Window { since, before: (before.received_at_ms, before.id), events_max: usize::from(limit) + 1 };
@@ -109,7 +109,7 @@ impl Log {
         Some((serde_json::to_string(&numbers).unwrap_or_default(), last))
     }
 
-    /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` for what the scope does not hold.
+    /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` for events outside of the scope.
     pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, LogError> {
         let row = match &self.pool {
             Pool::Sqlite { .. } => match self.number(event_id).await? {

@@ -1,10 +1,10 @@
 //! The SQL of the log, all of it.
 //!
-//! What the writer of an SQLite file executes stands beside it (`writer/`), and what only PostgreSQL executes in [`postgres`].
+//! Statements of the writer of an SQLite file are beside it (`writer/`), and those for PostgreSQL alone in [`postgres`].
 //!
-//! What travels in numbers (events of a batch, tiles of a pass) travels as two parameters, however many there are: `$1` is
+//! Many rows (events of a batch, tiles of a pass) are passed as two parameters, independent of their number: `$1` is
 //! a JSON array with an object for each row, `$2` all binary values one after the other; a row says from which byte on
-//! (`pos`, from 1) its own stand there. So each statement has one text, is prepared once, and costs the driver two
+//! (`pos`, from 1) its own values begin. So each statement has one text, is prepared once, and costs the driver two
 //! parameters instead of a thousand. The two dialects differ in how they unfold JSON, in locks, and in the clock.
 
 pub mod postgres;

@@ -1,6 +1,6 @@
-//! Counting along: what the events of the log come to, from one place in the tree to another, and what is not counted yet.
+//! Usage: sums of the events of the log between two places in the tree, and of those that are not counted yet.
 //!
-//! A place is given once and for ever, so whoever remembers up to which leaf they counted can go on from there after any crash.
+//! The place of an event never changes, so a counter that stores the last counted leaf can continue from there after a crash.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,7 +66,7 @@ impl UsageSums {
 }
 
 impl Log {
-    /// What at most `leaves_max` leaves from place `counted` on come to, and the place to go on from: `counted` itself when there is
+    /// The usage of at most `leaves_max` leaves from place `counted` on, and the place to continue from: `counted` itself when there is
     /// nothing new.
     pub async fn usage_from(&self, counted: u64, leaves_max: u32) -> Result<(u64, Vec<UsageDay>), LogError> {
         if let Some(counted) = self.spans.from(counted, leaves_max) {
@@ -94,7 +94,7 @@ impl Log {
     }
 
     /// What computers used in a window beyond the first `counted` leaves, events without a place among it. Looks at no more than
-    /// `events_max` events; behind more than that it tells too little, until the counting has caught up.
+    /// `events_max` events; with more uncounted events the sum is too small, until the counting has caught up.
     pub async fn usage_beyond(
         &self,
         counted: u64,

@@ -9,7 +9,7 @@
 //!
 //! The memory of the thread is a function of the log: heads, sources and the newest events. Each transaction begins with a check whether
 //! another connection has committed, so events of another process are folded in first. After any error the connection is closed
-//! and all of that memory is dropped; the next group opens the file again and reads what it holds.
+//! and all of that memory is dropped; the next group opens the file again and reads it.
 //!
 //! **If it panics:** the senders of the group get an error, the memory is dropped as after any error, and the thread continues.
 
@@ -61,15 +61,15 @@ const INDEX_AFTER: Duration = Duration::from_secs(5);
 const UNINDEXED_MAX: usize = 1_048_576;
 /// Events that wait for the thread at most.
 const WAITING_MAX: usize = 16_384;
-/// How long [`Writer::close`] waits for the thread. A thread that the file keeps longer ends with the process; what it has not committed
+/// How long [`Writer::close`] waits for the thread. A thread that the file keeps longer ends with the process; events that it has not committed
 /// was not answered.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What the thread does next.
+/// A command for the thread.
 enum Job {
     /// Take these events.
     Append(Vec<(Append, AppendReply)>),
-    /// Give at most so many events their places.
+    /// Give at most this number of events their places.
     Sequence { events_max: u32, answer: oneshot::Sender<Result<Sequenced, LogError>> },
     /// Commit a change of no consequence.
     Probe(oneshot::Sender<Result<(), LogError>>),
@@ -169,7 +169,7 @@ impl Writer {
     }
 }
 
-/// What the thread owns.
+/// The state that the thread owns.
 struct Worker {
     file: SqliteFile,
     clock: Clock,
@@ -181,7 +181,7 @@ struct Worker {
     recent: UnindexedEvents,
     /// How the last group ended, for readiness.
     appends: Arc<Appends>,
-    /// The connection, and what is known of the log through it.
+    /// The connection, and the state of the log that was read through it.
     open: Option<Open>,
     /// Length of the write-ahead log.
     wal: WalGrowth,
@@ -202,7 +202,7 @@ struct Worker {
     closing: Option<oneshot::Sender<()>>,
 }
 
-/// A connection and what was read through it.
+/// A connection and the state that was read through it.
 struct Open {
     db: Connection,
     /// What `PRAGMA data_version` said at the last look.
@@ -395,7 +395,7 @@ impl Worker {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("without a message").to_owned()

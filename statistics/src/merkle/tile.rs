@@ -56,7 +56,7 @@ impl Tiles {
         (0..LEVELS_MAX).filter_map(unfilled).collect()
     }
 
-    /// Which tiles `read` asks for. Asking is what a proof does; which hashes it gets does not change where it goes.
+    /// Which tiles `read` asks for. The path of a proof does not depend on the values of the hashes.
     pub fn needed<T>(
         read: impl FnOnce(&mut TileCollector) -> Result<T, TreeFault>,
     ) -> Result<BTreeSet<TileId>, TreeFault> {

@@ -1,4 +1,4 @@
-//! Reading the whole log again: what holds is counted, and whatever was changed is found.
+//! Audits: intact events are counted, and every change is found.
 
 use statistics::log::AuditFault;
 use store::Pool;

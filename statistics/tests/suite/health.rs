@@ -1,4 +1,4 @@
-//! What the log says of itself: writes, failures, and how far signing is behind.
+//! Health of the log: writes, failures, and the delay of signing.
 
 use domain::Clock;
 use store::Pool;

@@ -147,7 +147,7 @@ impl Chain {
         Self { machine: world.machine(), epoch: 0, seq: 0, prev: "GENESIS".into(), rng: world.rng.clone() }
     }
 
-    /// The same chain, begun anew.
+    /// The same chain, in a new epoch.
     pub fn again(&self, epoch: u64) -> Self {
         Self { epoch, seq: 0, prev: "GENESIS".into(), ..self.clone() }
     }

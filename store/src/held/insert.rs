@@ -108,7 +108,7 @@ fn clamped(bytes: u64) -> i64 {
 /// The window of [`HeldQuotas::registration_bytes_per_day`].
 const SHARE_WINDOW: TimeDelta = TimeDelta::days(1);
 
-/// Nobody knows when an operator makes room, or a resend does.
+/// Suggested delay: when an operator or a resend frees space cannot be predicted.
 const ROOM_AFTER: TimeDelta = TimeDelta::minutes(5);
 
 /// Account, bytes of the window, its oldest entry.
@@ -131,7 +131,7 @@ impl Agent {
     }
 }
 
-/// What is held, and how much room is left.
+/// The held events of the senders of a batch, and the remaining quotas.
 struct Ledger<'a> {
     held: HashMap<Key<'a>, HeldId>,
     senders: HashMap<&'a str, Share>,

@@ -10,7 +10,7 @@ use crate::operation::{During, Operation};
 use crate::pool::{Tx, query};
 use crate::{Store, in_transaction};
 
-/// Deletions that a shelf remembers for those who follow its changes; who is further behind begins anew.
+/// Deletions that a shelf remembers for followers of its changes; a follower that is further behind reads the shelf from the beginning.
 pub(crate) const DELETIONS_KEPT: i64 = 100_000;
 
 /// What became of a memory that was to be unlinked from some spaces.

@@ -155,7 +155,7 @@ fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceI
     (all, new)
 }
 
-/// A digest of what is shown and of how it is cut, each part behind its length, so that no two different ones are alike.
+/// A digest of the shown text and of its chunks, each part behind its length, so that no two different ones are alike.
 fn version(put: &MemoryPut<'_>) -> Digest {
     let head = [put.kind.as_str(), put.title, put.url.unwrap_or_default(), put.content];
     let texts = head.into_iter().chain(put.chunks.iter().map(|chunk| chunk.content));

@@ -64,11 +64,11 @@ impl Store {
         let vectors: HashMap<ChunkId, &[f32]> =
             vectors.iter().map(|(chunk, vector)| (*chunk, vector.as_slice())).collect();
         let mut kept = 0;
-        // A transaction per shelf: nobody holds one shelf while waiting for another.
+        // A transaction per shelf: none holds one shelf while it waits for another.
         for places in places.chunk_by(|a, b| a.0 == b.0) {
             let memories: Vec<&[(i64, Uuid, i64)]> = places.chunk_by(|a, b| a.1 == b.1).collect();
             kept += in_transaction!(&self.pool, |tx| {
-                // A number for each memory: whoever follows them must be able to stop after any one.
+                // A number for each memory: a follower may stop after any of them.
                 let last: Option<i64> =
                     scalar(NEXT).bind(places[0].0).bind(limit(memories.len())).fetch_optional(&mut *tx).await?;
                 let first = last.unwrap_or(0) - limit(memories.len()) + 1;

@@ -1,4 +1,4 @@
-//! Following the changes of a shelf, for an index in memory that has to be what was committed.
+//! Following the changes of a shelf, for an index in memory that has to agree with the committed rows.
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::memory::ModelId;
@@ -18,7 +18,7 @@ use crate::row::limit;
 pub struct Changes {
     /// The last change that is in here, or the `since` that was asked for when there is none.
     pub upto: i64,
-    /// Whether what was known before is to be forgotten: it is older than the deletions that are remembered.
+    /// Whether the index has to be rebuilt: its state is older than the remembered deletions.
     pub anew: bool,
     /// Memories as they are now.
     pub memories: Vec<Followed>,
@@ -95,14 +95,14 @@ impl Store {
             |count: usize, last: Option<i64>| if count < memories_max { i64::MAX } else { last.unwrap_or(i64::MAX) };
         let upto = end(deleted.len(), deleted.last().map(|(_, changed)| *changed))
             .min(end(memories.len(), memories.last().map(|(changed, _)| *changed)));
-        // What comes after `newest` was read may be half of what is there by then.
+        // Changes after `newest` was read may be incomplete.
         let upto = if upto == i64::MAX { newest.max(since) } else { upto };
         let gone = deleted.into_iter().map(|(memory, changed)| {
             (changed, Followed { memory: memory.into(), spaces: Vec::new(), vectors: Vec::new() })
         });
         memories.extend(gone);
         memories.sort_by_key(|(changed, _)| *changed);
-        // What is beyond the end is left in: it is true already, and comes once more.
+        // Changes beyond the end are returned too: they are committed, and are returned again by the next call.
         Ok(Changes { upto, anew, memories: memories.into_iter().map(|(_, followed)| followed).collect() })
     }
 }

@@ -1,8 +1,8 @@
 //! Vectors that the database compares itself: PostgreSQL with the extension pgvector.
 //!
-//! The table `vectors_near` has the vectors once more, in the extension's own type, and triggers on `vectors` keep it: whoever
-//! writes, also a process that searches in memory, changes both in one transaction. It is made at start ([`prepare`]) and not by a
-//! migration, since the extension may be absent, and come later. What was there before is copied page by page.
+//! The table `vectors_near` has the vectors once more, in the extension's own type, and triggers on `vectors` keep it: every
+//! process that writes, also one that searches in memory, changes both in one transaction. It is made at start ([`prepare`]) and not by a
+//! migration, since the extension may be absent, and come later. Older vectors are copied page by page.
 //!
 //! A shelf is compared vector by vector as long as that is fast. A larger one gets an index of its own ([`graph`]), so that no
 //! candidate is lost to a filter; a search of spaces always compares all that is in them.
@@ -44,7 +44,7 @@ const NEAREST_OF_EACH: [&str; 3] = [
 
 impl Store {
     /// The chunks of a shelf that are nearest to a vector, each with its cosine, nearest first. Beyond `exact_max` chunks the shelf's
-    /// own index answers, if there is one yet; then what it has in view is all that is spread over memories.
+    /// own index answers, if there is one yet; then only its candidates are spread over memories.
     pub async fn nearest(
         &self,
         on: &AccountStatistics,
@@ -74,7 +74,7 @@ impl Store {
         Ok(cosines(rows.fetch_all(pool).during(DO).await?))
     }
 
-    /// The same of memories that are linked to one of `spaces` and stand on one of `shelves`. All of them are compared.
+    /// The same for memories that are linked to one of `spaces` and are on one of `shelves`. All of them are compared.
     pub async fn nearest_in_spaces(
         &self,
         shelves: &[AccountStatistics],
@@ -143,7 +143,7 @@ async fn by_graph(
     Ok(rows)
 }
 
-/// The first of what was walked to, nearest first, of each memory no more than its share.
+/// The first candidates, nearest first, of each memory no more than its share.
 fn shared_out(walked: Vec<NeighbourRow>, wanted: Wanted) -> Neighbours {
     let mut taken: HashMap<Uuid, usize> = HashMap::new();
     let kept = walked.into_iter().filter(|(_, _, memory)| {

@@ -1,7 +1,7 @@
 //! Finding chunks by their words.
 //!
-//! SQLite keeps the stems in FTS5, each as a token that begins with the number of its shelf: whoever searches one account walks
-//! through the words of no other. PostgreSQL has no BM25, and its `ts_rank` knows neither how rare a word is nor how long a text:
+//! SQLite keeps the stems in FTS5, each as a token that begins with the number of its shelf: a search of one account reads
+//! the entries of no other. PostgreSQL has no BM25, and its `ts_rank` knows neither how rare a word is nor how long a text:
 //! there, the same formula is computed from a table of stems.
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ pub const B: f64 = 0.4;
 pub struct QueryStem {
     /// The stem.
     pub stem: String,
-    /// What it tells: its inverse document frequency.
+    /// Its inverse document frequency.
     pub weight: f64,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A connection of sqlx's own SQLite driver is a thread, and every statement is a message to it and an answer. [`Direct`] is a
 //! [`sqlx::Database`] for the same queries (`sqlx::query`, `query_as`, `QueryBuilder`, `FromRow`) that runs a statement in the task that polls
-//! it. Values are encoded as sqlx's driver encodes them, so each reads what the other wrote.
+//! it. Values are encoded as sqlx's driver encodes them, so each reads the values of the other.
 //!
 //! - A statement runs to its end in one poll. A future that is dropped is never dropped in the middle of a statement, and its transaction can
 //!   be rolled back at once.

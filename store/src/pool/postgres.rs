@@ -2,7 +2,7 @@
 //!
 //! A future that is dropped while `BEGIN` is on its way leaves a transaction open of which the driver knows nothing; the
 //! next user of the connection would work inside it and lose everything. So every connection is rolled back,
-//! unconditionally, between two users. That happens when it is given back, in the background, where it costs nobody a
+//! unconditionally, between two users. That happens when it is given back, in the background, where no request waits for the
 //! round trip; a connection that then lay idle is rolled back once more before it is used, which also shows whether the
 //! server still hears us. A connection whose `BEGIN`, `COMMIT` or `ROLLBACK` failed is closed instead.
 
@@ -156,7 +156,7 @@ pub async fn probe_write(pool: &Pool) -> Result<(), sqlx::Error> {
     crate::in_transaction!(pool, |tx| query(SQL).execute(&mut *tx).await.map(drop)).await
 }
 
-/// A server that does not wait for its disk would lose what it acknowledged.
+/// A server that does not wait for its disk can lose acknowledged writes.
 async fn check_durable(connection: &mut PgConnection) -> Result<(), StoreError> {
     for setting in ["fsync", "synchronous_commit"] {
         let found: Option<String> = sqlx::query_scalar("SELECT current_setting($1, true)")

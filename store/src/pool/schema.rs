@@ -22,7 +22,7 @@ impl Pool {
                 // A migration may take longer than any other statement, and waits for another process that migrates.
                 sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut *connection).await.context(ASK)?;
                 let migrated = postgres.run_direct(None, &mut *connection, false).await;
-                // Whatever became of it, nobody gets a connection without a time-out or with the lock still held.
+                // In every case: a connection without a time-out, or with the lock, must not return to the pool.
                 connection.close().await.context("close a connection")?;
                 migrated?;
             }

@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions, Connection};
 use super::{DatabaseSettings, DirectError, Pool, SqliteFile, Undo, Writer};
 use crate::error::{Context, StoreError};
 
-/// Run before the writer is closed. `PRAGMA optimize` looks at so many rows per index: enough for the planner, and closing stays quick.
+/// Run before the writer is closed. The limit is the number of rows that `PRAGMA optimize` reads per index: enough for the planner, and closing stays quick.
 const LAST_WORDS: &str = "PRAGMA analysis_limit = 400; PRAGMA optimize";
 /// The log beside the file shrinks back to this after a burst.
 pub(super) const LOG_BYTES_MAX: &str = "67108864";
@@ -28,7 +28,7 @@ pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, Stor
     Ok(Pool::Sqlite { writer, reader, file })
 }
 
-/// A file that nobody writes to. It is opened as one that cannot change, so that no log is made beside it.
+/// A file without writers. It is opened as one that cannot change, so that no log is made beside it.
 pub async fn open_copy(path: &Path) -> Result<Pool, StoreError> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(true);
     let settings = DatabaseSettings::default();
@@ -80,7 +80,7 @@ pub async fn probe_write(writer: &Writer) -> Result<(), sqlx::Error> {
     turn.settle(written, |()| true).await
 }
 
-/// `VACUUM INTO`: one read of all that is committed. The file holds what the original holds, keys included, so only its owner may read
+/// `VACUUM INTO`: one read of all that is committed. The copy contains everything, keys included, so only its owner may read
 /// it; it is on the disk when this returns. It runs on a connection of its own and blocks no writes.
 pub async fn copy_to(original: &SqliteFile, path: &Path) -> Result<(), StoreError> {
     // It writes into an empty file too, which has the rights that it is to have.
@@ -203,7 +203,7 @@ async fn connect(
         .map_err(|source| StoreError::Open { what: path.display().to_string(), source: source.into() })
 }
 
-/// Asks the connection what it really does: a network disk or a read-only file may refuse the log without an error.
+/// Reads the effective settings of the connection: a network disk or a read-only file may refuse the log without an error.
 async fn check_durable(writer: &Writer) -> Result<(), StoreError> {
     const NEEDED: [(&str, &str, &[&str], &str); 3] = [
         ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode", &["wal"], "wal"),

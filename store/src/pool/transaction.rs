@@ -94,7 +94,7 @@ macro_rules! in_transaction {
     };
 }
 
-/// Tells the compiler which error `?` returns in the body of a transaction.
+/// Fixes the error type of `?` in the body of a transaction.
 #[doc(hidden)]
 pub fn driver_errors<T, F: Future<Output = Result<T, Error>>>(body: F) -> F {
     body

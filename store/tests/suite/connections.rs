@@ -1,4 +1,4 @@
-//! Opening, closing, and what a dropped future leaves behind.
+//! Opening, closing, and the state after a dropped future.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,7 +18,7 @@ laws! {
         assert_eq!(world.store.pool().is_postgres(), world.settings.url.is_some());
     }
 
-    /// Also where the tables are somebody else's.
+    /// Also when the tables belong to another program.
     async fn a_probe_is_committed_and_changes_nothing(world: &World) {
         let pool = world.store.pool();
         let observer = match pool {
@@ -200,7 +200,7 @@ async fn a_connection_whose_transaction_went_wrong_is_not_used_again() {
     let settings = DatabaseSettings { connections_max: 1, ..world.settings.clone() };
     let store = Store::open(&settings, &world.path()).await.unwrap();
     let backend = || async { scalar("SELECT pg_backend_pid()").fetch_one::<i32>(store.pool()).await.unwrap() };
-    // The commit finds the second row, or there is nobody to commit to.
+    // The commit finds the second row, or the server has ended the connection.
     let wrong = ["INSERT INTO strict VALUES (1), (1)", "SELECT pg_terminate_backend(pg_backend_pid())"];
     for sql in wrong {
         let before = backend().await;
@@ -293,7 +293,7 @@ async fn the_server_may_end_every_connection_and_is_used_again() {
     .execute(other)
     .await
     .unwrap();
-    // Each connection that was cut is noticed once at most; every failure tells that it may pass.
+    // Each connection that was cut is noticed once at most; every failure is reported as temporary.
     for _ in 0..=pool.size() {
         match world.store.person_by_id(person.id).await {
             Ok(found) => return assert_eq!(found, Some(person)),

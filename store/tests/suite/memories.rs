@@ -149,7 +149,7 @@ laws_of_vectors! {
         let first = Draft::new(world, &ada, "1", &["one"]);
         assert_eq!(first.put(store, 1).await, Put::Created(first.id));
         assert_eq!(Draft::new(world, &ada, "2", &["two"]).put(store, 1).await, Put::QuotaExceeded);
-        // What is there may still change.
+        // Existing memories may still change.
         let changed = Draft::new(world, &ada, "1", &["one and a half"]);
         assert_eq!(changed.put(store, 1).await, Put::Updated(first.id));
         assert!(store.memory_delete(first.id, &ada).await.unwrap());
@@ -231,7 +231,7 @@ laws_of_vectors! {
         assert_eq!(store.memory_by_id(draft.id, &MemoryScope::Account(ada.clone())).await.unwrap(), None);
         let shelf = store.shelves_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
         assert_eq!((shelf.chunks, shelf.words), (0, 0));
-        // It may be kept anew.
+        // It may be stored again.
         of_bob.account = ada;
         assert!(matches!(of_bob.put(store, 9).await, Put::Created(_)));
     }

@@ -27,7 +27,7 @@ pub struct World {
     pub rng: Rng,
     pub settings: DatabaseSettings,
     pub folder: TempDir,
-    /// Dropped last: whoever is still connected is cut off.
+    /// Dropped last: open connections are ended.
     _database: Option<TestDatabase>,
 }
 

@@ -39,7 +39,7 @@ pub struct Committed {
     pub has_written: bool,
 }
 
-/// A transaction that has the write lock from its beginning, so what it reads stays true until it commits.
+/// A transaction that has the write lock from its beginning, so the rows that it reads do not change until it commits.
 pub fn begin(db: &mut Connection) -> Result<Transaction<'_>, LogError> {
     db.transaction_with_behavior(TransactionBehavior::Immediate).during("begin a transaction of the log")
 }

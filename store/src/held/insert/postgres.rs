@@ -98,7 +98,7 @@ pub(super) async fn hold<'a>(
 }
 
 impl<'a> Ledger<'a> {
-    /// Takes down which bodies are held already: place in the batch, entry.
+    /// Records the bodies that are held already: place in the batch, entry.
     fn are_held(&mut self, keys: &[Key<'a>], rows: Vec<(i64, Uuid)>) {
         for (place, id) in rows {
             if let Some(key) = usize::try_from(place).ok().and_then(|place| keys.get(place)) {

@@ -1,6 +1,6 @@
 //! Graphs of neighbours (HNSW), one for each large shelf.
 //!
-//! Of one shelf and one model: whoever searches it walks among its vectors alone, where an index of everybody's would find the
+//! Of one shelf and one model: a search visits the vectors of the shelf alone, where an index of all shelves would find the
 //! neighbours of others and leave nothing when those are taken out.
 
 use domain::Digest;
@@ -26,15 +26,15 @@ impl Store {
         query.fetch_optional(pool).during(Operation::FindShelvesWithoutGraph).await
     }
 
-    /// Makes the graph of a shelf, which may take minutes and keeps nobody waiting. `false`: somebody else makes one right now, or
-    /// there can be none.
+    /// Makes the graph of a shelf, which may take minutes and blocks no other query. `false`: another process is making one, or
+    /// the model has too many dimensions.
     pub async fn graph_make(&self, shelf_number: i64, model: &ModelId) -> Result<bool, StoreError> {
         let Pool::Postgres(pool) = &self.pool else { return Ok(false) };
         if model.dimensions > DIMENSIONS_MAX {
             return Ok(false);
         }
         let made = async {
-            // Closed at the end, whatever happens: the lock and the settings go with it.
+            // Closed at the end in every case: the lock and the settings end with it.
             let mut connection = pool.acquire().await?.detach();
             let made = make(&mut connection, shelf_number, model).await?;
             // The server takes a moment to see that it is closed.
@@ -76,7 +76,7 @@ async fn make(connection: &mut PgConnection, shelf_number: i64, model: &ModelId)
     Ok(true)
 }
 
-/// What the index of a shelf and a model is called.
+/// Name of the index of a shelf and a model.
 pub(super) fn graph_name(shelf_number: i64, model: &ModelId) -> String {
     format!("vectors_near_{shelf_number}{}", suffix(model))
 }

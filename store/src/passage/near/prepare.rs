@@ -1,6 +1,6 @@
-//! Making the table of the extension, and filling it from what is there.
+//! Making the table of the extension, and filling it with the existing vectors.
 //!
-//! Whoever changes vectors takes the row of their shelf first; so does who copies them, and nothing changes under its hands.
+//! A transaction that changes vectors locks the row of their shelf first, and so does the copy: vectors do not change while they are copied.
 
 use sqlx::postgres::{PgConnection, PgPool};
 
