@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// `[upstream.breaker]`
+/// Settings `[upstream.breaker]`: when requests to the statistics service are suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BreakerSettings {
@@ -24,7 +24,7 @@ impl Default for BreakerSettings {
 /// How a request ended, as far as the service's health goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallResult {
-    /// It answered.
+    /// The service answered, and not with a failure of its own.
     Healthy,
     /// The service did not answer, or reported a failure of its own.
     Failed,
@@ -35,13 +35,13 @@ pub enum CallResult {
 /// How a request was let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// As every other.
+    /// The breaker is closed: the outcome counts.
     Free,
     /// As the only one, to see whether the service is back.
     Probe,
 }
 
-/// The breaker's memory.
+/// State of the breaker with its settings.
 #[derive(Debug, Clone)]
 pub struct Breaker {
     settings: BreakerSettings,
@@ -56,7 +56,7 @@ enum State {
 }
 
 impl Breaker {
-    /// A closed breaker.
+    /// Creates a closed breaker.
     pub fn new(settings: BreakerSettings) -> Self {
         Self { settings, state: State::Closed { failures: 0 } }
     }

@@ -45,7 +45,7 @@ pub enum ClientError {
     /// The settings name no usable service.
     #[error(transparent)]
     Settings(#[from] InvalidUpstream),
-    /// The HTTP library.
+    /// The HTTP client could not be created.
     #[error("making the HTTP client: {0}")]
     Http(#[from] reqwest::Error),
 }

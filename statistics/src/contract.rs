@@ -23,11 +23,11 @@ pub const MACHINE: &str = "attache-machine";
 /// The subject of a request; derived from the caller's credential alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordScope {
-    /// The account.
+    /// The account of the caller, if it has one.
     pub account: Option<UserAccountId>,
     /// Its identities, or the one of the computer.
     pub identities: Vec<UserCuid>,
-    /// The computer.
+    /// The computer of the caller, if a computer asks.
     pub machine: Option<MachineUuid>,
     /// Whose records a read shows; of no interest to a submission.
     pub shown: Recorders,
@@ -42,15 +42,15 @@ pub struct Submission {
     pub canonical: Bytes,
     /// Their SHA-256, which is `hash_chain.self`.
     pub seal: Digest,
-    /// The sender's id.
+    /// Event id, chosen by the sender.
     pub event_id: EventId,
-    /// A registered type.
+    /// Type, from the registry of events.
     pub event_type: String,
-    /// Its lane.
+    /// Lane of the event, by its type.
     pub lane: Lane,
     /// One of the eight agent kinds.
     pub agent_id: String,
-    /// The computer.
+    /// UUID of the computer that recorded the event.
     pub machine: MachineUuid,
     /// The identity on it.
     pub identity: UserCuid,
@@ -115,10 +115,10 @@ pub enum SubmitOutcome {
 /// Why there is no answer that could be passed on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// No connection.
+    /// The connection failed.
     #[error("the statistics service cannot be reached: {0}")]
     Connect(String),
-    /// The deadline passed.
+    /// The service did not answer within the deadline.
     #[error("the statistics service did not answer in time")]
     Timeout,
     /// The connection broke before the answer was whole.
@@ -130,7 +130,7 @@ pub enum Unavailable {
     /// A status that reports a failure of the service, or one that the contract does not define.
     #[error("the statistics service answered {status}")]
     Status {
-        /// The status.
+        /// HTTP status of the answer.
         status: StatusCode,
         /// `Retry-After`, if there was one.
         retry_after: Option<HeaderValue>,
@@ -152,13 +152,13 @@ pub enum Unavailable {
 /// An answer to be passed on: status, Content-Type, Retry-After and body as they came; no other header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
-    /// The status.
+    /// HTTP status of the answer.
     pub status: StatusCode,
     /// `Content-Type`, if there was one.
     pub content_type: Option<HeaderValue>,
     /// `Retry-After`, if there was one.
     pub retry_after: Option<HeaderValue>,
-    /// The exact bytes.
+    /// Body of the answer, byte for byte.
     pub body: Bytes,
 }
 
@@ -201,6 +201,6 @@ pub struct ActivityQuery {
     pub cursor: Option<String>,
     /// RFC 3339 date-time or epoch milliseconds, inclusive.
     pub since: Option<String>,
-    /// Only this lane.
+    /// Restricts the page to a lane; all lanes if absent.
     pub lane: Option<Lane>,
 }

@@ -20,17 +20,17 @@ pub struct Leaf<'a> {
     pub agent_id: Cow<'a, str>,
     /// Epoch of the chain.
     pub chain_epoch: u64,
-    /// The sender's id.
+    /// Event id, chosen by the sender.
     pub event_id: EventId,
     /// `scope.machine_id`.
     pub machine_id: MachineUuid,
-    /// The link backwards.
+    /// Link to the previous event of the chain.
     pub prev: Prev,
-    /// Our id.
+    /// Receipt id, chosen by the log.
     pub receipt_id: ReceiptId,
     /// When the log took it, in milliseconds since 1970.
     pub received_at_ms: i64,
-    /// The seal.
+    /// `hash_chain.self`: SHA-256 of the canonical bytes.
     #[serde(rename = "self")]
     pub self_hash: Digest,
     /// Place in the epoch.

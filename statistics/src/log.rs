@@ -109,10 +109,10 @@ impl Default for WriterSettings {
 /// Why the log cannot answer.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The database.
+    /// The database could not be opened or migrated.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A statement.
+    /// A statement failed.
     #[error("{operation}: {source}")]
     Sql {
         /// The operation that failed.
@@ -158,7 +158,7 @@ pub enum LogError {
     /// The log was begun under another name.
     #[error("the log was begun as {begun}, and log.origin is fixed from then on; it says {asked} now")]
     OtherOrigin {
-        /// Its name.
+        /// Origin of the existing log.
         begun: String,
         /// The name in the configuration.
         asked: String,

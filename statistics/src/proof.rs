@@ -34,7 +34,7 @@ pub enum ProofSchema {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProofStatus {
-    /// It does.
+    /// The signed tree contains the event.
     Included,
     /// It was taken, and the next checkpoint will hold it.
     Pending,
@@ -52,15 +52,15 @@ pub enum HashAlg {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProofChain {
-    /// The computer.
+    /// UUID of the computer that recorded the event.
     pub machine_id: MachineUuid,
     /// The agent on it.
     pub agent_id: String,
-    /// Epoch.
+    /// Chain epoch, from 0.
     pub chain_epoch: u64,
     /// Place in the epoch.
     pub seq: u64,
-    /// The link backwards.
+    /// Link to the previous event of the chain.
     pub prev: Prev,
     /// The event that `prev` is the seal of; null for a beginning. A convenience: only its seal is committed to.
     pub prev_event_id: Option<EventId>,
@@ -74,9 +74,9 @@ pub struct AuditProof {
     pub schema: ProofSchema,
     /// `included` or `pending`.
     pub status: ProofStatus,
-    /// The sender's id.
+    /// Event id, chosen by the sender.
     pub event_id: EventId,
-    /// Our receipt.
+    /// Receipt id, chosen by the log.
     pub receipt_id: ReceiptId,
     /// `sha256-jcs-v1`.
     pub hash_alg: HashAlg,
@@ -87,7 +87,7 @@ pub struct AuditProof {
     pub self_hash: Digest,
     /// Place in the chain.
     pub chain: ProofChain,
-    /// The leaf's bytes.
+    /// Bytes of the leaf, in base64.
     pub leaf_b64: String,
     /// Their hash in the tree.
     pub leaf_hash: Digest,
@@ -99,7 +99,7 @@ pub struct AuditProof {
     pub root_hash: Option<Digest>,
     /// From the leaf to the root, nearest sibling first.
     pub inclusion_path: Option<Vec<Digest>>,
-    /// The signed note.
+    /// Text of the signed note; absent while the event is pending.
     pub checkpoint: Option<String>,
     /// The key that signed it.
     pub vkey: String,
@@ -108,17 +108,17 @@ pub struct AuditProof {
 /// The result of a verified proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// The sender's id.
+    /// Event id, chosen by the sender.
     pub event_id: EventId,
-    /// The log's receipt.
+    /// Receipt id, chosen by the log.
     pub receipt_id: ReceiptId,
-    /// The computer.
+    /// UUID of the computer that recorded the event.
     pub machine_id: MachineUuid,
     /// The agent on it.
     pub agent_id: String,
     /// Place in the chain.
     pub position: Position,
-    /// The seal.
+    /// `hash_chain.self`: SHA-256 of the canonical bytes.
     pub self_hash: Digest,
     /// When the log took the event, in milliseconds since 1970.
     pub received_at_ms: i64,

@@ -11,7 +11,7 @@ use crate::pool::{query, scalar};
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, probes};
 
-/// An account.
+/// An account with the name of its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// `user_account_id`.
@@ -31,9 +31,9 @@ pub struct Account {
 /// A person who can sign in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
-    /// The person.
+    /// Id of the person.
     pub id: PersonId,
-    /// Verified address.
+    /// Verified e-mail address.
     pub email: Email,
     /// Name, if it is known.
     pub name: Option<String>,
@@ -57,7 +57,7 @@ pub struct Identity {
 /// What became of an account that was to be provisioned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Provision {
-    /// It is there.
+    /// The account was created.
     Created(UserAccountId),
     /// The identity is linked to an account already.
     IdentityLinked,
@@ -148,7 +148,7 @@ impl Store {
         Ok(row.try_into()?)
     }
 
-    /// One account.
+    /// An account with its owner, through an index on the caller's thread.
     pub async fn account_by_id(&self, account: &UserAccountId) -> Result<Option<Account>, StoreError> {
         let row =
             self.pool.probe_one(probes::ACCOUNT, &[account.as_str().into()]).during(Operation::ReadAccount).await?;
@@ -195,7 +195,7 @@ impl Store {
         Ok(parsed_opt("persons.account_id", account.as_deref())?)
     }
 
-    /// One person.
+    /// A person by id.
     pub async fn person_by_id(&self, person: PersonId) -> Result<Option<Person>, StoreError> {
         let row = self.pool.probe_one(probes::PERSON, &[person.as_uuid().into()]).during(Operation::ReadPerson).await?;
         let row = row;
@@ -214,7 +214,7 @@ impl Store {
         Ok(rows.iter().map(|row| parsed("identities.user_cuid", &row.user_cuid)).collect::<Result<_, _>>()?)
     }
 
-    /// One identity.
+    /// An identity by its `user_cuid`.
     pub async fn identity(&self, user_cuid: &UserCuid) -> Result<Option<Identity>, StoreError> {
         let row =
             self.pool.probe_one(probes::IDENTITY, &[user_cuid.as_str().into()]).during(Operation::ReadIdentity).await?;

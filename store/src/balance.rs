@@ -11,18 +11,18 @@ use crate::pool::{query, scalar};
 use crate::row::{limit, parsed, storable};
 use crate::{Store, in_transaction};
 
-/// One entry.
+/// An entry of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BalanceEntry {
-    /// Grows with time.
+    /// Time-ordered id.
     pub id: Uuid,
     /// Whose balance it moved.
     pub account: UserAccountId,
     /// By how much, in US cents; negative when something was taken.
     pub cents: i64,
-    /// What for.
+    /// Reason, as entered by an operator.
     pub reason: String,
-    /// When.
+    /// Time of the entry.
     pub created_at: Timestamp,
 }
 

@@ -23,9 +23,9 @@ use crate::{Store, in_transaction};
 /// A batch that is not stored yet.
 #[derive(Debug)]
 pub struct NewBatch<'a> {
-    /// Its id.
+    /// Id of the batch.
     pub id: BatchId,
-    /// Whose.
+    /// Owner of the batch.
     pub account: &'a UserAccountId,
     /// Where its items go.
     pub spaces: &'a [SpaceId],
@@ -44,18 +44,18 @@ pub enum BatchCreate {
     TooMany,
 }
 
-/// A batch.
+/// A batch with the state of its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// Its id.
+    /// Id of the batch.
     pub id: BatchId,
-    /// Whose.
+    /// Owner of the batch.
     pub account: UserAccountId,
     /// Where its items go.
     pub spaces: Vec<SpaceId>,
     /// The spaces that the sender's key covers; all of them when absent.
     pub key_spaces: Option<Vec<SpaceId>>,
-    /// When it came.
+    /// When the batch was submitted.
     pub created_at: Timestamp,
     /// When its cancellation was requested.
     pub cancelled_at: Option<Timestamp>,
@@ -68,7 +68,7 @@ pub struct Batch {
 /// What decides who may hear of a batch, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchAccess {
-    /// The batch.
+    /// Id of the batch.
     pub id: BatchId,
     /// Whether it is running.
     pub is_running: bool,
@@ -79,15 +79,15 @@ pub struct BatchAccess {
 /// A batch in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchSummary {
-    /// Its id.
+    /// Id of the batch.
     pub id: BatchId,
-    /// Items.
+    /// Number of items.
     pub total: usize,
     /// Items with an outcome.
     pub processed: usize,
     /// Whether it is running.
     pub is_running: bool,
-    /// When it came.
+    /// When the batch was submitted.
     pub created_at: Timestamp,
 }
 

@@ -17,7 +17,7 @@ use crate::{Store, in_transaction, probes};
 /// Events and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// How many.
+    /// Number of events.
     pub events: i64,
     /// How large their bodies were.
     pub bytes: i64,

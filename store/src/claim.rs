@@ -362,7 +362,7 @@ pub struct Confirmed {
 /// A registration and how it was claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// The registration.
+    /// The registration of the agent.
     pub registration: Registration,
     /// The credential with which the person confirmed.
     pub claimed_via: Option<String>,

@@ -18,7 +18,7 @@ use crate::{Store, in_transaction};
 /// A level of one identity, as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsentRecord {
-    /// Whose.
+    /// Identity that the level applies to.
     pub user_cuid: UserCuid,
     /// Where, and how much.
     pub rule: ConsentRule,

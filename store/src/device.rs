@@ -21,7 +21,7 @@ use crate::{Store, in_transaction, probes};
 /// A code that a computer asks for.
 #[derive(Debug, Clone)]
 pub struct NewDeviceCode<'a> {
-    /// The code, pending.
+    /// The code, in state `pending`.
     pub code: &'a DeviceCode,
     /// HMAC of the user code.
     pub sealed_user_code: [u8; 32],
@@ -34,7 +34,7 @@ pub struct NewDeviceCode<'a> {
 pub enum DeviceStart {
     /// The code waits for a person. The one that waited before, if any, does not any more.
     Started {
-        /// That one.
+        /// Hash of the code that was pending before.
         superseded: Option<SecretHash>,
     },
     /// Another computer has this user code: draw again.
@@ -51,7 +51,7 @@ pub enum DeviceStart {
 /// The computer behind a user code, as shown to the person who typed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskingDevice {
-    /// The code.
+    /// The device code behind the typed user code.
     pub code: DeviceCode,
     /// Name of the computer, if it gave one.
     pub name: Option<String>,
@@ -66,7 +66,7 @@ pub struct AskingDevice {
 /// Whose wrong codes are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guesser {
-    /// The person.
+    /// Id of the signed-in person.
     pub person: PersonId,
     /// Whether an agent typed for them: codes that all their agents typed are counted apart from those that they typed themselves.
     pub by_agent: bool,
@@ -89,7 +89,7 @@ pub enum CodeEntry {
 /// A computer that is being attached, for the notice about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedDevice {
-    /// The computer.
+    /// UUID of the attached computer.
     pub machine: MachineUuid,
     /// Its name, if it gave one.
     pub name: Option<String>,
@@ -104,7 +104,7 @@ pub struct AttachedDevice {
 /// Who approves or denies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approver {
-    /// The person.
+    /// Id of the signed-in person.
     pub person: PersonId,
     /// With which credential; kept with the code.
     pub via: ConfirmedVia,
@@ -202,7 +202,7 @@ impl Store {
         })
     }
 
-    /// A device code.
+    /// A device code by its hash.
     pub async fn device_by_code(&self, code: &SecretHash) -> Result<Option<DeviceCode>, StoreError> {
         let row = self
             .pool

@@ -12,7 +12,7 @@ pub enum StoreError {
     Open {
         /// What stood in the way.
         what: String,
-        /// Why.
+        /// The error of the driver or of the file system.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
@@ -21,7 +21,7 @@ pub enum StoreError {
     Unsafe {
         /// The setting, as the database names it.
         setting: &'static str,
-        /// Its value.
+        /// Value of the setting.
         found: String,
         /// The values that keep the promises.
         needed: &'static str,

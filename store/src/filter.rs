@@ -19,7 +19,7 @@ pub struct FiledVerdict {
     pub subject: String,
     /// The decision.
     pub verdict: FilterVerdict,
-    /// When.
+    /// Time of the decision.
     pub created_at: Timestamp,
 }
 

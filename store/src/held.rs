@@ -28,11 +28,11 @@ use crate::{Store, in_transaction, joined, probes};
 /// Whose credential brought an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Sender {
-    /// A computer.
+    /// A computer, by its secret.
     Machine(MachineUuid),
     /// An agent, claimed or not.
     Registration(RegistrationId),
-    /// A person's browser.
+    /// A browser of a signed-in person.
     Account(UserAccountId),
 }
 
@@ -88,11 +88,11 @@ pub struct NewHeld {
     pub body: Option<Vec<u8>>,
     /// SHA-256 of the bytes as they were sent, kept or not.
     pub body_sha256: Digest,
-    /// Their number.
+    /// Number of bytes as they were sent.
     pub body_bytes: u64,
     /// The seal that the event really has, when it could be read.
     pub seal: Option<Digest>,
-    /// When it came.
+    /// When the event was received.
     pub received_at: Timestamp,
 }
 
@@ -146,7 +146,7 @@ pub enum HeldOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HeldState {
-    /// Waits.
+    /// Waits to be released or discarded.
     Held,
     /// Was forwarded after all.
     Released,
@@ -177,7 +177,7 @@ impl FromStr for HeldState {
 /// An entry, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldEntry {
-    /// The entry.
+    /// Id of the entry.
     pub id: HeldId,
     /// Whose credential brought it.
     pub sender: Sender,
@@ -189,15 +189,15 @@ pub struct HeldEntry {
     pub outline: PartialEnvelope,
     /// Why it is held.
     pub reason: HoldReason,
-    /// Where and what.
+    /// Location and kind of the fault, for a person.
     pub detail: String,
     /// SHA-256 of the bytes as they were sent.
     pub body_sha256: Digest,
-    /// Their number.
+    /// Number of bytes as they were sent.
     pub body_bytes: u64,
     /// The seal that the event really has.
     pub seal: Option<Digest>,
-    /// When it came.
+    /// When the event was received.
     pub received_at: Timestamp,
     /// Its state.
     pub state: HeldState,
@@ -242,7 +242,7 @@ pub struct Unclassified {
     pub machine_uuid: Option<MachineUuid>,
     /// Why it is held.
     pub reason: HoldReason,
-    /// When it came.
+    /// When the event was received.
     pub received_at: Timestamp,
 }
 

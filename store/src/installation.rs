@@ -11,7 +11,7 @@ use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::{Store, in_transaction};
 
-/// The installation.
+/// The id of the installation, and its remembered log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation {
     /// Its id, which the log carries too.
@@ -25,9 +25,9 @@ pub struct Installation {
 pub struct RememberedLog {
     /// The key that signed it.
     pub vkey: String,
-    /// The signed note.
+    /// Text of the signed note.
     pub checkpoint: String,
-    /// Its leaves.
+    /// Number of leaves of the tree.
     pub size: u64,
 }
 

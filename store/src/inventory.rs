@@ -42,7 +42,7 @@ impl Inventory {
 }
 
 impl Store {
-    /// Counts everything.
+    /// Counts the rows of each kind, in one statement.
     pub async fn inventory(&self) -> Result<Inventory, StoreError> {
         const SQL: &str =
             "SELECT (SELECT COUNT(*) FROM accounts) AS accounts, (SELECT COUNT(*) FROM machines) AS computers,

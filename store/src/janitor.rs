@@ -100,7 +100,7 @@ pub struct Purged {
     pub held: u64,
     /// Sign-in codes.
     pub signin_codes: u64,
-    /// Letters.
+    /// Mails.
     pub mails: u64,
     /// Batches, each with its items.
     pub batches: u64,

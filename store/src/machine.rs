@@ -31,7 +31,7 @@ pub struct KnownMachine {
 /// A computer, as its owner and operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Computer {
-    /// The computer.
+    /// UUID of the computer.
     pub machine_uuid: MachineUuid,
     /// The identity that lives on it.
     pub user_cuid: UserCuid,
@@ -52,11 +52,11 @@ pub struct Computer {
 /// A computer that registers.
 #[derive(Debug, Clone)]
 pub struct NewMachine<'a> {
-    /// The computer.
+    /// UUID of the computer.
     pub machine_uuid: MachineUuid,
     /// The identity that lives on it; made if it is not known.
     pub user_cuid: &'a UserCuid,
-    /// Its name.
+    /// Name that the computer reported.
     pub name: Option<&'a str>,
     /// SHA-256 of the secret that it is given.
     pub secret: SecretHash,

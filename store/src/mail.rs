@@ -19,14 +19,14 @@ use crate::{Store, in_transaction};
 pub struct QueuedMail {
     /// Its name; part of the `Message-ID`, so that a mail that was sent twice after a crash can be distinguished from two mails.
     pub id: MailId,
-    /// The letter.
+    /// Recipient, subject and text.
     pub mail: OutgoingMail,
 }
 
 /// A letter whose time has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueMail {
-    /// The letter.
+    /// The queued mail.
     pub mail: QueuedMail,
     /// When it was written.
     pub created_at: Timestamp,

@@ -27,7 +27,7 @@ use crate::{Store, joined};
 pub struct MemoryPut<'a> {
     /// Its name, if it is new.
     pub id: MemoryId,
-    /// Whose it is.
+    /// Owner of the memory.
     pub account: &'a UserAccountId,
     /// Page or note.
     pub kind: MemoryType,
@@ -35,7 +35,7 @@ pub struct MemoryPut<'a> {
     pub title: &'a str,
     /// Where a page came from.
     pub url: Option<&'a str>,
-    /// The whole text.
+    /// The complete text.
     pub content: &'a str,
     /// What makes two of them the same.
     pub dedupe: Digest,
@@ -54,7 +54,7 @@ pub struct MemoryPut<'a> {
 /// A passage of a memory that is to be kept.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkPut<'a> {
-    /// Its text.
+    /// Text of the chunk.
     pub content: &'a str,
     /// Its vector; without one, it is embedded later.
     pub vector: Option<&'a [f32]>,
@@ -63,7 +63,7 @@ pub struct ChunkPut<'a> {
 /// What became of a memory that was to be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
-    /// It is new.
+    /// The memory was created.
     Created(MemoryId),
     /// It was known, word for word, or is in spaces that the sender's key does not cover; it is in the new spaces too, and as it was.
     Existing(MemoryId),
@@ -73,12 +73,12 @@ pub enum Put {
     QuotaExceeded,
 }
 
-/// A memory.
+/// A stored page or note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
-    /// Its name.
+    /// Id of the memory.
     pub id: MemoryId,
-    /// Whose it is.
+    /// Owner of the memory.
     pub account: UserAccountId,
     /// Page or note.
     pub kind: MemoryType,

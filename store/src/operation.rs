@@ -334,7 +334,7 @@ pub const SECONDS: &str = "attache_store_seconds";
 static HISTOGRAMS: [OnceLock<Histogram>; Operation::COUNT] = [const { OnceLock::new() }; Operation::COUNT];
 
 impl Operation {
-    /// The text.
+    /// The text, as in errors and metrics.
     pub fn as_str(self) -> &'static str {
         self.into()
     }

@@ -87,11 +87,11 @@ impl Store {
 /// An event that reports a change of consent and waits to be forwarded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboxEvent {
-    /// Its id.
+    /// Id of the event.
     pub id: EventId,
     /// The account that the identity was linked to.
     pub account: Option<UserAccountId>,
-    /// Its bytes.
+    /// The event as it is sent, byte for byte.
     pub body: Vec<u8>,
 }
 

@@ -28,20 +28,20 @@ pub type ChunkId = i64;
 /// What an account keeps, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromRow)]
 pub struct AccountStatistics {
-    /// The shelf's number.
+    /// Number of the shelf.
     pub number: i64,
     /// Chunks of all its memories.
     pub chunks: i64,
     /// The sum of their lengths, in words.
     pub words: i64,
-    /// The newest change.
+    /// Number of the newest change.
     pub changes: i64,
 }
 
 /// Maximum number of chunks of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// At most.
+    /// Maximum number of chunks.
     pub chunks_max: usize,
     /// Of one memory at most; none: of any as many as there are.
     pub each_max: Option<usize>,
@@ -63,15 +63,15 @@ impl Wanted {
 /// A chunk that may be an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chunk {
-    /// The chunk.
+    /// Number of the chunk.
     pub chunk: ChunkId,
-    /// Its memory.
+    /// Id of the memory that contains it.
     pub memory: MemoryId,
     /// Number of its shelf.
     pub shelf: i64,
-    /// The memory's title.
+    /// Title of the memory.
     pub title: String,
-    /// The chunk's text.
+    /// Text of the chunk.
     pub content: String,
     /// Its length in words, those of the title weighted.
     pub words: u32,

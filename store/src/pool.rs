@@ -52,7 +52,7 @@ use crate::error::{Context, StoreError};
 /// Connections to one database.
 #[derive(Debug, Clone)]
 pub enum Pool {
-    /// A file.
+    /// An SQLite file.
     Sqlite {
         /// The one connection that writes. Concurrent writes share commits.
         writer: Writer,
@@ -61,7 +61,7 @@ pub enum Pool {
         /// Opens connections that a thread owns.
         file: SqliteFile,
     },
-    /// A server.
+    /// Connections to a PostgreSQL server.
     Postgres(PgPool),
 }
 

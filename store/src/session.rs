@@ -16,11 +16,11 @@ use crate::{Store, in_transaction, probes};
 /// Who is signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFacts {
-    /// The session.
+    /// Id of the session.
     pub session: SessionId,
-    /// The person.
+    /// Id of the signed-in person.
     pub person: PersonId,
-    /// Verified address.
+    /// Verified e-mail address.
     pub email: Email,
     /// Name, if it is known.
     pub name: Option<String>,
@@ -39,9 +39,9 @@ pub struct Session {
     pub id: SessionId,
     /// When the person signed in.
     pub created_at: Timestamp,
-    /// Until when.
+    /// When the session expires.
     pub expires_at: Timestamp,
-    /// How.
+    /// Sign-in method.
     pub via: Via,
     /// Address of the browser when it signed in.
     pub address: Option<String>,
@@ -56,15 +56,15 @@ pub struct NewSession<'a> {
     pub token: SecretHash,
     /// The name under which its owner will see it.
     pub id: SessionId,
-    /// Who.
+    /// Id of the person who signs in.
     pub person: PersonId,
-    /// How.
+    /// Sign-in method.
     pub via: Via,
-    /// Its address.
+    /// IP address of the browser.
     pub address: Option<&'a str>,
     /// Its `User-Agent`; truncated to [`USER_AGENT_CHARS_MAX`] characters.
     pub user_agent: Option<&'a str>,
-    /// Until when.
+    /// When the session expires.
     pub expires_at: Timestamp,
 }
 

@@ -40,9 +40,9 @@ pub struct Asking<'a> {
 pub struct CodeLimits {
     /// For one network that asks.
     pub per_network: u32,
-    /// For all together.
+    /// Maximum for all networks together.
     pub total: u32,
-    /// Before now.
+    /// Length of the window that ends now.
     pub window: TimeDelta,
 }
 

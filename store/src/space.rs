@@ -15,7 +15,7 @@ use crate::{Store, in_transaction};
 /// What became of a space that was to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceCreate {
-    /// It is there.
+    /// The space was created.
     Created,
     /// The account has as many as it may have.
     TooMany,
@@ -24,7 +24,7 @@ pub enum SpaceCreate {
 /// A change of a space; `None` keeps the value.
 #[derive(Debug, Clone, Default)]
 pub struct SpaceChange {
-    /// Another name.
+    /// New name.
     pub name: Option<SpaceName>,
     /// Whether any valid key may read it.
     pub is_public: Option<bool>,

@@ -16,7 +16,7 @@ use crate::{Store, in_transaction, probes};
 /// The registration and scope of an access token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenFacts {
-    /// The agent.
+    /// Registration of the agent.
     pub registration: RegistrationId,
     /// The access that it grants.
     pub scope: TokenScope,
@@ -24,7 +24,7 @@ pub struct TokenFacts {
     pub account: Option<UserAccountId>,
     /// With the account scope: the person who confirmed.
     pub person: Option<(PersonId, Email)>,
-    /// Until when.
+    /// When the token expires.
     pub expires_at: Timestamp,
 }
 

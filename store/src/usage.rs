@@ -13,7 +13,7 @@ use crate::{Store, in_transaction};
 /// What one computer used on one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageDay {
-    /// Whose events.
+    /// Computer and identity whose events are counted.
     pub recorder: Recorder,
     /// When they were received.
     pub day: Day,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::breaker::BreakerSettings;
 
-/// `[upstream]`
+/// Settings `[upstream]`: address, token and deadlines of a statistics service.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UpstreamSettings {
@@ -57,7 +57,7 @@ pub enum InvalidUpstream {
     /// Not a base URL.
     #[error("upstream.url must be like https://statistics.example.com, without a query")]
     Url,
-    /// Not a token.
+    /// The token contains characters that a header does not allow.
     #[error("upstream.token has characters that no header takes")]
     Token,
 }

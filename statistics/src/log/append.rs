@@ -32,7 +32,7 @@ impl Append {
         Self { submission, receipt, received_at }
     }
 
-    /// The event.
+    /// The submitted event.
     pub(super) fn submission(&self) -> &Submission {
         &self.submission
     }
@@ -76,7 +76,7 @@ pub enum AppendOutcome {
     EventIdConflict,
     /// It does not continue its chain: 409 or 422, with the position that would.
     Refused {
-        /// Why.
+        /// The violated rule of the chain.
         refusal: ChainRefusal,
         /// The position that it claimed.
         received: Position,

@@ -39,7 +39,7 @@ pub struct Audited {
     pub chains: u64,
     /// The signed checkpoint.
     pub checkpoint: Checkpoint,
-    /// By which key.
+    /// Verifier key of the checkpoint.
     pub vkey: String,
 }
 
@@ -52,31 +52,31 @@ pub enum AuditFault {
     /// The row of an event cannot be read.
     #[error("event {event}: {fault}")]
     Row {
-        /// Which.
+        /// Id of the faulty event.
         event: EventId,
-        /// Why.
+        /// The fault that was found.
         fault: LogError,
     },
     /// An event is not what its seal, its leaf or its row says.
     #[error("event {event}: {fault}")]
     Event {
-        /// Which.
+        /// Id of the faulty event.
         event: EventId,
-        /// Why.
+        /// The fault that was found.
         fault: ProofFault,
     },
     /// An event does not continue its chain.
     #[error("event {event} does not continue its chain: expected epoch {}, seq {}, after {}", .expected.chain_epoch, .expected.seq, .expected.prev)]
     Link {
-        /// Which.
+        /// Id of the faulty event.
         event: EventId,
-        /// What would.
+        /// The position that continues the chain.
         expected: Position,
     },
     /// The head of a chain is not its last event, or one of the two is missing.
     #[error("the head of the chain of {agent_id} on {machine_id} is not its last event")]
     Head {
-        /// The computer.
+        /// Computer of the chain.
         machine_id: Uuid,
         /// The agent on it.
         agent_id: String,

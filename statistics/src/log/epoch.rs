@@ -14,11 +14,11 @@ use crate::merkle;
 /// The newest checkpoint that the log signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHead {
-    /// The key.
+    /// Verifier key that signed the checkpoint.
     pub vkey: String,
-    /// The signed note.
+    /// Text of the signed note.
     pub checkpoint: String,
-    /// Its leaves.
+    /// Number of leaves of the tree.
     pub size: u64,
 }
 

@@ -44,7 +44,7 @@ struct Plan {
     outcomes: Vec<AppendOutcome>,
     events: (String, Vec<u8>),
     heads: (String, Vec<u8>),
-    /// Rows of each.
+    /// Number of rows in `events`, and in `heads` below.
     added: u64,
     moved: u64,
     /// Whether there is anything to write.

@@ -197,7 +197,7 @@ pub struct Dialect {
     pub events_after: &'static str,
     /// `(leaf_index, leaf_hash)` in the order of the tree: first place, leaves at most.
     pub leaves_from: &'static str,
-    /// Some tiles.
+    /// Tiles by level and place, as [`FoundTile`].
     pub tiles: &'static str,
     /// The numbers of the sources of recorders (JSON array of `{machine, identity}`); lane or null.
     pub sources_of: &'static str,

@@ -67,7 +67,7 @@ const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// A command for the thread.
 enum Job {
-    /// Take these events.
+    /// Append these events and answer each.
     Append(Vec<(Append, AppendReply)>),
     /// Give at most this number of events their places.
     Sequence { events_max: u32, answer: oneshot::Sender<Result<Sequenced, LogError>> },

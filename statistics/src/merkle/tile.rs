@@ -17,7 +17,7 @@ pub const HEIGHT: u8 = 8;
 /// Levels of tiles that a tree of `u64` leaves can have.
 const LEVELS_MAX: u8 = 8;
 
-/// Names a tile.
+/// Level and index of a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TileId {
     /// Level of tiles, from 0 for the leaves.

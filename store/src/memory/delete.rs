@@ -1,4 +1,4 @@
-//! Forgetting a memory.
+//! Deleting memories, and unlinking them from spaces.
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use sqlx::FromRow;

@@ -34,13 +34,13 @@ pub struct Reach {
 /// The text of a chunk, as ranking by words needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChunkText {
-    /// The chunk.
+    /// Number of the chunk.
     pub chunk: ChunkId,
-    /// Its memory.
+    /// Id of the memory that contains it.
     pub memory: MemoryId,
     /// The title of the memory.
     pub title: String,
-    /// The text.
+    /// Text of the chunk.
     pub content: String,
     /// Its length in words, those of the title weighted.
     pub words: u32,

@@ -18,12 +18,12 @@ use crate::{Store, in_transaction};
 /// A chunk that waits for its vector.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub struct Unembedded {
-    /// The chunk.
+    /// Number of the chunk.
     #[sqlx(rename = "id")]
     pub chunk: ChunkId,
-    /// Its memory's title.
+    /// Title of the memory.
     pub title: String,
-    /// Its text.
+    /// Text of the chunk.
     pub content: String,
 }
 

@@ -27,7 +27,7 @@ pub struct Changes {
 /// A memory as it is now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Followed {
-    /// The memory.
+    /// Id of the memory.
     pub memory: MemoryId,
     /// The spaces that it is linked to.
     pub spaces: Vec<SpaceId>,

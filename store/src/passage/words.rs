@@ -24,7 +24,7 @@ pub const B: f64 = 0.4;
 /// A stem that is looked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryStem {
-    /// The stem.
+    /// Text of the stem.
     pub stem: String,
     /// Its inverse document frequency.
     pub weight: f64,

@@ -43,7 +43,7 @@ impl SqliteFile {
         }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -120,7 +120,7 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// All rows.
+    /// Runs the statement and returns all rows.
     pub async fn fetch_all<R: DatabaseRow>(self, on: impl Into<Target<'_>>) -> Result<Vec<R>, Error> {
         match on.into() {
             Target::SqliteReader(pool) => self.rows_of_sqlite()?.fetch_all(pool).await,
@@ -268,7 +268,7 @@ pub struct Values<'b, 'q> {
 }
 
 impl<'q> QueryBuilder<'q> {
-    /// Begins with `sql`.
+    /// Begins a statement with `sql`.
     pub fn new(sql: &'static str) -> Self {
         Self { sql: sql.to_owned(), arguments: Vec::new() }
     }
@@ -302,7 +302,7 @@ impl<'q> QueryBuilder<'q> {
         self
     }
 
-    /// The statement.
+    /// Returns the complete statement.
     pub fn build(self) -> Query<'q> {
         Query { sql: AssertSqlSafe(self.sql).into_sql_str(), arguments: self.arguments }
     }

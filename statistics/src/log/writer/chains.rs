@@ -30,7 +30,7 @@ struct Machine {
     used: u64,
 }
 
-/// One chain.
+/// The head of one chain, kept in memory by the writer.
 pub struct Chain {
     agent_id: Box<str>,
     /// The last event taken; `None` before the first.
@@ -43,9 +43,9 @@ pub struct Chain {
 pub struct ChainHead {
     /// Its place in the chain.
     pub head: Head,
-    /// Its sender's id.
+    /// Event id, chosen by the sender.
     pub event_id: EventId,
-    /// Its row.
+    /// Number of its row, which is also its order in the log.
     pub id: i64,
 }
 
@@ -118,7 +118,7 @@ impl Chains {
 }
 
 impl Chain {
-    /// The agent.
+    /// Agent id of the chain.
     pub fn agent_id(&self) -> &str {
         &self.agent_id
     }

@@ -31,7 +31,7 @@ const NEWER: &str = "SELECT e.id, e.event_id, s.machine_id, s.agent_id, s.user_c
 /// What became of one event of a committed group.
 pub type Outcome = Result<AppendOutcome, Arc<LogError>>;
 
-/// A committed group.
+/// The outcome of a committed group.
 pub struct Committed {
     /// One outcome for each event, in order.
     pub outcomes: Vec<Outcome>,

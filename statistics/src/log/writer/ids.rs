@@ -57,7 +57,7 @@ const SPENT: &str = "SELECT run FROM id_runs WHERE state = 'spent' ORDER BY run 
 
 /// The runs, as one connection knows them.
 pub struct Ids {
-    /// Newest first.
+    /// Runs of ids, the newest first.
     runs: Vec<Run>,
     /// The lowest level whose batches are to be merged.
     crowded: Option<i64>,

@@ -16,7 +16,7 @@ pub enum Prepared {
     Absent(String),
     /// It will, when [`Store::near_fill`] has come to its end.
     Filling,
-    /// It does.
+    /// All vectors are copied; the database compares them.
     Whole,
 }
 

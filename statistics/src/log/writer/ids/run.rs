@@ -55,7 +55,7 @@ impl RunWriter {
         })
     }
 
-    /// Its batch.
+    /// Number of the batch that wrote it.
     pub fn batch(&self) -> i64 {
         self.batch
     }
