@@ -21,7 +21,7 @@ use domain::ids::UserAccountId;
 use domain::memory::{MemoryType, ModelId};
 use domain::{Digest, Rng, Timestamp};
 use knowledge::backfill::text_of;
-use knowledge::search::{Embed, Search, SearchQuery, Settings};
+use knowledge::search::{Embed, SearchQuery, Search, Settings};
 use serde_json::Value;
 use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put};
 use store::{DatabaseSettings, Store};

@@ -27,7 +27,7 @@ impl Tx<'_> {
 #[derive(Debug)]
 pub enum Transaction {
     /// A turn of the writer.
-    Sqlite(WriteGuard),
+    Sqlite(Box<WriteGuard>),
     /// A connection of the pool.
     Postgres(PgTransaction),
 }
@@ -36,7 +36,9 @@ impl Pool {
     /// Begins a transaction. SQLite takes its write lock (`BEGIN IMMEDIATE`).
     pub async fn begin(&self) -> Result<Transaction, Error> {
         match self {
-            Self::Sqlite { writer, .. } => writer.begin(Undo::Whole).await.map(Transaction::Sqlite),
+            Self::Sqlite { writer, .. } => {
+                writer.begin(Undo::Whole).await.map(|turn| Transaction::Sqlite(Box::new(turn)))
+            }
             Self::Postgres(pool) => PgTransaction::begin(pool).await.map(Transaction::Postgres),
         }
     }
@@ -55,7 +57,7 @@ impl Transaction {
     /// the commit.
     pub async fn settle<T>(self, outcome: Result<T, Error>, good: impl FnOnce(&T) -> bool) -> Result<T, Error> {
         match self {
-            Self::Sqlite(turn) => turn.settle(outcome, good).await,
+            Self::Sqlite(turn) => (*turn).settle(outcome, good).await,
             Self::Postgres(transaction) => transaction.settle(outcome, good).await,
         }
     }
