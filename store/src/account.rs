@@ -152,7 +152,6 @@ impl Store {
     pub async fn account_by_id(&self, account: &UserAccountId) -> Result<Option<Account>, StoreError> {
         let row =
             self.pool.probe_one(probes::ACCOUNT, &[account.as_str().into()]).during(Operation::ReadAccount).await?;
-        let row = row;
         Ok(row.map(Account::try_from).transpose()?)
     }
 
@@ -198,7 +197,6 @@ impl Store {
     /// A person by id.
     pub async fn person_by_id(&self, person: PersonId) -> Result<Option<Person>, StoreError> {
         let row = self.pool.probe_one(probes::PERSON, &[person.as_uuid().into()]).during(Operation::ReadPerson).await?;
-        let row = row;
         Ok(row.map(Person::try_from).transpose()?)
     }
 
@@ -218,7 +216,6 @@ impl Store {
     pub async fn identity(&self, user_cuid: &UserCuid) -> Result<Option<Identity>, StoreError> {
         let row =
             self.pool.probe_one(probes::IDENTITY, &[user_cuid.as_str().into()]).during(Operation::ReadIdentity).await?;
-        let row = row;
         Ok(row.map(Identity::try_from).transpose()?)
     }
 }

@@ -124,7 +124,6 @@ impl Store {
             .probe_one(probes::API_KEY, &[hash.as_bytes().into(), now.into()])
             .during(Operation::LookUpApiKey)
             .await?;
-        let row = row;
         Ok(row.map(ApiKey::try_from).transpose()?)
     }
 

@@ -47,7 +47,6 @@ impl Store {
             .probe_one(probes::SPENT, &[key.as_str().into(), day.number().into()])
             .during(Operation::ReadWhatSenderSent)
             .await?;
-        let row = row;
         Ok(row.map(|row| Spent { events: row.events, bytes: row.bytes }).unwrap_or_default())
     }
 

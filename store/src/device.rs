@@ -209,7 +209,6 @@ impl Store {
             .probe_one(probes::DEVICE_CODE, &[code.as_bytes().into()])
             .during(Operation::ReadDeviceCode)
             .await?;
-        let row = row;
         Ok(row.map(DeviceCode::try_from).transpose()?)
     }
 

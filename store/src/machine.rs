@@ -146,7 +146,7 @@ impl Store {
                 machines.push(self.machine_by_secret(secret).await?);
             }
             return Ok(machines);
-        };
+        }
         let begins: Vec<usize> = (0..secrets.len()).map(|place| place * 32 + 1).collect();
         let begins = serde_json::to_string(&begins).unwrap_or_default();
         let bytes: Vec<u8> = secrets.iter().flat_map(SecretHash::as_bytes).copied().collect();
@@ -243,7 +243,6 @@ impl Store {
             .probe_kept_all(probes::COMPUTERS, &[account.as_str().into(), limit(rows_max).into()])
             .during(Operation::ListComputersOfAccount)
             .await?;
-        let rows = rows;
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 

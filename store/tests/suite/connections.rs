@@ -74,6 +74,16 @@ laws! {
         assert!(matches!(world.store.check_schema().await, Err(StoreError::SchemaTooOld { found: 0, .. })));
     }
 
+    async fn a_statement_returns_its_first_row_or_none(world: &World) {
+        const SQL: &str = "SELECT beats FROM heartbeat WHERE id = $1 AND CAST($2 AS TEXT) IS NULL";
+        let beats = async |id: i64, text: Option<&'static str>| -> Option<i64> {
+            scalar(SQL).bind(id).bind(text).fetch_optional(world.store.pool()).await.unwrap()
+        };
+        assert_eq!(beats(1, None).await, Some(0));
+        assert_eq!(beats(1, Some("text")).await, None);
+        assert_eq!(beats(2, None).await, None);
+    }
+
     async fn an_outcome_that_is_not_good_is_given_and_not_written(world: &World) {
         let pool = world.store.pool();
         for (good, beats) in [(false, 0_i64), (true, 1)] {
