@@ -18,6 +18,7 @@
 //! | `attache_log_sequenced_total` | counter | – | events given their place in the tree |
 //! | `attache_database_connections` | gauge | `database` | open connections to `facts` and to `log` |
 //! | `attache_database_connections_idle` | gauge | `database` | those of them that are not in use |
+//! | `attache_store_seconds` | histogram | `operation` | time of a statement or transaction on the facts, until its outcome |
 //! | `attache_database_writes_waiting` | gauge | `database` | SQLite: writes that wait for their turn |
 //! | `attache_mails_total` | counter | `outcome` | letters sent, failed for now, given up |
 //! | `attache_actor_restarts_total` | counter | `kind` | restarts of supervised actors |

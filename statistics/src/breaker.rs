@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// Configuration section `[upstream.breaker]`.
+/// Settings `[upstream.breaker]`: when requests to the statistics service are suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BreakerSettings {
@@ -25,9 +25,9 @@ impl Default for BreakerSettings {
 /// The result of a request, as far as it shows the health of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallResult {
-    /// The service answered.
+    /// The service answered, and not with a failure of its own.
     Healthy,
-    /// The service did not answer, or reported an internal failure.
+    /// The service did not answer, or reported a failure of its own.
     Failed,
     /// The result does not show the health of the service: the caller gave up, or must judge the answer itself.
     Unknown,
@@ -36,13 +36,13 @@ pub enum CallResult {
 /// How a request was admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// By the closed breaker, like every other request.
+    /// The breaker is closed: the outcome counts.
     Free,
     /// As the only request, to test whether the service has recovered.
     Probe,
 }
 
-/// The circuit breaker of one service.
+/// State of the breaker with its settings.
 #[derive(Debug, Clone)]
 pub struct Breaker {
     settings: BreakerSettings,
@@ -57,12 +57,12 @@ enum State {
 }
 
 impl Breaker {
-    /// A closed breaker without failures.
+    /// Creates a closed breaker.
     pub fn new(settings: BreakerSettings) -> Self {
         Self { settings, state: State::Closed { failures: 0 } }
     }
 
-    /// Admits or refuses a request. After `Some`, the caller must [`record`](Self::record) the result.
+    /// Whether a request may go now; a caller that gets `Some` must [`record`](Self::record) how the request ended.
     pub fn admit(&mut self, now: Instant) -> Option<Admission> {
         match self.state {
             State::Closed { .. } => Some(Admission::Free),
@@ -74,8 +74,8 @@ impl Breaker {
         }
     }
 
-    /// Records the result of an admitted request. Only the probe can close an open breaker: requests that were admitted before it opened
-    /// show an earlier state of the service.
+    /// How an admitted request ended. Only the probe can close an open breaker: a request that was admitted before it opened says
+    /// of the past.
     pub fn record(&mut self, admission: Admission, verdict: CallResult, now: Instant) {
         self.state = match (self.state, admission, verdict) {
             (State::Closed { .. }, Admission::Free, CallResult::Healthy)
@@ -167,7 +167,7 @@ mod tests {
     }
 
     proptest! {
-        /// In every interleaving of requests, an open breaker admits no second request and never stays open permanently.
+        /// However requests interleave, an open breaker lets no second request through, and it always closes again after a success.
         #[test]
         fn it_never_locks_itself_in(steps in prop::collection::vec((0..3_u8, 0..4_u8, 0..8_u64), 0..200)) {
             let (mut breaker, mut now) = (Breaker::new(BreakerSettings { failures: 2, ..SETTINGS }), Instant::now());

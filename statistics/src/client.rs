@@ -1,8 +1,8 @@
 //! The client of an external statistics service (`docs/decisions/0022-statistics-service-contract.md`).
 //!
-//! Requests are built from scratch: the sender's exact bytes, its scope in three headers, and nothing else of the client's request. The
-//! service must be idempotent on `event_id`: only then may an event without a response be sent again, and only then is no event counted
-//! twice.
+//! Requests are built from scratch: the sender's exact bytes, its scope in three headers, and nothing else from the client's request. The
+//! service must be idempotent on `event_id`: that is what makes it safe to send an event again whose answer never came, and what makes
+//! "never counted twice" true.
 
 mod settings;
 mod shown;
@@ -45,7 +45,7 @@ pub enum ClientError {
     /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] InvalidUpstream),
-    /// Error of the HTTP library.
+    /// The HTTP client could not be created.
     #[error("making the HTTP client: {0}")]
     Http(#[from] reqwest::Error),
 }
@@ -186,11 +186,11 @@ impl Client {
     }
 }
 
-/// Characters of a query value that are percent-encoded: all but the unreserved ones (RFC 3986, section 2.3).
+/// Characters that a query value may contain unescaped (RFC 3986, section 3.4), except those that separate pairs.
 const QUERY: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A request in flight; if it is dropped, the breaker records [`CallResult::Unknown`].
+/// A request in progress. If it is dropped, the breaker records that it was abandoned.
 struct Attempt<'b> {
     breaker: &'b Mutex<Breaker>,
     admission: Option<Admission>,
@@ -225,7 +225,7 @@ fn lock(breaker: &Mutex<Breaker>) -> MutexGuard<'_, Breaker> {
 }
 
 fn failure(error: reqwest::Error) -> Unavailable {
-    // The operator knows the URL from the configuration, so log lines omit it.
+    // The URL is the operator's own; it is in the configuration and need not be in every line of the log.
     let error = error.without_url();
     if error.is_timeout() {
         Unavailable::Timeout

@@ -1,7 +1,7 @@
 //! The contract between attache and a statistics service, embedded or external (`docs/decisions/0022-statistics-service-contract.md`).
 //!
-//! HTTP handlers and actors are on one side, [`crate::log`] and [`crate::client`] on the other. An answer for a sender is passed on
-//! unchanged: [`Passed`] contains the exact bytes.
+//! Requests come from the HTTP edge and the actors; [`crate::log`] and [`crate::client`] answer them. The service's answer
+//! to a sender is passed on as it came: [`Passed`] holds the very bytes.
 
 use bytes::Bytes;
 use domain::Digest;
@@ -23,11 +23,11 @@ pub const MACHINE: &str = "attache-machine";
 /// The subject of a request, derived only from the caller's credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordScope {
-    /// Account of the caller.
+    /// The account of the caller, if it has one.
     pub account: Option<UserAccountId>,
     /// Identities of the account, or the one of the computer.
     pub identities: Vec<UserCuid>,
-    /// Computer of the caller.
+    /// The computer of the caller, if a computer asks.
     pub machine: Option<MachineUuid>,
     /// Recorders whose events a read returns; unused by submissions.
     pub shown: Recorders,
@@ -42,15 +42,15 @@ pub struct Submission {
     pub canonical: Bytes,
     /// SHA-256 of the canonical bytes; equals `hash_chain.self`.
     pub seal: Digest,
-    /// `event_id` of the envelope.
+    /// Event id, chosen by the sender.
     pub event_id: EventId,
-    /// `event_type` of the envelope, a registered type.
+    /// Type, from the registry of events.
     pub event_type: String,
-    /// Lane of the event type.
+    /// Lane of the event, by its type.
     pub lane: Lane,
     /// Agent kind, one of eight.
     pub agent_id: String,
-    /// Computer of the event.
+    /// UUID of the computer that recorded the event.
     pub machine: MachineUuid,
     /// Identity of the event.
     pub identity: UserCuid,
@@ -105,20 +105,20 @@ pub enum SubmitOutcome {
     Refused {
         /// Status of the response.
         status: StatusCode,
-        /// Beginning of the body, for the operator's log and the sender's warning.
+        /// The service's message, shortened, for the operator and the sender's warning.
         detail: String,
     },
-    /// Unknown whether the service accepted the event; the sender may send it again.
+    /// Whether the event was accepted is unknown; the sender may send it again.
     Unavailable(Unavailable),
 }
 
 /// Why there is no response to pass on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// No connection could be made.
+    /// The connection failed.
     #[error("the statistics service cannot be reached: {0}")]
     Connect(String),
-    /// The timeout expired.
+    /// The service did not answer within the deadline.
     #[error("the statistics service did not answer in time")]
     Timeout,
     /// The connection broke before the response was complete.
@@ -127,10 +127,10 @@ pub enum Unavailable {
     /// The response exceeds `body_bytes_max`.
     #[error("the answer of the statistics service is too large")]
     TooLarge,
-    /// A status that reports an internal failure of the service, or one that is not in the contract.
+    /// A status that reports a failure of the service, or one that the contract does not define.
     #[error("the statistics service answered {status}")]
     Status {
-        /// Status of the response.
+        /// HTTP status of the answer.
         status: StatusCode,
         /// `Retry-After` header of the response.
         retry_after: Option<HeaderValue>,
@@ -152,13 +152,13 @@ pub enum Unavailable {
 /// A response that is passed on: status, Content-Type, Retry-After and body unchanged; no other header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
-    /// HTTP status code.
+    /// HTTP status of the answer.
     pub status: StatusCode,
     /// `Content-Type` header.
     pub content_type: Option<HeaderValue>,
     /// `Retry-After` header.
     pub retry_after: Option<HeaderValue>,
-    /// Exact bytes of the body.
+    /// Body of the answer, byte for byte.
     pub body: Bytes,
 }
 
@@ -180,7 +180,7 @@ impl Passed {
         Self::with_body(StatusCode::OK, "text/plain; charset=utf-8", body)
     }
 
-    /// Keeps the parts of a response that are passed on.
+    /// Extracts the parts of an answer that are passed on.
     pub fn from_parts(status: StatusCode, headers: &HeaderMap, body: Bytes) -> Self {
         let header = |name| headers.get(name).cloned();
         Self { status, content_type: header(header::CONTENT_TYPE), retry_after: header(header::RETRY_AFTER), body }
@@ -192,7 +192,7 @@ impl Passed {
     }
 }
 
-/// Query of `GET /v1/activity`, as the caller sent it.
+/// The query of `GET /v1/activity`, each parameter as the caller sent it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActivityQuery {
     /// Maximum number of entries, 1..=500; 100 when absent.
@@ -201,6 +201,6 @@ pub struct ActivityQuery {
     pub cursor: Option<String>,
     /// RFC 3339 date-time or epoch milliseconds, inclusive.
     pub since: Option<String>,
-    /// Only events of this lane.
+    /// Restricts the page to a lane; all lanes if absent.
     pub lane: Option<Lane>,
 }

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// The version of leaves; there is one so far.
 pub const VERSION: u8 = 1;
 
-/// A leaf of the tree: position of the event in its chain, seal, receipt and time. It contains no payload.
+/// A leaf of the tree: the event's position in its chain, its seal, its receipt and the time of receipt. No payload.
 ///
-/// The fields are in the order of RFC 8785, and none of them is a double, so their plain JSON is canonical.
+/// The members are in the order of RFC 8785, and none of them is a double, so plain JSON of it is canonical.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leaf<'a> {
@@ -20,17 +20,17 @@ pub struct Leaf<'a> {
     pub agent_id: Cow<'a, str>,
     /// Epoch of the chain.
     pub chain_epoch: u64,
-    /// `event_id` of the envelope.
+    /// Event id, chosen by the sender.
     pub event_id: EventId,
     /// Computer, `scope.machine_id` of the envelope.
     pub machine_id: MachineUuid,
-    /// `hash_chain.prev`: the seal of the preceding event, or `GENESIS`.
+    /// Link to the previous event of the chain.
     pub prev: Prev,
-    /// Receipt id that the log assigned.
+    /// Receipt id, chosen by the log.
     pub receipt_id: ReceiptId,
     /// Time at which the server received the event, in milliseconds since 1970.
     pub received_at_ms: i64,
-    /// `hash_chain.self`: the seal of the event.
+    /// `hash_chain.self`: SHA-256 of the canonical bytes.
     #[serde(rename = "self")]
     pub self_hash: Digest,
     /// Sequence number in the epoch.

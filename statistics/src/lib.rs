@@ -2,11 +2,11 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`contract`] | requests to a statistics service, and its responses |
+//! | [`contract`] | requests to a statistics service, and its answers |
 //! | [`client`], [`breaker`] | an external service behind HTTP |
 //! | [`log`] | the embedded service: append-only, sequenced, signed |
 //! | [`merkle`], [`leaf`], [`checkpoint`] | RFC 6962 tree, its leaves, C2SP signed notes |
-//! | [`proof`] | the audit proof, and its offline verification |
+//! | [`proof`] | the audit proof, and checking one offline |
 
 pub mod breaker;
 pub mod client;

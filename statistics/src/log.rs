@@ -1,12 +1,12 @@
 //! The embedded statistics service: an append-only log of events with a Merkle tree (`docs/decisions/0023-embedded-log.md` and
 //! `docs/decisions/0024-merkle-tree-and-proofs.md`).
 //!
-//! 1. [`Log::append`] appends a group of events in one transaction: an event that was appended before gets the same receipt again, any
-//!    other must continue its chain. Receipts are returned after the commit.
-//! 2. [`Log::sequence`] assigns tree positions to new events, in the order of commits, and signs a checkpoint of the grown tree. It never
-//!    signs a tree that does not begin with the one signed before.
-//! 3. [`Log::audit`] reads the whole log and verifies every event, every chain, the tree and its signature.
-//! 4. All other methods read: activity, proofs, checkpoint, consistency, keys, usage. They are index lookups at any size of the log.
+//! 1. [`Log::append`] takes a group of events in one transaction: an event that was taken before gets its receipt again, the rest must continue
+//!    its chain. The receipt is given after the commit.
+//! 2. [`Log::sequence`] gives events that are not in the tree yet their place, in the order of commits, and signs a checkpoint over the
+//!    grown tree. It never signs a tree that does not begin with the one signed before.
+//! 3. [`Log::audit`] reads all of it again, and says whether every event, every chain, the tree and its signature hold.
+//! 4. Everything else reads: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, however long the log is.
 //!
 //! An SQLite file is written by one thread that owns its connection (`log/writer.rs`); on PostgreSQL (`log/postgres.rs`) the database
 //! serialises the writes of several processes.
@@ -30,7 +30,8 @@ use dashmap::DashMap;
 use domain::ids::MachineUuid;
 use domain::{Clock, Rng};
 use sqlx::migrate::Migrator;
-use store::{Pool, StoreError, in_transaction, on_reader};
+use store::pool::{query, scalar};
+use store::{Pool, StoreError, in_transaction};
 use uuid::Uuid;
 
 pub use append::{Append, AppendOutcome, AppendReply};
@@ -66,7 +67,7 @@ pub struct Log {
     holder: Uuid,
     /// SQLite: handle of the thread that writes.
     writer: Option<Writer>,
-    /// SQLite: usage of the newest leaves.
+    /// SQLite: usage that the newest leaves add.
     spans: UsageSums,
     /// SQLite: events that are not in the indexes yet.
     recent: UnindexedEvents,
@@ -109,23 +110,23 @@ impl Default for WriterSettings {
 /// Why an operation of the log failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Opening or reading the database failed.
+    /// The database could not be opened or migrated.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A statement on a pooled connection failed.
+    /// A statement failed.
     #[error("{operation}: {source}")]
     Sql {
-        /// Operation that failed.
+        /// The operation that failed.
         operation: &'static str,
-        /// Error of the driver.
+        /// The error of the driver.
         source: sqlx::Error,
     },
     /// A statement on the writer's connection failed.
     #[error("{operation}: {source}")]
     Sqlite {
-        /// Operation that failed.
+        /// The operation that failed.
         operation: &'static str,
-        /// Error of the library.
+        /// The error of the library.
         source: rusqlite::Error,
     },
     /// The writer's thread cannot be started.
@@ -158,12 +159,12 @@ pub enum LogError {
     /// The log has another origin.
     #[error("the log was begun as {begun}, and log.origin is fixed from then on; it says {asked} now")]
     OtherOrigin {
-        /// Origin of the log.
+        /// Origin of the existing log.
         begun: String,
-        /// Origin in the configuration.
+        /// The name in the configuration.
         asked: String,
     },
-    /// The stored tree lacks a hash, or has fewer leaves than requested.
+    /// The stored tree contradicts its events.
     #[error("the tree: {0}")]
     Tree(#[from] TreeFault),
     /// The stored tree does not begin with the signed one, so it is not signed.
@@ -281,27 +282,27 @@ impl Log {
         }
     }
 
-    /// Creates the key and signs the empty tree, unless another process has done so.
+    /// Makes the key and signs the empty tree, once; of several processes the first one does.
     async fn begin(&self, origin: &str) -> Result<(), LogError> {
         let signer = SignerKey::draw(origin, &self.rng)?;
         let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
         let root = merkle::empty_root();
         let checkpoint = signer.sign(0, root);
         let begun: String = in_transaction!(&self.pool, |tx| {
-            let added = sqlx::query(sql::KEY_ADD)
+            let added = query(sql::KEY_ADD)
                 .bind(&vkey)
                 .bind(origin)
                 .bind(&signer.seed()[..])
                 .bind(now)
                 .execute(&mut *tx)
                 .await?;
-            if added.rows_affected() == 1 {
-                let tree =
-                    sqlx::query(sql::TREE_BEGIN).bind(&root.as_bytes()[..]).bind(&checkpoint).bind(&vkey).bind(now);
+            if added == 1 {
+                let tree = query(sql::TREE_BEGIN).bind(&root.as_bytes()[..]).bind(&checkpoint).bind(&vkey).bind(now);
                 tree.execute(&mut *tx).await?;
             }
-            sqlx::query_scalar(sql::KEY_ACTIVE).fetch_one(&mut *tx).await
+            scalar(sql::KEY_ACTIVE).fetch_one(&mut *tx).await
         })
+        .await
         .during("begin the log")?;
         // The base name is the same in every epoch.
         if base_of(&begun) == base_of(origin) {
@@ -316,7 +317,7 @@ impl Log {
         &self.pool
     }
 
-    /// Commits the queued events, releases the lease, so that another process need not wait until it expires, and closes the connections.
+    /// Takes the queued events, gives the lease back, so that another process need not wait for its end, and closes the connections.
     pub async fn close(&self) {
         match (&self.writer, &self.pool) {
             (Some(writer), _) => writer.close().await,
@@ -337,8 +338,7 @@ impl Log {
         }
         let (json, _) = rows.parameters();
         let found: Vec<sql::FoundTile> =
-            on_reader!(&self.pool, |db: Db| sqlx::query_as(<Db as Dialect>::TILES).bind(&json).fetch_all(db))
-                .during("read tiles")?;
+            query(Dialect::of(&self.pool).tiles).bind(&json).fetch_all(&self.pool).await.during("read tiles")?;
         let mut tiles = merkle::tile::Tiles::default();
         for (level, place, hashes) in found {
             let corrupt = |_| LogError::Corrupt("tiles.level or tiles.place");

@@ -80,7 +80,7 @@ pub fn consistency(tree: &mut impl Subtrees, first: u64, size: u64) -> Result<Ve
             start = middle;
         }
     }
-    // The verifier knows the first tree's root; any other subtree at its end must be in the proof.
+    // The verifier knows the root of the first tree, but no other subtree at its end.
     if start > 0 {
         path.push(range(tree, start, end)?);
     }

@@ -4,10 +4,10 @@
 //! Each step depends on the ones before:
 //!
 //! 1. the proof names the pinned key;
-//! 2. the canonical bytes hash to `self`, and agree with the members of the proof that describe the event;
-//! 3. the leaf consists of exactly these members;
-//! 4. the checkpoint is signed by the pinned key, and has the size and root that the proof names;
-//! 5. the inclusion path leads from the leaf's hash to that root.
+//! 2. the canonical bytes hash to `self`, and agree with the members of the proof;
+//! 3. the leaf is exactly these members;
+//! 4. the checkpoint is signed by the pinned key, and of the size and root that the proof names;
+//! 5. the leaf's hash leads along the path to that root.
 
 use std::fmt::Display;
 
@@ -31,11 +31,11 @@ pub enum ProofSchema {
     V1,
 }
 
-/// Whether the signed tree includes the event.
+/// Whether the signed tree contains the event yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProofStatus {
-    /// The signed tree includes it.
+    /// The signed tree contains the event.
     Included,
     /// It is in the log; the next checkpoint will include it.
     Pending,
@@ -53,15 +53,15 @@ pub enum HashAlg {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProofChain {
-    /// Computer of the chain.
+    /// UUID of the computer that recorded the event.
     pub machine_id: MachineUuid,
     /// Agent kind of the chain.
     pub agent_id: String,
-    /// Epoch of the chain.
+    /// Chain epoch, from 0.
     pub chain_epoch: u64,
     /// Sequence number in the epoch.
     pub seq: u64,
-    /// Seal of the preceding event, or `GENESIS`.
+    /// Link to the previous event of the chain.
     pub prev: Prev,
     /// The event whose seal is `prev`; null without one. Informative: the tree commits to the seal only.
     pub prev_event_id: Option<EventId>,
@@ -75,9 +75,9 @@ pub struct AuditProof {
     pub schema: ProofSchema,
     /// `included` or `pending`.
     pub status: ProofStatus,
-    /// `event_id` of the envelope.
+    /// Event id, chosen by the sender.
     pub event_id: EventId,
-    /// Receipt id that the log assigned.
+    /// Receipt id, chosen by the log.
     pub receipt_id: ReceiptId,
     /// `sha256-jcs-v1`.
     pub hash_alg: HashAlg,
@@ -88,7 +88,7 @@ pub struct AuditProof {
     pub self_hash: Digest,
     /// Position in the chain.
     pub chain: ProofChain,
-    /// The bytes of the leaf, in base64.
+    /// Bytes of the leaf, in base64.
     pub leaf_b64: String,
     /// Hash of the leaf (RFC 6962, section 2.1).
     pub leaf_hash: Digest,
@@ -100,36 +100,36 @@ pub struct AuditProof {
     pub root_hash: Option<Digest>,
     /// Hashes from the leaf to the root, nearest sibling first.
     pub inclusion_path: Option<Vec<Digest>>,
-    /// The checkpoint, a signed note.
+    /// Text of the signed note; absent while the event is pending.
     pub checkpoint: Option<String>,
     /// Verifier key of the checkpoint.
     pub vkey: String,
 }
 
-/// The facts that a verified proof establishes.
+/// The result of a verified proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// `event_id` of the envelope.
+    /// Event id, chosen by the sender.
     pub event_id: EventId,
-    /// Receipt id that the log assigned.
+    /// Receipt id, chosen by the log.
     pub receipt_id: ReceiptId,
-    /// Computer of the chain.
+    /// UUID of the computer that recorded the event.
     pub machine_id: MachineUuid,
     /// Agent kind of the chain.
     pub agent_id: String,
     /// Position in the chain.
     pub position: Position,
-    /// The seal of the event.
+    /// `hash_chain.self`: SHA-256 of the canonical bytes.
     pub self_hash: Digest,
     /// Time at which the server received the event, in milliseconds since 1970.
     pub received_at_ms: i64,
     /// Index of the leaf in the tree, from 0.
     pub leaf_index: u64,
-    /// The signed size and root.
+    /// The signed checkpoint.
     pub checkpoint: Checkpoint,
 }
 
-/// Why a proof is rejected.
+/// Why a proof was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProofFault {
     /// The text is not a proof of this schema.
@@ -137,15 +137,15 @@ pub enum ProofFault {
     Unreadable {
         /// Path of the member, with dots; empty for the whole text.
         member: String,
-        /// Error of the parser or decoder.
+        /// The expected value.
         detail: String,
     },
-    /// A member has another value than the rest of the proof requires.
+    /// A member with a wrong value.
     #[error("{member}: expected {expected}, found {found}")]
     Differs {
         /// Path of the member, with dots.
         member: &'static str,
-        /// The value that the members before it require.
+        /// The value that follows from the members before it.
         expected: String,
         /// The value in the proof.
         found: String,
@@ -228,7 +228,7 @@ pub fn verify(proof: &AuditProof, pinned: &VerifierKey) -> Result<Verified, Proo
     })
 }
 
-/// Step 2: the canonical bytes are canonical, hash to `self`, and agree with the members of the proof that describe the event.
+/// Step 2: the canonical bytes are canonical, hash to `self`, and agree with the members of the proof.
 pub(crate) fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
     let bytes = decode("canonical_b64", &proof.canonical_b64)?;
     equal("self", &Digest::of(&bytes), &proof.self_hash)?;
@@ -263,7 +263,7 @@ pub(crate) fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFaul
         machine_id: proof.chain.machine_id,
         prev: proof.chain.prev,
         receipt_id: proof.receipt_id,
-        // Only the leaf contains this member.
+        // The only member that is in no other place.
         received_at_ms: leaf.received_at_ms,
         self_hash: proof.self_hash,
         seq: proof.chain.seq,
@@ -278,7 +278,7 @@ pub(crate) fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFaul
     Ok(leaf)
 }
 
-/// Checks that `member` of the proof equals the event's value at `pointer`.
+/// `member` of the proof must equal the value of the event at `pointer`.
 fn same(
     event: &Value,
     member: &'static str,

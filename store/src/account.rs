@@ -5,16 +5,18 @@ use domain::usage::Plan;
 use domain::{Rng, Timestamp};
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::{limit, parsed, parsed_opt, storable};
-use crate::{Store, in_transaction, on_reader, on_writer, probes};
+use crate::{Store, in_transaction, probes};
 
-/// An account.
+/// An account with the name of its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// `user_account_id`.
     pub id: UserAccountId,
-    /// What it has paid for.
+    /// The plan that it has paid for.
     pub plan: Plan,
     /// Purchased balance, in US cents.
     pub balance_cents: i64,
@@ -29,9 +31,9 @@ pub struct Account {
 /// A person who can sign in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
-    /// The person.
+    /// Id of the person.
     pub id: PersonId,
-    /// Verified address.
+    /// Verified e-mail address.
     pub email: Email,
     /// Name, if it is known.
     pub name: Option<String>,
@@ -55,7 +57,7 @@ pub struct Identity {
 /// What became of an account that was to be provisioned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Provision {
-    /// It is there.
+    /// The account was created.
     Created(UserAccountId),
     /// The identity is linked to an account already.
     IdentityLinked,
@@ -79,25 +81,25 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                sqlx::query("INSERT INTO accounts (user_account_id, name, created_at) VALUES ($1, $2, $3)")
+                query("INSERT INTO accounts (user_account_id, name, created_at) VALUES ($1, $2, $3)")
                     .bind(account.as_str())
                     .bind(name.as_deref())
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
                 if let Some(user_cuid) = user_cuid {
-                    sqlx::query(IDENTITY_ADD).bind(user_cuid.as_str()).bind(now).execute(&mut *tx).await?;
-                    let linked = sqlx::query(IDENTITY_LINK)
+                    query(IDENTITY_ADD).bind(user_cuid.as_str()).bind(now).execute(&mut *tx).await?;
+                    let linked = query(IDENTITY_LINK)
                         .bind(user_cuid.as_str())
                         .bind(account.as_str())
                         .execute(&mut *tx)
                         .await?;
-                    if linked.rows_affected() == 0 {
+                    if linked == 0 {
                         return Ok(Provision::IdentityLinked);
                     }
                 }
                 if let Some(email) = email {
-                    let found: PersonRow = sqlx::query_as(PERSON_FIND_OR_ADD)
+                    let found: PersonRow = query(PERSON_FIND_OR_ADD)
                         .bind(person)
                         .bind(email.as_str())
                         .bind(now)
@@ -106,13 +108,14 @@ impl Store {
                     if found.account_id.is_some() {
                         return Ok(Provision::PersonHasAccount);
                     }
-                    sqlx::query(PERSON_OWN).bind(found.id).bind(account.as_str()).execute(&mut *tx).await?;
+                    query(PERSON_OWN).bind(found.id).bind(account.as_str()).execute(&mut *tx).await?;
                 }
                 Ok(Provision::Created(account.clone()))
             },
             commit if |outcome| matches!(outcome, Provision::Created(_))
         )
-        .during("provision an account")
+        .during(Operation::ProvisionAccount)
+        .await
     }
 
     /// Finds the person behind a verified address, or makes one; with `create_account`, a person without an account gets
@@ -126,32 +129,29 @@ impl Store {
     ) -> Result<Person, StoreError> {
         let (person, account) = (rng.uuid_v7(now), new_account(rng)?);
         let row = in_transaction!(&self.pool, |tx| {
-            // Updating what is there locks it: nobody else can give this person an account meanwhile.
-            let mut found: PersonRow = sqlx::query_as(PERSON_FIND_OR_ADD)
-                .bind(person)
-                .bind(email.as_str())
-                .bind(now)
-                .fetch_one(&mut *tx)
-                .await?;
+            // The update locks the row: no other transaction can give this person an account meanwhile.
+            let mut found: PersonRow =
+                query(PERSON_FIND_OR_ADD).bind(person).bind(email.as_str()).bind(now).fetch_one(&mut *tx).await?;
             if found.account_id.is_none() && create_account {
-                sqlx::query("INSERT INTO accounts (user_account_id, created_at) VALUES ($1, $2)")
+                query("INSERT INTO accounts (user_account_id, created_at) VALUES ($1, $2)")
                     .bind(account.as_str())
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
-                sqlx::query(PERSON_OWN).bind(found.id).bind(account.as_str()).execute(&mut *tx).await?;
+                query(PERSON_OWN).bind(found.id).bind(account.as_str()).execute(&mut *tx).await?;
                 found.account_id = Some(account.as_str().to_owned());
             }
             Ok(found)
         })
-        .during("sign a person in")?;
+        .during(Operation::SignPersonIn)
+        .await?;
         Ok(row.try_into()?)
     }
 
-    /// One account.
+    /// An account with its owner, through an index on the caller's thread.
     pub async fn account_by_id(&self, account: &UserAccountId) -> Result<Option<Account>, StoreError> {
-        let row = self.pool.probe_one(probes::ACCOUNT, &[account.as_str().into()]).await;
-        let row = row.during("read an account")?;
+        let row =
+            self.pool.probe_one(probes::ACCOUNT, &[account.as_str().into()]).during(Operation::ReadAccount).await?;
         Ok(row.map(Account::try_from).transpose()?)
     }
 
@@ -162,57 +162,60 @@ impl Store {
             FROM accounts a LEFT JOIN persons p ON p.account_id = a.user_account_id
             ORDER BY a.created_at DESC, a.user_account_id LIMIT $1";
         let rows: Vec<AccountRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(limit(rows_max)).fetch_all(db))
-                .during("list accounts")?;
+            query(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListAccounts).await?;
         Ok(rows.into_iter().map(Account::try_from).collect::<Result<_, _>>()?)
     }
 
     /// Gives an account a plan; `false` when there is no such account.
     pub async fn account_plan_set(&self, account: &UserAccountId, plan: Plan) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE accounts SET plan = $2 WHERE user_account_id = $1";
-        let done = on_writer!(&self.pool, |db| async {
-            sqlx::query(SQL).bind(account.as_str()).bind(plan.as_str()).execute(db).await.map(|r| r.rows_affected())
-        })
-        .during("set a plan")?;
+        let done = query(SQL)
+            .bind(account.as_str())
+            .bind(plan.as_str())
+            .execute(self.pool.writer())
+            .during(Operation::SetPlan)
+            .await?;
         Ok(done == 1)
     }
 
     /// People for operators, newest first.
     pub async fn persons(&self, rows_max: usize) -> Result<Vec<Person>, StoreError> {
         const SQL: &str = "SELECT id, email, name, account_id FROM persons ORDER BY id DESC LIMIT $1";
-        let rows: Vec<PersonRow> = on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(limit(rows_max)).fetch_all(db))
-            .during("list people")?;
+        let rows: Vec<PersonRow> =
+            query(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListPeople).await?;
         Ok(rows.into_iter().map(Person::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// The account of the person behind an address, for operators; whoever has not signed in yet has none.
+    /// The account of the person behind an address, for operators; `None` before the first sign-in.
     pub async fn account_by_email(&self, email: &Email) -> Result<Option<UserAccountId>, StoreError> {
         const SQL: &str = "SELECT account_id FROM persons WHERE email = $1 AND account_id IS NOT NULL";
         let account: Option<String> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(email.as_str()).fetch_optional(db))
-                .during("find an account by an address")?;
+            scalar(SQL).bind(email.as_str()).fetch_optional(&self.pool).during(Operation::FindAccountByAddress).await?;
         Ok(parsed_opt("persons.account_id", account.as_deref())?)
     }
 
-    /// One person.
+    /// A person by id.
     pub async fn person_by_id(&self, person: PersonId) -> Result<Option<Person>, StoreError> {
-        let row = self.pool.probe_one(probes::PERSON, &[person.as_uuid().into()]).await;
-        let row = row.during("read a person")?;
+        let row = self.pool.probe_one(probes::PERSON, &[person.as_uuid().into()]).during(Operation::ReadPerson).await?;
         Ok(row.map(Person::try_from).transpose()?)
     }
 
     /// The identities that are linked to an account, in the order of their texts.
     pub async fn identities_of_account(&self, account: &UserAccountId) -> Result<Vec<UserCuid>, StoreError> {
-        let rows = self.pool.probe_kept_all(probes::IDENTITIES, &[account.as_str().into()]).await;
-        let mut rows = rows.during("list the identities of an account")?;
+        let rows = self
+            .pool
+            .probe_kept_all(probes::IDENTITIES, &[account.as_str().into()])
+            .during(Operation::ListIdentitiesOfAccount)
+            .await?;
+        let mut rows = rows;
         rows.sort_unstable_by(|left, right| left.user_cuid.cmp(&right.user_cuid));
         Ok(rows.iter().map(|row| parsed("identities.user_cuid", &row.user_cuid)).collect::<Result<_, _>>()?)
     }
 
-    /// One identity.
+    /// An identity by its `user_cuid`.
     pub async fn identity(&self, user_cuid: &UserCuid) -> Result<Option<Identity>, StoreError> {
-        let row = self.pool.probe_one(probes::IDENTITY, &[user_cuid.as_str().into()]).await;
-        let row = row.during("read an identity")?;
+        let row =
+            self.pool.probe_one(probes::IDENTITY, &[user_cuid.as_str().into()]).during(Operation::ReadIdentity).await?;
         Ok(row.map(Identity::try_from).transpose()?)
     }
 }

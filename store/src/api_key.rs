@@ -6,9 +6,11 @@ use domain::ids::{ApiKeyId, SpaceId, UserAccountId};
 use domain::secret::SecretHash;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::{limit, parsed};
-use crate::{Store, in_transaction, on_reader, on_writer, probes};
+use crate::{Store, in_transaction, probes};
 
 /// What became of a key that was to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,17 +45,17 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                sqlx::query(LOCK).bind(key.account.as_str()).execute(&mut *tx).await?;
-                let made: i64 = sqlx::query_scalar(MADE).bind(key.id.as_uuid()).fetch_one(&mut *tx).await?;
+                query(LOCK).bind(key.account.as_str()).execute(&mut *tx).await?;
+                let made: i64 = scalar(MADE).bind(key.id.as_uuid()).fetch_one(&mut *tx).await?;
                 if made > 0 {
                     return Ok(KeyCreate::AlreadyMade);
                 }
                 let good: i64 =
-                    sqlx::query_scalar(GOOD).bind(key.account.as_str()).bind(key.created_at).fetch_one(&mut *tx).await?;
+                    scalar(GOOD).bind(key.account.as_str()).bind(key.created_at).fetch_one(&mut *tx).await?;
                 if good >= i64::from(keys_max) {
                     return Ok(KeyCreate::TooMany);
                 }
-                sqlx::query(ADD)
+                query(ADD)
                     .bind(key.id.as_uuid())
                     .bind(key.account.as_str())
                     .bind(key.name.as_str())
@@ -68,7 +70,8 @@ impl Store {
             },
             commit if |outcome| *outcome == KeyCreate::Created
         )
-        .during("make an API key")
+        .during(Operation::MakeApiKey)
+        .await
     }
 
     /// The keys of an account, newest first; revoked ones come after all others.
@@ -81,22 +84,26 @@ impl Store {
             "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
             FROM api_keys WHERE account_id = $1
             ORDER BY (revoked_at IS NOT NULL), created_at DESC, id DESC LIMIT $2";
-        let rows: Vec<KeyRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
-        })
-        .during("list the API keys of an account")?;
+        let rows: Vec<KeyRow> = query(SQL)
+            .bind(account.as_str())
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListApiKeysOfAccount)
+            .await?;
         Ok(rows.into_iter().map(ApiKey::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// One key of an account; nobody else's.
+    /// A key of an account; `None` for keys of other accounts.
     pub async fn api_key_of_account(&self, id: ApiKeyId, owner: &UserAccountId) -> Result<Option<ApiKey>, StoreError> {
         const SQL: &str =
             "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
             FROM api_keys WHERE id = $1 AND account_id = $2";
-        let row: Option<KeyRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(db)
-        })
-        .during("read an API key")?;
+        let row: Option<KeyRow> = query(SQL)
+            .bind(id.as_uuid())
+            .bind(owner.as_str())
+            .fetch_optional(&self.pool)
+            .during(Operation::ReadApiKey)
+            .await?;
         Ok(row.map(ApiKey::try_from).transpose()?)
     }
 
@@ -105,15 +112,18 @@ impl Store {
         const SQL: &str =
             "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
             FROM api_keys ORDER BY created_at DESC, id DESC LIMIT $1";
-        let rows: Vec<KeyRow> = on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(limit(rows_max)).fetch_all(db))
-            .during("list API keys")?;
+        let rows: Vec<KeyRow> =
+            query(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListApiKeys).await?;
         Ok(rows.into_iter().map(ApiKey::try_from).collect::<Result<_, _>>()?)
     }
 
     /// The key of this secret, if it is still good.
     pub async fn api_key_by_hash(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<ApiKey>, StoreError> {
-        let row = self.pool.probe_one(probes::API_KEY, &[hash.as_bytes().into(), now.into()]).await;
-        let row = row.during("look up an API key")?;
+        let row = self
+            .pool
+            .probe_one(probes::API_KEY, &[hash.as_bytes().into(), now.into()])
+            .during(Operation::LookUpApiKey)
+            .await?;
         Ok(row.map(ApiKey::try_from).transpose()?)
     }
 
@@ -126,15 +136,17 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE api_keys SET last_used_at = $3
             WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $2)";
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(unless_since).bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("write that an API key was used")?;
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(unless_since)
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::WriteThatApiKeyWasUsed)
+            .await?;
         Ok(done == 1)
     }
 
-    /// Ends a key for ever; for its account, or for an operator (`None`). `false` when there is none to end.
+    /// Revokes a key permanently; for its account, or for an operator (`None`). `false` when there is none to end.
     pub async fn api_key_revoke(
         &self,
         id: ApiKeyId,
@@ -143,11 +155,13 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE api_keys SET revoked_at = $2
             WHERE id = $1 AND revoked_at IS NULL AND ($3 IS NULL OR account_id = $3)";
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(now).bind(owner.map(UserAccountId::as_str));
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("revoke an API key")?;
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(now)
+            .bind(owner.map(UserAccountId::as_str))
+            .execute(self.pool.writer())
+            .during(Operation::RevokeApiKey)
+            .await?;
         Ok(done == 1)
     }
 }

@@ -1,26 +1,28 @@
-//! The ledger of an account's purchased balance. The balance itself stands with the account and moves with every entry.
+//! The ledger of an account's purchased balance. The balance is a column of the account and changes with every entry.
 
 use domain::ids::UserAccountId;
 use domain::{Rng, Timestamp};
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::{limit, parsed, storable};
-use crate::{Store, in_transaction, on_reader};
+use crate::{Store, in_transaction};
 
-/// One entry.
+/// An entry of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BalanceEntry {
-    /// Grows with time.
+    /// Time-ordered id.
     pub id: Uuid,
     /// Whose balance it moved.
     pub account: UserAccountId,
     /// By how much, in US cents; negative when something was taken.
     pub cents: i64,
-    /// What for.
+    /// Reason, as entered by an operator.
     pub reason: String,
-    /// When.
+    /// Time of the entry.
     pub created_at: Timestamp,
 }
 
@@ -31,7 +33,7 @@ pub enum BalanceAdd {
     Added(i64),
     /// There is no such account.
     NoAccount,
-    /// The balance would be a number that nobody has: more than 2^53 cents, which is as far as JSON numbers are exact everywhere.
+    /// The balance would exceed 2^53 cents, the largest range in which JSON numbers are exact everywhere.
     OutOfRange,
 }
 
@@ -58,12 +60,12 @@ impl Store {
             &self.pool,
             |tx| {
                 let before: Option<i64> =
-                    sqlx::query_scalar(LOCK).bind(account.as_str()).fetch_optional(&mut *tx).await?;
+                    scalar(LOCK).bind(account.as_str()).fetch_optional(&mut *tx).await?;
                 let Some(before) = before else { return Ok(BalanceAdd::NoAccount) };
                 let after = before.checked_add(cents).filter(|after| (-BALANCE_MAX..=BALANCE_MAX).contains(after));
                 let Some(after) = after else { return Ok(BalanceAdd::OutOfRange) };
-                sqlx::query(MOVE).bind(account.as_str()).bind(after).execute(&mut *tx).await?;
-                sqlx::query(ENTER)
+                query(MOVE).bind(account.as_str()).bind(after).execute(&mut *tx).await?;
+                query(ENTER)
                     .bind(id)
                     .bind(account.as_str())
                     .bind(cents)
@@ -75,7 +77,8 @@ impl Store {
             },
             commit if |outcome| matches!(outcome, BalanceAdd::Added(_))
         )
-        .during("move a balance")
+        .during(Operation::MoveBalance)
+        .await
     }
 
     /// The entries of an account, newest first.
@@ -86,10 +89,12 @@ impl Store {
     ) -> Result<Vec<BalanceEntry>, StoreError> {
         const SQL: &str = "SELECT id, account_id, cents, reason, created_at FROM balance_entries
             WHERE account_id = $1 ORDER BY id DESC LIMIT $2";
-        let rows: Vec<EntryRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
-        })
-        .during("list the entries of a balance")?;
+        let rows: Vec<EntryRow> = query(SQL)
+            .bind(account.as_str())
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListEntriesOfBalance)
+            .await?;
         Ok(rows.into_iter().map(BalanceEntry::try_from).collect::<Result<_, _>>()?)
     }
 }

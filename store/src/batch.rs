@@ -1,6 +1,6 @@
 //! Batches on their way into the knowledge API (`docs/decisions/0040-batches-and-streams.md`).
 //!
-//! A batch is committed with all its items before anyone hears of it. Whoever works on it holds a lease, which only keeps two processes
+//! A batch is committed with all its items before it is announced. The process that works on it holds a lease, which only keeps two processes
 //! from doing the same work: what makes every item end once is that its outcome is written where there was none.
 
 use std::borrow::Cow;
@@ -10,21 +10,22 @@ use domain::Timestamp;
 use domain::batch::{End, Item, ItemOutcome, Journal};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
 use domain::memory::MemoryType;
-use futures_util::TryStreamExt;
 use serde::{Deserialize, Serialize};
-use sqlx::{FromRow, QueryBuilder};
+use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{QueryBuilder, query, scalar};
 use crate::row::{chunks, limit, parsed, storable};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::{Store, in_transaction};
 
 /// A batch that is not stored yet.
 #[derive(Debug)]
 pub struct NewBatch<'a> {
-    /// Its id.
+    /// Id of the batch.
     pub id: BatchId,
-    /// Whose.
+    /// Owner of the batch.
     pub account: &'a UserAccountId,
     /// Where its items go.
     pub spaces: &'a [SpaceId],
@@ -43,20 +44,20 @@ pub enum BatchCreate {
     TooMany,
 }
 
-/// A batch.
+/// A batch with the state of its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// Its id.
+    /// Id of the batch.
     pub id: BatchId,
-    /// Whose.
+    /// Owner of the batch.
     pub account: UserAccountId,
     /// Where its items go.
     pub spaces: Vec<SpaceId>,
     /// The spaces that the sender's key covers; all of them when absent.
     pub key_spaces: Option<Vec<SpaceId>>,
-    /// When it came.
+    /// When the batch was submitted.
     pub created_at: Timestamp,
-    /// When somebody asked that it end early.
+    /// When its cancellation was requested.
     pub cancelled_at: Option<Timestamp>,
     /// What became of its items so far.
     pub journal: Journal,
@@ -67,9 +68,9 @@ pub struct Batch {
 /// What decides who may hear of a batch, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchAccess {
-    /// The batch.
+    /// Id of the batch.
     pub id: BatchId,
-    /// Whether it still goes on.
+    /// Whether it is running.
     pub is_running: bool,
     /// Where its items go.
     pub spaces: Vec<SpaceId>,
@@ -78,15 +79,15 @@ pub struct BatchAccess {
 /// A batch in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchSummary {
-    /// Its id.
+    /// Id of the batch.
     pub id: BatchId,
-    /// Items.
+    /// Number of items.
     pub total: usize,
     /// Items with an outcome.
     pub processed: usize,
-    /// Whether it goes on.
+    /// Whether it is running.
     pub is_running: bool,
-    /// When it came.
+    /// When the batch was submitted.
     pub created_at: Timestamp,
 }
 
@@ -95,7 +96,7 @@ pub struct BatchSummary {
 pub enum Lease {
     /// It is the runner's.
     Held {
-        /// Whether somebody asked that the batch end early.
+        /// Whether its cancellation was requested.
         is_cancelled: bool,
     },
     /// Another runner has it, or the batch has ended.
@@ -126,16 +127,16 @@ impl Store {
         let key_spaces = new.key_spaces.map(|spaces| serde_json::to_string(spaces).unwrap_or_default());
         in_transaction!(
             &self.pool,
-            |tx: Db| {
-                sqlx::query(LOCK).bind(new.account.as_str()).execute(&mut *tx).await?;
-                let running: i64 = sqlx::query_scalar(RUNNING).bind(new.account.as_str()).fetch_one(&mut *tx).await?;
+            |tx| {
+                query(LOCK).bind(new.account.as_str()).execute(&mut *tx).await?;
+                let running: i64 = scalar(RUNNING).bind(new.account.as_str()).fetch_one(&mut *tx).await?;
                 if running >= i64::from(running_max) {
                     return Ok(BatchCreate::TooMany);
                 }
-                let add = sqlx::query(ADD).bind(new.id.as_uuid()).bind(new.account.as_str()).bind(&spaces);
+                let add = query(ADD).bind(new.id.as_uuid()).bind(new.account.as_str()).bind(&spaces);
                 add.bind(limit(rows.len())).bind(now).bind(&key_spaces).execute(&mut *tx).await?;
                 for rows in chunks(&rows) {
-                    let mut sql = QueryBuilder::<Db>::new("INSERT INTO batch_items (batch_id, position, url, note) ");
+                    let mut sql = QueryBuilder::new("INSERT INTO batch_items (batch_id, position, url, note) ");
                     sql.push_values(rows, |mut row, item| {
                         row.push_bind(new.id.as_uuid()).push_bind(item.position);
                         row.push_bind(item.url.as_deref()).push_bind(item.note.as_deref());
@@ -146,7 +147,8 @@ impl Store {
             },
             commit if |outcome| *outcome == BatchCreate::Created
         )
-        .during("take a batch in")
+        .during(Operation::TakeBatchIn)
+        .await
     }
 
     /// A batch with what became of its items; of this account only, if one is named.
@@ -156,24 +158,28 @@ impl Store {
             WHERE id = $1 AND ($2 IS NULL OR account_id = $2)";
         const ITEMS: &str = "SELECT position, url, finished, outcome FROM batch_items WHERE batch_id = $1
             ORDER BY finished, position";
-        let batch: Option<BatchRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(BATCH).bind(id.as_uuid()).bind(owner.map(UserAccountId::as_str)).fetch_optional(db)
-        })
-        .during("read a batch")?;
+        let batch: Option<BatchRow> = query(BATCH)
+            .bind(id.as_uuid())
+            .bind(owner.map(UserAccountId::as_str))
+            .fetch_optional(&self.pool)
+            .during(Operation::ReadBatch)
+            .await?;
         let Some(batch) = batch else { return Ok(None) };
         // In this order: a batch that has ended has all its outcomes.
-        let items: Vec<PlaceRow> = on_reader!(&self.pool, |db| sqlx::query_as(ITEMS).bind(id.as_uuid()).fetch_all(db))
-            .during("read the items of a batch")?;
+        let items: Vec<PlaceRow> =
+            query(ITEMS).bind(id.as_uuid()).fetch_all(&self.pool).during(Operation::ReadItemsOfBatch).await?;
         Ok(Some(batch.read(id, items)?))
     }
 
-    /// How a batch of this account stands, which is one row; `None` when there is no such batch.
+    /// Whether a batch of this account is running, and its spaces, read from one row; `None` when there is no such batch.
     pub async fn batch_standing(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<BatchAccess>, StoreError> {
         const SQL: &str = "SELECT state, spaces FROM batches WHERE id = $1 AND account_id = $2";
-        let row: Option<(String, String)> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(db)
-        })
-        .during("read how a batch stands")?;
+        let row: Option<(String, String)> = query(SQL)
+            .bind(id.as_uuid())
+            .bind(owner.as_str())
+            .fetch_optional(&self.pool)
+            .during(Operation::ReadHowBatchStands)
+            .await?;
         let Some((state, spaces)) = row else { return Ok(None) };
         let spaces = spaces_of(&spaces)?;
         Ok(Some(BatchAccess { id, is_running: state == "running", spaces }))
@@ -182,10 +188,12 @@ impl Store {
     /// One item that has no outcome yet.
     pub async fn batch_item(&self, id: BatchId, index: usize) -> Result<Option<Item>, StoreError> {
         const SQL: &str = "SELECT url, note FROM batch_items WHERE batch_id = $1 AND position = $2 AND outcome IS NULL";
-        let row: Option<(Option<String>, Option<String>)> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL).bind(id.as_uuid()).bind(limit(index)).fetch_optional(db)
-        })
-        .during("read an item of a batch")?;
+        let row: Option<(Option<String>, Option<String>)> = query(SQL)
+            .bind(id.as_uuid())
+            .bind(limit(index))
+            .fetch_optional(&self.pool)
+            .during(Operation::ReadItemOfBatch)
+            .await?;
         Ok(row.map(|(url, note)| item(url, note.as_deref())).transpose()?)
     }
 
@@ -193,15 +201,11 @@ impl Store {
     pub async fn batch_titles(&self, id: BatchId) -> Result<HashMap<usize, String>, StoreError> {
         const SQL: &str = "SELECT position, note FROM batch_items
             WHERE batch_id = $1 AND outcome IS NULL AND note IS NOT NULL";
-        // Row by row: the notes come along whole, and together they are as large as a request.
-        let titles: Vec<(i64, serde_json::Result<TitleColumn>)> = on_reader!(&self.pool, |db| {
-            let rows = sqlx::query_as(SQL).bind(id.as_uuid()).fetch(db);
-            rows.map_ok(|(index, note): (i64, String)| (index, serde_json::from_str(&note))).try_collect()
-        })
-        .during("read the titles of a batch")?;
+        let titles: Vec<TitleRow> =
+            query(SQL).bind(id.as_uuid()).fetch_all(&self.pool).during(Operation::ReadTitlesOfBatch).await?;
         let mut found = HashMap::new();
-        for (index, note) in titles {
-            let index = place("batch_items.position", index)?;
+        for TitleRow { position, note } in titles {
+            let index = place("batch_items.position", position)?;
             if let Some(title) = note.map_err(|error| Corrupt::new("batch_items.note", error))?.title {
                 found.insert(index, title);
             }
@@ -216,11 +220,14 @@ impl Store {
         (index, place, outcome): Finished<'_>,
     ) -> Result<bool, StoreError> {
         let outcome = written(outcome);
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(FINISH_ITEM).bind(id.as_uuid()).bind(limit(index)).bind(limit(place));
-            query.bind(&outcome).execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("write what became of an item")?;
+        let done = query(FINISH_ITEM)
+            .bind(id.as_uuid())
+            .bind(limit(index))
+            .bind(limit(place))
+            .bind(&outcome)
+            .execute(self.pool.writer())
+            .during(Operation::WriteWhatBecameOfItem)
+            .await?;
         Ok(done == 1)
     }
 
@@ -243,13 +250,13 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = sqlx::query(SQL).bind(id.as_uuid()).bind(state).bind(reason.as_deref()).bind(now);
-                if done.execute(&mut *tx).await?.rows_affected() == 0 {
+                let done = query(SQL).bind(id.as_uuid()).bind(state).bind(reason.as_deref()).bind(now);
+                if done.execute(&mut *tx).await? == 0 {
                     return Ok(false);
                 }
                 for (index, place, outcome) in rest {
-                    let query = sqlx::query(FINISH_ITEM).bind(id.as_uuid()).bind(limit(*index)).bind(limit(*place));
-                    if query.bind(written(outcome)).execute(&mut *tx).await?.rows_affected() == 0 {
+                    let query = query(FINISH_ITEM).bind(id.as_uuid()).bind(limit(*index)).bind(limit(*place));
+                    if query.bind(written(outcome)).execute(&mut *tx).await? == 0 {
                         return Ok(false);
                     }
                 }
@@ -257,18 +264,21 @@ impl Store {
             },
             commit if |done| *done
         )
-        .during("end a batch")
+        .during(Operation::EndBatch)
+        .await
     }
 
     /// Asks that a batch end early; `false` when the account has no such batch that runs.
     pub async fn batch_cancel(&self, id: BatchId, owner: &UserAccountId, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE batches SET cancelled_at = COALESCE(cancelled_at, $3)
             WHERE id = $1 AND account_id = $2 AND state = 'running'";
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(owner.as_str()).bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("cancel a batch")?;
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(owner.as_str())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::CancelBatch)
+            .await?;
         Ok(done == 1)
     }
 
@@ -283,21 +293,27 @@ impl Store {
         const SQL: &str = "UPDATE batches SET runner = $2, leased_until = $3
             WHERE id = $1 AND state = 'running' AND (runner IS NULL OR runner = $2 OR leased_until < $4)
             RETURNING cancelled_at";
-        let cancelled: Option<Option<Timestamp>> = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query_scalar(SQL).bind(id.as_uuid()).bind(runner).bind(until).bind(now);
-            query.fetch_optional(db).await
-        })
-        .during("lease a batch")?;
+        let cancelled: Option<Option<Timestamp>> = scalar(SQL)
+            .bind(id.as_uuid())
+            .bind(runner)
+            .bind(until)
+            .bind(now)
+            .fetch_optional(self.pool.writer())
+            .during(Operation::LeaseBatch)
+            .await?;
         Ok(cancelled.map_or(Lease::Refused, |cancelled| Lease::Held { is_cancelled: cancelled.is_some() }))
     }
 
-    /// Running batches on which nobody works.
+    /// Running batches without a valid lease.
     pub async fn batches_adrift(&self, now: Timestamp, rows_max: usize) -> Result<Vec<BatchId>, StoreError> {
         const SQL: &str = "SELECT id FROM batches
             WHERE state = 'running' AND (leased_until IS NULL OR leased_until < $1) ORDER BY created_at LIMIT $2";
-        let ids: Vec<Uuid> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(now).bind(limit(rows_max)).fetch_all(db))
-                .during("list batches on which nobody works")?;
+        let ids: Vec<Uuid> = scalar(SQL)
+            .bind(now)
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListBatchesOnWhichNobodyWorks)
+            .await?;
         Ok(ids.into_iter().map(BatchId::from).collect())
     }
 
@@ -310,10 +326,12 @@ impl Store {
         const SQL: &str = "SELECT b.id, b.total, b.state, b.created_at,
                 (SELECT COUNT(*) FROM batch_items i WHERE i.batch_id = b.id AND i.finished IS NOT NULL) AS processed
             FROM batches b WHERE b.account_id = $1 ORDER BY b.created_at DESC, b.id DESC LIMIT $2";
-        let rows: Vec<SummaryRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
-        })
-        .during("list the batches of an account")?;
+        let rows: Vec<SummaryRow> = query(SQL)
+            .bind(account.as_str())
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListBatchesOfAccount)
+            .await?;
         Ok(rows.into_iter().map(BatchSummary::try_from).collect::<Result<_, _>>()?)
     }
 }
@@ -326,10 +344,28 @@ struct NoteColumn<'a> {
     kind: MemoryType,
 }
 
-/// What is read of it where only the title is of interest.
+/// The part of a note that is parsed when only its title is needed.
 #[derive(Deserialize)]
 struct TitleColumn {
     title: Option<String>,
+}
+
+/// The title of a note. It is taken out of each row as the row is read: the notes of a batch together are as large as a request.
+struct TitleRow {
+    position: i64,
+    note: serde_json::Result<TitleColumn>,
+}
+
+impl<'r, R: Row> FromRow<'r, R> for TitleRow
+where
+    for<'c> &'c str: ColumnIndex<R>,
+    i64: Decode<'r, R::Database> + Type<R::Database>,
+    &'r str: Decode<'r, R::Database> + Type<R::Database>,
+{
+    fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
+        let note: &str = row.try_get("note")?;
+        Ok(Self { position: row.try_get("position")?, note: serde_json::from_str(note) })
+    }
 }
 
 struct ItemRow<'a> {

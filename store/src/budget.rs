@@ -5,17 +5,19 @@
 use std::collections::HashMap;
 
 use domain::usage::Day;
-use sqlx::{FromRow, QueryBuilder};
+use sqlx::FromRow;
 
-use crate::error::{During, StoreError};
+use crate::error::StoreError;
 use crate::held::Sender;
+use crate::operation::{During, Operation};
+use crate::pool::QueryBuilder;
 use crate::row::chunks;
 use crate::{Store, in_transaction, probes};
 
 /// Events and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// How many.
+    /// Number of events.
     pub events: i64,
     /// How large their bodies were.
     pub bytes: i64,
@@ -40,8 +42,11 @@ impl Store {
     /// The usage of a sender on a day, as far as it is written.
     pub async fn budget_spent(&self, sender: &Sender, day: Day) -> Result<Spent, StoreError> {
         let key = sender.to_string();
-        let row = self.pool.probe_one(probes::SPENT, &[key.as_str().into(), day.number().into()]).await;
-        let row = row.during("read what a sender sent")?;
+        let row = self
+            .pool
+            .probe_one(probes::SPENT, &[key.as_str().into(), day.number().into()])
+            .during(Operation::ReadWhatSenderSent)
+            .await?;
         Ok(row.map(|row| Spent { events: row.events, bytes: row.bytes }).unwrap_or_default())
     }
 
@@ -51,10 +56,10 @@ impl Store {
             added.iter().map(|(sender, day, spent)| (sender.to_string(), day.number(), *spent)).collect();
         // In one order everywhere: PostgreSQL locks rows in the order in which they come, and two nodes must not wait for each other.
         keys.sort_unstable_by(|one, two| (&one.0, one.1).cmp(&(&two.0, two.1)));
-        let sums = in_transaction!(&self.pool, |tx: Db| {
+        let sums = in_transaction!(&self.pool, |tx| {
             let mut sums: HashMap<(String, i64), Spent> = HashMap::with_capacity(keys.len());
             for chunk in chunks(&keys) {
-                let mut sql = QueryBuilder::<Db>::new("INSERT INTO sender_days (sender, day, events, bytes) ");
+                let mut sql = QueryBuilder::new("INSERT INTO sender_days (sender, day, events, bytes) ");
                 sql.push_values(chunk, |mut row, (sender, day, spent)| {
                     row.push_bind(sender.as_str()).push_bind(*day).push_bind(spent.events).push_bind(spent.bytes);
                 });
@@ -62,13 +67,14 @@ impl Store {
                     " ON CONFLICT (sender, day) DO UPDATE SET events = sender_days.events + excluded.events,
                         bytes = sender_days.bytes + excluded.bytes RETURNING sender, day, events, bytes",
                 );
-                let rows: Vec<SumRow> = sql.build_query_as().fetch_all(&mut *tx).await?;
+                let rows: Vec<SumRow> = sql.build().fetch_all(&mut *tx).await?;
                 let sum = |row: SumRow| ((row.sender, row.day), Spent { events: row.events, bytes: row.bytes });
                 sums.extend(rows.into_iter().map(sum));
             }
             Ok(sums)
         })
-        .during("write what senders sent")?;
+        .during(Operation::WriteWhatSendersSent)
+        .await?;
         let sum = |(sender, day, _): &(Sender, Day, Spent)| sums.get(&(sender.to_string(), day.number())).copied();
         Ok(added.iter().map(|entry| sum(entry).unwrap_or_default()).collect())
     }

@@ -1,7 +1,7 @@
 //! Registrations of agents and the attempts to claim them (`docs/decisions/0014-claims-of-agents.md`; the rules are in [`domain::claim`]).
 //!
-//! Whatever changes a registration begins by writing its `changed_at`: that locks the row, so that everything after it is
-//! decided on what is true, and it tells other processes to read the registration again.
+//! Every transaction that changes a registration first writes its `changed_at`. This locks the row, so that the rows read after it do not
+//! change, and other processes see that they have to read the registration again.
 
 mod row;
 
@@ -14,13 +14,15 @@ use domain::secret::SecretHash;
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use self::row::{RegistrationRow, StandingRow};
-use crate::error::{Corrupt, During, StoreError};
+use self::row::{RegistrationRow, SELECT_REGISTRATION, SELECT_STANDING, StandingRow};
+use crate::error::{Corrupt, StoreError};
 use crate::held::TOTALS_LOCK;
 use crate::machine::DETACH_APPROVED_BY;
-use crate::mail::{QueuedMail, mail_insert};
+use crate::mail::{QueuedMail, insert_mail};
+use crate::operation::{During, Operation};
+use crate::pool::{Tx, query, scalar};
 use crate::row::{limit, parsed, secret_hash, storable};
-use crate::{Store, in_transaction, on_reader};
+use crate::{Store, in_transaction, joined};
 
 /// What became of a claim start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub enum AttemptStart {
 }
 
 impl Store {
-    /// Takes down a registration and, for `service_auth`, the attempt that it starts with.
+    /// Stores a registration and, for `service_auth`, its first attempt.
     pub async fn registration_create(
         &self,
         registration: &Registration,
@@ -47,7 +49,7 @@ impl Store {
                 claim_token_expires_at, created_at, ip_address, changed_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $6)";
         let address = registration.ip_address.as_deref().map(storable);
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(SQL)
+            query(SQL)
                 .bind(registration.id.as_uuid())
                 .bind(registration.registration_type.as_str())
                 .bind(registration.login_hint.as_ref().map(domain::ids::Email::as_str))
@@ -58,11 +60,12 @@ impl Store {
                 .execute(&mut *tx)
                 .await?;
             if let Some(attempt) = first {
-                attempt_insert!(tx, attempt, registration.created_at).await?;
+                insert_attempt(tx, attempt, registration.created_at).await?;
             }
             Ok(())
         })
-        .during("create a registration")
+        .during(Operation::CreateRegistration)
+        .await
     }
 
     /// A registration and its newest attempt.
@@ -70,10 +73,9 @@ impl Store {
         &self,
         id: RegistrationId,
     ) -> Result<Option<(Registration, Option<Attempt>)>, StoreError> {
-        const SQL: &str = concat!(row::select_standing!(), " WHERE r.id = $1");
+        const SQL: &str = joined!(SELECT_STANDING, " WHERE r.id = $1");
         let row: Option<StandingRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(id.as_uuid()).fetch_optional(db))
-                .during("read a registration")?;
+            query(SQL).bind(id.as_uuid()).fetch_optional(&self.pool).during(Operation::ReadRegistration).await?;
         Ok(row.map(StandingRow::into_domain).transpose()?)
     }
 
@@ -82,19 +84,23 @@ impl Store {
         &self,
         token: &SecretHash,
     ) -> Result<Option<(Registration, Option<Attempt>)>, StoreError> {
-        const SQL: &str = concat!(row::select_standing!(), " WHERE r.claim_token_hash = $1");
-        let row: Option<StandingRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(token.as_bytes()).fetch_optional(db))
-                .during("find a registration by its claim token")?;
+        const SQL: &str = joined!(SELECT_STANDING, " WHERE r.claim_token_hash = $1");
+        let row: Option<StandingRow> = query(SQL)
+            .bind(token.as_bytes())
+            .fetch_optional(&self.pool)
+            .during(Operation::FindRegistrationByItsClaimToken)
+            .await?;
         Ok(row.map(StandingRow::into_domain).transpose()?)
     }
 
-    /// Whose attempt this is, whatever became of it.
+    /// The registration of an attempt in any state.
     pub async fn attempt_owner(&self, token: &SecretHash) -> Result<Option<RegistrationId>, StoreError> {
         const SQL: &str = "SELECT registration_id FROM claim_attempts WHERE token_hash = $1";
-        let id: Option<Uuid> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(token.as_bytes()).fetch_optional(db))
-                .during("find whose attempt it is")?;
+        let id: Option<Uuid> = scalar(SQL)
+            .bind(token.as_bytes())
+            .fetch_optional(&self.pool)
+            .during(Operation::FindWhoseAttemptItIs)
+            .await?;
         Ok(id.map(RegistrationId::from))
     }
 
@@ -114,11 +120,11 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let locked = sqlx::query(LOCK_UNCLAIMED).bind(registration).bind(now).execute(&mut *tx).await?;
-                if locked.rows_affected() == 0 {
+                let locked = query(LOCK_UNCLAIMED).bind(registration).bind(now).execute(&mut *tx).await?;
+                if locked == 0 {
                     return Ok(AttemptStart::Settled);
                 }
-                let oldest: Option<Timestamp> = sqlx::query_scalar(FULL)
+                let oldest: Option<Timestamp> = scalar(FULL)
                     .bind(registration)
                     .bind(now - window)
                     .bind(i64::from(room_needs))
@@ -129,20 +135,21 @@ impl Store {
                     Some(oldest) => return Ok(AttemptStart::TooMany { retry_after: oldest + window - now }),
                     None => {}
                 }
-                sqlx::query("UPDATE claim_attempts SET state = 'superseded' WHERE registration_id = $1 AND state = 'live'")
+                query("UPDATE claim_attempts SET state = 'superseded' WHERE registration_id = $1 AND state = 'live'")
                     .bind(registration)
                     .execute(&mut *tx)
                     .await?;
-                attempt_insert!(tx, attempt, now).await?;
+                insert_attempt(tx, attempt, now).await?;
                 Ok(AttemptStart::Started)
             },
             commit if |outcome| *outcome == AttemptStart::Started
         )
-        .during("start a claim")
+        .during(Operation::StartClaim)
+        .await
     }
 
-    /// Counts a wrong code; the try that reaches `tries_max` burns the attempt. Gives where the attempt then stands, or
-    /// `None` when it was over or unknown, and nothing was counted.
+    /// Counts a wrong code; the try that reaches `tries_max` burns the attempt. Returns the state of the attempt afterwards, or
+    /// `None` when it had ended or is unknown, and nothing was counted.
     pub async fn attempt_wrong_code(
         &self,
         token: &SecretHash,
@@ -155,8 +162,8 @@ impl Store {
         let state: Option<String> = in_transaction!(
             &self.pool,
             |tx| {
-                sqlx::query(LOCK_UNCLAIMED_OF_ATTEMPT).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
-                sqlx::query_scalar(SQL)
+                query(LOCK_UNCLAIMED_OF_ATTEMPT).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
+                scalar(SQL)
                     .bind(token.as_bytes())
                     .bind(i64::from(tries_max))
                     .bind(now)
@@ -165,12 +172,13 @@ impl Store {
             },
             commit if Option::is_some
         )
-        .during("count a wrong code")?;
+        .during(Operation::CountWrongCode)
+        .await?;
         Ok(state.map(|state| parsed("claim_attempts.state", &state)).transpose()?)
     }
 
     /// Claims the registration of a live attempt. Exactly one of any number of calls gives `true`; it ends the tokens from
-    /// before the claim and puts what the agent sent so far into the account's list. `via` names the credential with which
+    /// before the claim and puts the events that the agent sent before into the account's list. `via` names the credential with which
     /// the person confirmed, and an agent that was revoked meanwhile confirms nothing; `notice` is the letter about the
     /// claim, stored with the claim or not at all.
     pub async fn attempt_complete(
@@ -193,15 +201,15 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                // First of all, as whoever holds events does: what is being held now is seen below, what is held later
-                // sees the claim.
-                sqlx::query(TOTALS_LOCK).execute(&mut *tx).await?;
+                // First, as in every transaction that holds events: events held before are seen below, and a transaction that
+                // holds events later sees the claim.
+                query(TOTALS_LOCK).execute(&mut *tx).await?;
                 if let Some(agent) = via.agent()
-                    && !agent_lock!(tx, agent)
+                    && !lock_agent(tx, agent).await?
                 {
                     return Ok(false);
                 }
-                let registration: Option<Uuid> = sqlx::query_scalar(LOCK_UNCLAIMED_OF_ATTEMPT)
+                let registration: Option<Uuid> = scalar(LOCK_UNCLAIMED_OF_ATTEMPT)
                     .bind(token.as_bytes())
                     .bind(now)
                     .fetch_optional(&mut *tx)
@@ -209,11 +217,11 @@ impl Store {
                 let Some(registration) = registration else {
                     return Ok(false);
                 };
-                let done = sqlx::query(COMPLETE).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
-                if done.rows_affected() == 0 {
+                let done = query(COMPLETE).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
+                if done == 0 {
                     return Ok(false);
                 }
-                sqlx::query(CLAIM)
+                query(CLAIM)
                     .bind(registration)
                     .bind(claim.account.as_str())
                     .bind(claim.person.as_uuid())
@@ -223,19 +231,20 @@ impl Store {
                     .bind(via.agent().map(|agent| agent.as_uuid()))
                     .execute(&mut *tx)
                     .await?;
-                sqlx::query(END_TOKENS).bind(registration).bind(now).execute(&mut *tx).await?;
-                sqlx::query(ADOPT_HELD).bind(registration).bind(claim.account.as_str()).execute(&mut *tx).await?;
+                query(END_TOKENS).bind(registration).bind(now).execute(&mut *tx).await?;
+                query(ADOPT_HELD).bind(registration).bind(claim.account.as_str()).execute(&mut *tx).await?;
                 if let Some(mail) = notice {
-                    mail_insert!(tx, mail, now).await?;
+                    insert_mail(tx, mail, now).await?;
                 }
                 Ok(true)
             },
             commit if |done| *done
         )
-        .during("complete a claim")
+        .during(Operation::CompleteClaim)
+        .await
     }
 
-    /// Revokes a registration for ever, with its tokens and its live attempt; for its owner, or for an operator (`None`).
+    /// Revokes a registration permanently, with its tokens and its live attempt; for its owner, or for an operator (`None`).
     /// Its confirmations end too: the agents that it claimed are revoked, with their own confirmations, as are the attachments of
     /// computers that any of them approved. `false` when there is none to revoke.
     pub async fn registration_revoke(
@@ -256,29 +265,30 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = sqlx::query(SQL)
+                let done = query(SQL)
                     .bind(id.as_uuid())
                     .bind(now)
                     .bind(owner.map(UserAccountId::as_str))
                     .execute(&mut *tx)
                     .await?;
-                if done.rows_affected() == 0 {
+                if done == 0 {
                     return Ok(false);
                 }
                 let mut ending = vec![id.as_uuid()];
                 while let Some(agent) = ending.pop() {
                     let confirmed: Vec<Uuid> =
-                        sqlx::query_scalar(CONFIRMED).bind(agent).bind(now).fetch_all(&mut *tx).await?;
+                        scalar(CONFIRMED).bind(agent).bind(now).fetch_all(&mut *tx).await?;
                     ending.extend(confirmed);
-                    sqlx::query(END_TOKENS).bind(agent).bind(now).execute(&mut *tx).await?;
-                    sqlx::query(END_ATTEMPT).bind(agent).execute(&mut *tx).await?;
-                    sqlx::query(DETACH_APPROVED_BY).bind(agent).execute(&mut *tx).await?;
+                    query(END_TOKENS).bind(agent).bind(now).execute(&mut *tx).await?;
+                    query(END_ATTEMPT).bind(agent).execute(&mut *tx).await?;
+                    query(DETACH_APPROVED_BY).bind(agent).execute(&mut *tx).await?;
                 }
                 Ok(true)
             },
             commit if |done| *done
         )
-        .during("revoke a registration")
+        .during(Operation::RevokeRegistration)
+        .await
     }
 
     /// What ends with an agent: the agents that it confirmed, those that they confirmed, and the computers that any of them approved.
@@ -288,8 +298,7 @@ impl Store {
             SELECT (SELECT COUNT(*) FROM ending WHERE id <> $1) AS agents,
                 (SELECT COUNT(*) FROM machines m JOIN ending e ON m.attached_by = e.id) AS computers";
         let (agents, computers): (i64, i64) =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(agent.as_uuid()).fetch_one(db))
-                .during("count what an agent confirmed")?;
+            query(SQL).bind(agent.as_uuid()).fetch_one(&self.pool).during(Operation::CountWhatAgentConfirmed).await?;
         Ok(Confirmed { agents: agents.max(0).unsigned_abs(), computers: computers.max(0).unsigned_abs() })
     }
 
@@ -302,9 +311,12 @@ impl Store {
     ) -> Result<Vec<(SecretHash, Timestamp)>, StoreError> {
         const SQL: &str = "SELECT claim_token_hash, changed_at FROM registrations
             WHERE changed_at >= $1 ORDER BY changed_at, id LIMIT $2";
-        let rows: Vec<(Vec<u8>, Timestamp)> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(since).bind(limit(rows_max)).fetch_all(db))
-                .during("list registrations that changed")?;
+        let rows: Vec<(Vec<u8>, Timestamp)> = query(SQL)
+            .bind(since)
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListRegistrationsThatChanged)
+            .await?;
         let read = |(hash, at): (Vec<u8>, Timestamp)| Ok((secret_hash("registrations.claim_token_hash", &hash)?, at));
         Ok(rows.into_iter().map(read).collect::<Result<_, Corrupt>>()?)
     }
@@ -315,23 +327,25 @@ impl Store {
         account: &UserAccountId,
         rows_max: usize,
     ) -> Result<Vec<Registration>, StoreError> {
-        const SQL: &str = concat!(
-            row::select_registration!(),
+        const SQL: &str = joined!(
+            SELECT_REGISTRATION,
             " WHERE r.account_id = $1
                 ORDER BY (r.revoked_at IS NOT NULL), r.created_at DESC, r.id DESC LIMIT $2"
         );
-        let rows: Vec<RegistrationRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
-        })
-        .during("list the agents of an account")?;
+        let rows: Vec<RegistrationRow> = query(SQL)
+            .bind(account.as_str())
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListAgentsOfAccount)
+            .await?;
         Ok(rows.into_iter().map(Registration::try_from).collect::<Result<_, Corrupt>>()?)
     }
 
     /// Registrations for operators, claimed or not, newest first.
     pub async fn agents(&self, rows_max: usize) -> Result<Vec<Agent>, StoreError> {
-        const SQL: &str = concat!(row::select_registration!(), " ORDER BY r.id DESC LIMIT $1");
-        let rows: Vec<AgentRow> = on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(limit(rows_max)).fetch_all(db))
-            .during("list agents")?;
+        const SQL: &str = joined!(SELECT_REGISTRATION, " ORDER BY r.id DESC LIMIT $1");
+        let rows: Vec<AgentRow> =
+            query(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListAgents).await?;
         Ok(rows.into_iter().map(Agent::try_from).collect::<Result<_, Corrupt>>()?)
     }
 }
@@ -348,7 +362,7 @@ pub struct Confirmed {
 /// A registration and how it was claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// The registration.
+    /// The registration of the agent.
     pub registration: Registration,
     /// The credential with which the person confirmed.
     pub claimed_via: Option<String>,
@@ -385,32 +399,28 @@ const LOCK_UNCLAIMED_OF_ATTEMPT: &str = "UPDATE registrations SET changed_at = $
     WHERE id = (SELECT registration_id FROM claim_attempts WHERE token_hash = $1)
         AND claimed_at IS NULL AND revoked_at IS NULL RETURNING id";
 
-/// Locks the agent that confirms something, first of all rows; `false` when it was revoked.
-macro_rules! agent_lock {
-    ($tx:ident, $agent:expr) => {{
-        let lock = "UPDATE registrations SET id = id WHERE id = $1 AND revoked_at IS NULL";
-        sqlx::query(lock).bind($agent.as_uuid()).execute(&mut *$tx).await?.rows_affected() == 1
-    }};
+/// Locks the agent that confirms something, before all other rows; `false` when it was revoked.
+pub(crate) async fn lock_agent(tx: &mut Tx<'_>, agent: RegistrationId) -> Result<bool, sqlx::Error> {
+    const SQL: &str = "UPDATE registrations SET id = id WHERE id = $1 AND revoked_at IS NULL";
+    Ok(query(SQL).bind(agent.as_uuid()).execute(tx).await? == 1)
 }
-pub(crate) use agent_lock;
 
-/// Numbered after the newest attempt of the registration, which the caller has locked.
-const ATTEMPT_INSERT: &str = "INSERT INTO claim_attempts (token_hash, registration_id, number, sealed_code, email,
-        created_at, expires_at, wrong_tries, state)
-    SELECT $1, $2, COALESCE(MAX(number), 0) + 1, $3, $4, $5, $6, $7, $8 FROM claim_attempts WHERE registration_id = $2";
-
-macro_rules! attempt_insert {
-    ($tx:ident, $attempt:expr, $now:expr) => {
-        sqlx::query(ATTEMPT_INSERT)
-            .bind($attempt.token.as_bytes())
-            .bind($attempt.registration.as_uuid())
-            .bind(&$attempt.sealed_code[..])
-            .bind($attempt.email.as_ref().map(domain::ids::Email::as_str))
-            .bind($now)
-            .bind($attempt.expires_at)
-            .bind(i64::from($attempt.wrong_tries))
-            .bind($attempt.state.as_str())
-            .execute(&mut *$tx)
-    };
+/// Adds an attempt, numbered after the newest attempt of its registration, which the caller has locked.
+async fn insert_attempt(tx: &mut Tx<'_>, attempt: &Attempt, now: Timestamp) -> Result<(), sqlx::Error> {
+    const SQL: &str = "INSERT INTO claim_attempts (token_hash, registration_id, number, sealed_code, email, created_at,
+            expires_at, wrong_tries, state)
+        SELECT $1, $2, COALESCE(MAX(number), 0) + 1, $3, $4, $5, $6, $7, $8 FROM claim_attempts
+        WHERE registration_id = $2";
+    query(SQL)
+        .bind(attempt.token.as_bytes())
+        .bind(attempt.registration.as_uuid())
+        .bind(&attempt.sealed_code[..])
+        .bind(attempt.email.as_ref().map(domain::ids::Email::as_str))
+        .bind(now)
+        .bind(attempt.expires_at)
+        .bind(i64::from(attempt.wrong_tries))
+        .bind(attempt.state.as_str())
+        .execute(tx)
+        .await
+        .map(drop)
 }
-use attempt_insert;

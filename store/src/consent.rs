@@ -8,15 +8,17 @@ use domain::{Rng, Timestamp};
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
-use crate::outbox::{ChainRow, chain_move, outbox_add};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::outbox::{ChainRow, OutboxEvent, insert_event, move_chain};
+use crate::pool::{query, scalar};
 use crate::row::{parsed, parsed_opt, storable, undecodable};
-use crate::{Store, in_transaction, on_reader};
+use crate::{Store, in_transaction};
 
 /// A level of one identity, as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsentRecord {
-    /// Whose.
+    /// Identity that the level applies to.
     pub user_cuid: UserCuid,
     /// Where, and how much.
     pub rule: ConsentRule,
@@ -27,9 +29,12 @@ impl Store {
     pub async fn consent_rules(&self, user_cuid: &UserCuid) -> Result<Vec<ConsentRule>, StoreError> {
         const SQL: &str = "SELECT user_cuid, machine_uuid, lane, level, set_by FROM consent_levels WHERE user_cuid = $1
             ORDER BY COALESCE(machine_uuid, $2), COALESCE(lane, ''), set_by = 'computer'";
-        let rows: Vec<RecordRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(user_cuid.as_str()).bind(Uuid::nil()).fetch_all(db))
-                .during("read consent")?;
+        let rows: Vec<RecordRow> = query(SQL)
+            .bind(user_cuid.as_str())
+            .bind(Uuid::nil())
+            .fetch_all(&self.pool)
+            .during(Operation::ReadConsent)
+            .await?;
         Ok(rows
             .into_iter()
             .map(|row| row.try_into().map(|record: ConsentRecord| record.rule))
@@ -45,9 +50,12 @@ impl Store {
                     AND a.machine_uuid = c.machine_uuid AND a.user_cuid = c.user_cuid))
             ORDER BY c.user_cuid, COALESCE(c.machine_uuid, $2), COALESCE(c.lane, ''),
                 c.set_by = 'computer'";
-        let rows: Vec<RecordRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(account.as_str()).bind(Uuid::nil()).fetch_all(db))
-                .during("read the consent of an account")?;
+        let rows: Vec<RecordRow> = query(SQL)
+            .bind(account.as_str())
+            .bind(Uuid::nil())
+            .fetch_all(&self.pool)
+            .during(Operation::ReadConsentOfAccount)
+            .await?;
         Ok(rows.into_iter().map(ConsentRecord::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -87,15 +95,15 @@ impl Store {
             for user_cuid in identities {
                 let control = rng.uuid_v7(now);
                 let chain: Option<ChainRow> =
-                    sqlx::query_as(LOCK).bind(user_cuid.as_str()).bind(control).fetch_optional(&mut *tx).await?;
-                let before: Option<String> = sqlx::query_scalar(BEFORE)
+                    query(LOCK).bind(user_cuid.as_str()).bind(control).fetch_optional(&mut *tx).await?;
+                let before: Option<String> = scalar(BEFORE)
                     .bind(user_cuid.as_str())
                     .bind(machine)
                     .bind(lane)
                     .bind(author)
                     .fetch_optional(&mut *tx)
                     .await?;
-                let done = sqlx::query(if before.is_some() { CHANGE } else { ADD })
+                let done = query(if before.is_some() { CHANGE } else { ADD })
                     .bind(user_cuid.as_str())
                     .bind(machine)
                     .bind(lane)
@@ -105,7 +113,7 @@ impl Store {
                     .bind(author)
                     .execute(&mut *tx)
                     .await?;
-                if let Some(chain) = chain.filter(|_| done.rows_affected() > 0) {
+                if let Some(chain) = chain.filter(|_| done > 0) {
                     let chain = chain.read().map_err(undecodable)?;
                     let report = ConsentChange {
                         identity: user_cuid.clone(),
@@ -116,14 +124,16 @@ impl Store {
                     };
                     let id = rng.uuid_v7(now);
                     let written = report.event(id.into(), chain.machine, &chain.position, now);
-                    outbox_add!(tx, id, user_cuid, report.account, chain.position, written, now);
-                    chain_move!(tx, user_cuid, after(&chain.position, written.seal));
+                    let event = OutboxEvent { id: id.into(), account: report.account, body: written.body };
+                    insert_event(tx, user_cuid, &event, &chain.position, now).await?;
+                    move_chain(tx, user_cuid, &after(&chain.position, written.seal)).await?;
                     changed.push(user_cuid.clone());
                 }
             }
             Ok(changed)
         })
-        .during("set consent")
+        .during(Operation::SetConsent)
+        .await
     }
 }
 

@@ -9,17 +9,19 @@ use domain::secret::SecretHash;
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::claim::agent_lock;
-use crate::error::{Corrupt, During, StoreError};
+use crate::claim::lock_agent;
+use crate::error::{Corrupt, StoreError};
 use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machine};
-use crate::mail::{QueuedMail, mail_insert};
+use crate::mail::{QueuedMail, insert_mail};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::{count, limit, parsed, secret_hash, storable, undecodable};
-use crate::{Store, in_transaction, on_reader, probes};
+use crate::{Store, in_transaction, probes};
 
 /// A code that a computer asks for.
 #[derive(Debug, Clone)]
 pub struct NewDeviceCode<'a> {
-    /// The code, pending.
+    /// The code, in state `pending`.
     pub code: &'a DeviceCode,
     /// HMAC of the user code.
     pub sealed_user_code: [u8; 32],
@@ -32,12 +34,12 @@ pub struct NewDeviceCode<'a> {
 pub enum DeviceStart {
     /// The code waits for a person. The one that waited before, if any, does not any more.
     Started {
-        /// That one.
+        /// Hash of the code that was pending before.
         superseded: Option<SecretHash>,
     },
     /// Another computer has this user code: draw again.
     UserCodeTaken,
-    /// The computer asked too often of late.
+    /// The computer requested too many codes within the window.
     TooMany {
         /// How long until there is room for another.
         retry_after: TimeDelta,
@@ -46,10 +48,10 @@ pub enum DeviceStart {
     MachineGone,
 }
 
-/// What a person who typed a user code is shown.
+/// The computer behind a user code, as shown to the person who typed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskingDevice {
-    /// The code.
+    /// The device code behind the typed user code.
     pub code: DeviceCode,
     /// Name of the computer, if it gave one.
     pub name: Option<String>,
@@ -64,7 +66,7 @@ pub struct AskingDevice {
 /// Whose wrong codes are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guesser {
-    /// The person.
+    /// Id of the signed-in person.
     pub person: PersonId,
     /// Whether an agent typed for them: codes that all their agents typed are counted apart from those that they typed themselves.
     pub by_agent: bool,
@@ -76,18 +78,18 @@ pub const OTHERS_MAX: u32 = 100;
 /// What typing a user code leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CodeEntry {
-    /// There is such a code, whatever became of it.
+    /// The code exists, in any state.
     Found(Box<AskingDevice>),
     /// There is none; this was counted.
     Wrong,
-    /// Too many were wrong of late: nothing is looked up.
+    /// Too many wrong codes within the window: nothing was looked up.
     Blocked,
 }
 
-/// A computer that is being attached, for the letter that tells of it.
+/// A computer that is being attached, for the notice about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedDevice {
-    /// The computer.
+    /// UUID of the attached computer.
     pub machine: MachineUuid,
     /// Its name, if it gave one.
     pub name: Option<String>,
@@ -102,7 +104,7 @@ pub struct AttachedDevice {
 /// Who approves or denies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approver {
-    /// The person.
+    /// Id of the signed-in person.
     pub person: PersonId,
     /// With which credential; kept with the code.
     pub via: ConfirmedVia,
@@ -125,14 +127,14 @@ pub enum ApprovalRefusal {
 }
 
 impl Store {
-    /// Takes down a code in place of the one that waits, unless `codes_max` were asked for within `window` before now.
+    /// Stores a code in place of the pending one, unless `codes_max` were asked for within `window` before now.
     pub async fn device_start(
         &self,
         new: &NewDeviceCode<'_>,
         codes_max: u32,
         window: TimeDelta,
     ) -> Result<DeviceStart, StoreError> {
-        // Whoever is attached and whoever asks both begin with this row, so neither waits for the other in a circle.
+        // An approval and a new code both lock this row first, so they cannot deadlock.
         const LOCK: &str =
             "UPDATE machines SET machine_uuid = machine_uuid WHERE machine_uuid = $1 AND secret_hash IS NOT NULL";
         // Of those in the window, the one whose leaving makes room.
@@ -157,11 +159,11 @@ impl Store {
             &self.pool,
             |tx| {
                 let found: Option<(Option<Timestamp>, bool)> = if !is_postgres {
-                    sqlx::query_as(LOOK).bind(machine).bind(now - window).bind(others_max).fetch_optional(&mut *tx).await?
-                } else if sqlx::query(LOCK).bind(machine).execute(&mut *tx).await?.rows_affected() == 0 {
+                    query(LOOK).bind(machine).bind(now - window).bind(others_max).fetch_optional(&mut *tx).await?
+                } else if query(LOCK).bind(machine).execute(&mut *tx).await? == 0 {
                     None
                 } else {
-                    let full = sqlx::query_scalar(FULL).bind(machine).bind(now - window).bind(others_max);
+                    let full = scalar(FULL).bind(machine).bind(now - window).bind(others_max);
                     Some((full.fetch_optional(&mut *tx).await?, true))
                 };
                 let Some((oldest, has_pending)) = found else { return Ok((DeviceStart::MachineGone, None)) };
@@ -169,11 +171,11 @@ impl Store {
                     return Ok((DeviceStart::TooMany { retry_after: oldest + window - now }, None));
                 }
                 let superseded: Option<Vec<u8>> = if has_pending {
-                    sqlx::query_scalar(SUPERSEDE).bind(machine).bind(now).fetch_optional(&mut *tx).await?
+                    scalar(SUPERSEDE).bind(machine).bind(now).fetch_optional(&mut *tx).await?
                 } else {
                     None
                 };
-                let added = sqlx::query(ADD)
+                let added = query(ADD)
                     .bind(code.as_bytes())
                     .bind(&new.sealed_user_code[..])
                     .bind(machine)
@@ -183,14 +185,15 @@ impl Store {
                     .bind(*expires_at)
                     .execute(&mut *tx)
                     .await?;
-                if added.rows_affected() == 0 {
+                if added == 0 {
                     return Ok((DeviceStart::UserCodeTaken, None));
                 }
                 Ok((DeviceStart::Started { superseded: None }, superseded))
             },
             commit if |(outcome, _)| matches!(outcome, DeviceStart::Started { .. })
         )
-        .during("start the attachment of a machine")?;
+        .during(Operation::StartAttachmentOfMachine)
+        .await?;
         Ok(match started {
             (DeviceStart::Started { .. }, Some(hash)) => {
                 DeviceStart::Started { superseded: Some(secret_hash("device_codes.device_code_hash", &hash)?) }
@@ -199,14 +202,17 @@ impl Store {
         })
     }
 
-    /// A device code.
+    /// A device code by its hash.
     pub async fn device_by_code(&self, code: &SecretHash) -> Result<Option<DeviceCode>, StoreError> {
-        let row = self.pool.probe_one(probes::DEVICE_CODE, &[code.as_bytes().into()]).await;
-        let row = row.during("read a device code")?;
+        let row = self
+            .pool
+            .probe_one(probes::DEVICE_CODE, &[code.as_bytes().into()])
+            .during(Operation::ReadDeviceCode)
+            .await?;
         Ok(row.map(DeviceCode::try_from).transpose()?)
     }
 
-    /// Finds what a person typed; a code that nobody has counts as a guess, and too many of those within `window` block. One person's
+    /// Finds a code that a person typed; an unknown code counts as a guess, and too many of those within `window` block. One person's
     /// guesses are judged one after the other, so any number at once are counted.
     pub async fn device_typed(
         &self,
@@ -232,21 +238,21 @@ impl Store {
         let found: Result<AskingRow, CodeEntry> = in_transaction!(
             &self.pool,
             |tx| {
-                sqlx::query(LOCK).bind(person.as_uuid()).execute(&mut *tx).await?;
-                let count = sqlx::query_scalar(COUNT).bind(person.as_uuid()).bind(now - window).bind(by_agent);
+                query(LOCK).bind(person.as_uuid()).execute(&mut *tx).await?;
+                let count = scalar(COUNT).bind(person.as_uuid()).bind(now - window).bind(by_agent);
                 let wrong: i64 = count.fetch_one(&mut *tx).await?;
                 if wrong >= i64::from(guesses_max) {
                     return Ok(Err(CodeEntry::Blocked));
                 }
                 let row: Option<AskingRow> =
-                    sqlx::query_as(FIND)
+                    query(FIND)
                     .bind(&sealed_user_code[..])
                     .bind(person.as_uuid())
                     .bind(i64::from(OTHERS_MAX))
                     .fetch_optional(&mut *tx)
                     .await?;
                 let Some(row) = row else {
-                    let add = sqlx::query(ADD).bind(guess).bind(person.as_uuid()).bind(now).bind(by_agent);
+                    let add = query(ADD).bind(guess).bind(person.as_uuid()).bind(now).bind(by_agent);
                     add.execute(&mut *tx).await?;
                     return Ok(Err(CodeEntry::Wrong));
                 };
@@ -254,7 +260,8 @@ impl Store {
             },
             commit if |found| matches!(found, Err(CodeEntry::Wrong))
         )
-        .during("find a typed code")?;
+        .during(Operation::FindTypedCode)
+        .await?;
         Ok(match found {
             Ok(row) => CodeEntry::Found(Box::new(row.try_into()?)),
             Err(typed) => typed,
@@ -269,7 +276,7 @@ impl Store {
         code: &SecretHash,
         machine: MachineUuid,
         approver: &Approver,
-        notice: impl FnOnce(&AttachedDevice) -> QueuedMail,
+        notice: impl FnOnce(&AttachedDevice) -> QueuedMail + Send,
         now: Timestamp,
     ) -> Result<Approval, StoreError> {
         // Locked in this order by everyone: agent, person, computer, code, identity.
@@ -291,29 +298,29 @@ impl Store {
             &self.pool,
             |tx| {
                 if let Some(agent) = approver.via.agent()
-                    && !agent_lock!(tx, agent)
+                    && !lock_agent(tx, agent).await?
                 {
                     return Ok(Err(ApprovalRefusal::CodeConsumed));
                 }
                 let (own, email): (Option<String>, String) =
-                    sqlx::query_as(PERSON).bind(person).fetch_one(&mut *tx).await?;
+                    query(PERSON).bind(person).fetch_one(&mut *tx).await?;
                 let asking: Option<(String, Option<String>)> =
-                    sqlx::query_as(MACHINE).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
+                    query(MACHINE).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
                 let asked_by: Option<String> =
-                    sqlx::query_scalar(CLAIM).bind(code.as_bytes()).bind(now).fetch_optional(&mut *tx).await?;
+                    scalar(CLAIM).bind(code.as_bytes()).bind(now).fetch_optional(&mut *tx).await?;
                 let Some(asked_by) = asked_by else { return Ok(Err(ApprovalRefusal::CodeConsumed)) };
-                // One that was removed and registered anew with another identity is not the one that asked.
+                // A computer that was removed and registered again with another identity did not request this code.
                 let asking = asking.filter(|(identity, _)| *identity == asked_by);
                 let Some((identity, attached_to)) = asking else {
                     return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::MachineNotRegistered)));
                 };
                 let was_attached = attached_to.is_some();
-                let linked: Option<String> = sqlx::query_scalar(LINKED).bind(&identity).fetch_one(&mut *tx).await?;
-                let owners: i64 = sqlx::query_scalar(OWNERS).bind(&linked).fetch_one(&mut *tx).await?;
+                let linked: Option<String> = scalar(LINKED).bind(&identity).fetch_one(&mut *tx).await?;
+                let owners: i64 = scalar(OWNERS).bind(&linked).fetch_one(&mut *tx).await?;
                 // Anybody may register under any identity, so one without an owner goes to the computer that registered first.
                 if attached_to.is_none() && owners == 0 && (linked.is_none() || own.is_none()) {
                     let first: Uuid =
-                        sqlx::query_scalar(FIRST_OF_IDENTITY).bind(&identity).fetch_one(&mut *tx).await?;
+                        scalar(FIRST_OF_IDENTITY).bind(&identity).fetch_one(&mut *tx).await?;
                     if first != machine.as_uuid() {
                         return Ok(Err(ApprovalRefusal::NotTheFirst));
                     }
@@ -322,10 +329,10 @@ impl Store {
                     account
                 } else {
                     // A person without an account takes over the one that an operator provisioned for this identity, unless
-                    // somebody did already.
+                    // another person has taken it over.
                     match (linked, attached_to) {
                         (Some(unowned), _) if owners == 0 => {
-                            sqlx::query(OWN).bind(person).bind(&unowned).execute(&mut *tx).await?;
+                            query(OWN).bind(person).bind(&unowned).execute(&mut *tx).await?;
                             unowned
                         }
                         (_, Some(_)) => return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed))),
@@ -333,17 +340,15 @@ impl Store {
                         (None, None) => return Ok(Err(ApprovalRefusal::AccountRequired)),
                     }
                 };
-                let attached: Result<Result<(), AttachRefusal>, sqlx::Error> =
-                    attach_machine!(tx, machine, account, now);
-                if let Err(refusal) = attached? {
+                if let Err(refusal) = attach_machine(tx, machine, &account, now).await? {
                     return Ok(Err(ApprovalRefusal::Attach(refusal)));
                 }
                 // A person's approval is their own from then on; an agent's does not take over an attachment that was there.
                 if approver.via == ConfirmedVia::Session || !was_attached {
                     let agent = approver.via.agent().map(|agent| agent.as_uuid());
-                    sqlx::query(ATTACHED_BY).bind(machine.as_uuid()).bind(agent).execute(&mut *tx).await?;
+                    query(ATTACHED_BY).bind(machine.as_uuid()).bind(agent).execute(&mut *tx).await?;
                 }
-                sqlx::query(SETTLE)
+                query(SETTLE)
                     .bind(code.as_bytes())
                     .bind(&account)
                     .bind(person)
@@ -351,7 +356,7 @@ impl Store {
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
-                let (name, ip_address) = sqlx::query_as(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
+                let (name, ip_address) = query(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
                 let attached = AttachedDevice {
                     machine,
                     name,
@@ -360,12 +365,13 @@ impl Store {
                     owner: parsed("persons.email", &email).map_err(undecodable)?,
                 };
                 let mail = notice(&attached);
-                mail_insert!(tx, mail, now).await?;
+                insert_mail(tx, &mail, now).await?;
                 Ok(Ok(attached.account))
             },
             commit if Result::is_ok
         )
-        .during("approve a device code")
+        .during(Operation::ApproveDeviceCode)
+        .await
     }
 
     /// Denies a pending code; `false` when it is expired, answered, or gone.
@@ -373,32 +379,33 @@ impl Store {
         const SQL: &str = "UPDATE device_codes
             SET state = 'denied', person_id = $2, settled_via = $3, settled_at = $4, changed_at = $4
             WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $4";
-        let done = crate::on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL)
-                .bind(code.as_bytes())
-                .bind(denier.person.as_uuid())
-                .bind(denier.via.as_str())
-                .bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("deny a device code")?;
+        let done = query(SQL)
+            .bind(code.as_bytes())
+            .bind(denier.person.as_uuid())
+            .bind(denier.via.as_str())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::DenyDeviceCode)
+            .await?;
         Ok(done == 1)
     }
 
-    /// Ends a code whose time is over, before its computer is told: an approval elsewhere that still saw it in time comes too late then.
+    /// Expires a code, before its computer receives the answer: an approval by another process that read it in time is refused then.
     /// `false` when it was settled otherwise, or is gone.
     pub async fn device_expire(&self, code: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE device_codes SET state = 'expired', settled_at = $2, changed_at = $2
             WHERE device_code_hash = $1 AND state = 'pending' AND expires_at <= $2";
-        let done = crate::on_writer!(&self.pool, |db| async {
-            sqlx::query(SQL).bind(code.as_bytes()).bind(now).execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("end a device code")?;
+        let done = query(SQL)
+            .bind(code.as_bytes())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::EndDeviceCode)
+            .await?;
         Ok(done == 1)
     }
 
     /// The codes that were settled at `since` or later, the earliest first: what another process did is to be read again. Codes that
-    /// wait are not among them: nobody remembers anything older of those.
+    /// wait are not among them: no process caches an older state of those.
     pub async fn devices_changed_since(
         &self,
         since: Timestamp,
@@ -406,9 +413,12 @@ impl Store {
     ) -> Result<Vec<(SecretHash, Timestamp)>, StoreError> {
         const SQL: &str = "SELECT device_code_hash, changed_at FROM device_codes
             WHERE changed_at >= $1 AND state <> 'pending' ORDER BY changed_at, device_code_hash LIMIT $2";
-        let rows: Vec<(Vec<u8>, Timestamp)> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(since).bind(limit(rows_max)).fetch_all(db))
-                .during("list device codes that changed")?;
+        let rows: Vec<(Vec<u8>, Timestamp)> = query(SQL)
+            .bind(since)
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListDeviceCodesThatChanged)
+            .await?;
         let read = |(hash, at): (Vec<u8>, Timestamp)| Ok((secret_hash("device_codes.device_code_hash", &hash)?, at));
         Ok(rows.into_iter().map(read).collect::<Result<_, Corrupt>>()?)
     }

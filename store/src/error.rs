@@ -12,16 +12,16 @@ pub enum StoreError {
     Open {
         /// What stood in the way.
         what: String,
-        /// Why.
+        /// The error of the driver or of the file system.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The database would lose what was acknowledged: we do not start on it.
+    /// The settings of the database allow it to lose acknowledged writes: the store does not open it.
     #[error("{setting} is {found}: events that were acknowledged could be lost; it must be {needed}")]
     Unsafe {
         /// The setting, as the database names it.
         setting: &'static str,
-        /// Its value.
+        /// Value of the setting.
         found: String,
         /// The values that keep the promises.
         needed: &'static str,
@@ -48,9 +48,9 @@ pub enum StoreError {
     /// The database refused or did not answer.
     #[error("cannot {operation}")]
     Database {
-        /// What was attempted, as a verb and its object.
+        /// The operation, as a verb and its object.
         operation: &'static str,
-        /// What the driver says.
+        /// The error of the driver.
         #[source]
         source: sqlx::Error,
     },
@@ -65,7 +65,7 @@ pub enum StoreError {
 pub struct Corrupt {
     /// Table and column, `machines.user_cuid`.
     pub column: &'static str,
-    /// What was expected. The value itself is not shown: it may be a person's.
+    /// The expectation that was violated. The value itself is not shown: it may be personal data.
     #[source]
     pub source: Box<dyn Error + Send + Sync>,
 }
@@ -107,14 +107,14 @@ impl StoreError {
     }
 }
 
-/// Names the operation that a driver's error belongs to.
-pub trait During<T> {
+/// Adds the name of the operation to an error of the driver. [`During`](crate::During) also measures it.
+pub trait Context<T> {
     /// `operation` is a verb and its object: "attach the machine".
-    fn during(self, operation: &'static str) -> Result<T, StoreError>;
+    fn context(self, operation: &'static str) -> Result<T, StoreError>;
 }
 
-impl<T> During<T> for Result<T, sqlx::Error> {
-    fn during(self, operation: &'static str) -> Result<T, StoreError> {
+impl<T> Context<T> for Result<T, sqlx::Error> {
+    fn context(self, operation: &'static str) -> Result<T, StoreError> {
         self.map_err(|error| match error {
             sqlx::Error::Decode(source) => match source.downcast::<Corrupt>() {
                 Ok(corrupt) => StoreError::Corrupt(*corrupt),
@@ -125,14 +125,14 @@ impl<T> During<T> for Result<T, sqlx::Error> {
     }
 }
 
-/// Lets damage that shows in the midst of a transaction pass through it with `?`; [`During`] finds it again.
+/// Lets damage that shows in the midst of a transaction pass through it with `?`; [`Context`] finds it again.
 impl From<Corrupt> for sqlx::Error {
     fn from(corrupt: Corrupt) -> Self {
         Self::Decode(Box::new(corrupt))
     }
 }
 
-/// Whether a driver's error tells of the state of the database and not of the statement.
+/// Whether a driver's error is caused by the state of the database and not by the statement.
 pub fn is_unavailable(error: &sqlx::Error) -> bool {
     use sqlx::Error as E;
     match error {
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_operation_and_keeps_its_source() {
-        let error = Err::<(), _>(sqlx::Error::PoolTimedOut).during("attach the machine").unwrap_err();
+        let error = Err::<(), _>(sqlx::Error::PoolTimedOut).context("attach the machine").unwrap_err();
         assert_eq!(error.to_string(), "cannot attach the machine");
         assert!(error.is_unavailable() && !error.is_unique_violation());
         assert!(Error::source(&error).is_some());
@@ -218,7 +218,7 @@ mod tests {
     fn damage_inside_a_transaction_is_still_named() {
         let inside: Result<(), sqlx::Error> = Err(Corrupt::new("machines.user_cuid", "expected a CUID2").into());
         assert!(matches!(
-            inside.during("hold events"),
+            inside.context("hold events"),
             Err(StoreError::Corrupt(Corrupt { column: "machines.user_cuid", .. }))
         ));
     }

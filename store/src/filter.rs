@@ -6,18 +6,20 @@ use domain::ids::{BatchId, UserAccountId};
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::{limit, storable};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::{Store, in_transaction};
 
 /// One decision of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiledVerdict {
-    /// What it was about: an address, or the title of a note.
+    /// The subject: an address, or the title of a note.
     pub subject: String,
-    /// What was decided.
+    /// The decision.
     pub verdict: FilterVerdict,
-    /// When.
+    /// Time of the decision.
     pub created_at: Timestamp,
 }
 
@@ -25,9 +27,11 @@ impl Store {
     /// The settings of an account; those that ask for nothing when it has none.
     pub async fn filter_settings(&self, account: &UserAccountId) -> Result<FilterSettings, StoreError> {
         const SQL: &str = "SELECT settings FROM knowledge_settings WHERE account_id = $1";
-        let text: Option<String> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(account.as_str()).fetch_optional(db))
-                .during("read the filter settings of an account")?;
+        let text: Option<String> = scalar(SQL)
+            .bind(account.as_str())
+            .fetch_optional(&self.pool)
+            .during(Operation::ReadFilterSettingsOfAccount)
+            .await?;
         let corrupt = |error| Corrupt::new(COLUMN, error);
         Ok(text.map(|text| serde_json::from_str(&text).map_err(corrupt)).transpose()?.unwrap_or_default())
     }
@@ -42,18 +46,22 @@ impl Store {
         const SQL: &str = "INSERT INTO knowledge_settings (account_id, settings, updated_at) VALUES ($1, $2, $3)
             ON CONFLICT (account_id) DO UPDATE SET settings = excluded.settings, updated_at = excluded.updated_at";
         let text = serde_json::to_string(settings).unwrap_or_default();
-        on_writer!(&self.pool, |db| async {
-            sqlx::query(SQL).bind(account.as_str()).bind(&text).bind(now).execute(db).await.map(drop)
-        })
-        .during("change the filter settings of an account")
+        query(SQL)
+            .bind(account.as_str())
+            .bind(&text)
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::ChangeFilterSettingsOfAccount)
+            .await
+            .map(drop)
     }
 
-    /// Makes other settings of those that an account has, so that nobody else changes them in between; gives the new ones. What `change`
-    /// refuses is not written.
-    pub async fn filter_settings_change<E>(
+    /// Changes the settings of an account within a transaction that locks them; returns the new ones. Nothing is written if `change` returns
+    /// an error.
+    pub async fn filter_settings_change<E: Send>(
         &self,
         account: &UserAccountId,
-        change: impl FnOnce(FilterSettings) -> Result<FilterSettings, E>,
+        change: impl FnOnce(FilterSettings) -> Result<FilterSettings, E> + Send,
         now: Timestamp,
     ) -> Result<Result<FilterSettings, E>, StoreError> {
         // Whether the row was there or not, it is this transaction's from here on.
@@ -63,7 +71,7 @@ impl Store {
         let changed = in_transaction!(
             &self.pool,
             |tx| {
-                let take = sqlx::query_scalar(TAKE).bind(account.as_str()).bind(now);
+                let take = scalar(TAKE).bind(account.as_str()).bind(now);
                 let text: String = take.fetch_one(&mut *tx).await?;
                 let known = match serde_json::from_str(&text) {
                     Ok(known) => known,
@@ -74,12 +82,13 @@ impl Store {
                     Err(refusal) => return Ok(Err(Unchanged::Refused(refusal))),
                 };
                 let text = serde_json::to_string(&settings).unwrap_or_default();
-                sqlx::query(WRITE).bind(account.as_str()).bind(&text).execute(&mut *tx).await?;
+                query(WRITE).bind(account.as_str()).bind(&text).execute(&mut *tx).await?;
                 Ok(Ok(settings))
             },
             commit if Result::is_ok
         )
-        .during("change some of the filter settings of an account")?;
+        .during(Operation::ChangeSomeOfFilterSettingsOfAccount)
+        .await?;
         match changed {
             Ok(settings) => Ok(Ok(settings)),
             Err(Unchanged::Refused(refusal)) => Ok(Err(refusal)),
@@ -87,7 +96,7 @@ impl Store {
         }
     }
 
-    /// Files what a filter decided.
+    /// Stores the decision of a filter.
     pub async fn verdict_add(
         &self,
         id: Uuid,
@@ -100,11 +109,17 @@ impl Store {
         const SQL: &str = "INSERT INTO verdicts (id, account_id, batch_id, subject, verdict, created_at)
             VALUES ($1, $2, $3, $4, $5, $6)";
         let text = serde_json::to_string(verdict).unwrap_or_default();
-        on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(id).bind(account.as_str()).bind(batch.as_uuid());
-            query.bind(storable(subject)).bind(&text).bind(now).execute(db).await.map(drop)
-        })
-        .during("file a verdict")
+        query(SQL)
+            .bind(id)
+            .bind(account.as_str())
+            .bind(batch.as_uuid())
+            .bind(storable(subject))
+            .bind(&text)
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::FileVerdict)
+            .await
+            .map(drop)
     }
 
     /// What filters decided for an account, newest first.
@@ -115,10 +130,12 @@ impl Store {
     ) -> Result<Vec<FiledVerdict>, StoreError> {
         const SQL: &str = "SELECT subject, verdict, created_at FROM verdicts WHERE account_id = $1
             ORDER BY created_at DESC, id DESC LIMIT $2";
-        let rows: Vec<VerdictRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
-        })
-        .during("list the verdicts of an account")?;
+        let rows: Vec<VerdictRow> = query(SQL)
+            .bind(account.as_str())
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListVerdictsOfAccount)
+            .await?;
         Ok(rows.into_iter().map(FiledVerdict::try_from).collect::<Result<_, _>>()?)
     }
 }

@@ -1,8 +1,8 @@
 //! Events that were acknowledged but not forwarded (`docs/decisions/0020-held-events.md`).
 //!
 //! An entry is `held` until it is released (forwarded after all) or discarded (by an operator). Its body is kept exactly as
-//! long as it is held, and not at all where the person did not consent to it. The row of `held_totals` is written first by
-//! whoever changes what is held: it is the lock under which quotas are exact between processes.
+//! long as it is held, and not at all where the person did not consent to it. The row of `held_totals` is written first by every
+//! transaction that changes held events: it is the lock under which quotas are exact between processes.
 
 mod insert;
 mod row;
@@ -18,19 +18,21 @@ use domain::ids::{EventId, HeldId, MachineUuid, ReceiptId, RegistrationId, UserA
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use self::row::{EntryRow, UnclassifiedRow};
-use crate::error::{Corrupt, During, StoreError};
+use self::row::{EntryRow, SELECT_ENTRY, UnclassifiedRow};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{Tx, query, scalar};
 use crate::row::limit;
-use crate::{Store, in_transaction, on_reader, probes};
+use crate::{Store, in_transaction, joined, probes};
 
 /// Whose credential brought an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Sender {
-    /// A computer.
+    /// A computer, by its secret.
     Machine(MachineUuid),
     /// An agent, claimed or not.
     Registration(RegistrationId),
-    /// A person's browser.
+    /// A browser of a signed-in person.
     Account(UserAccountId),
 }
 
@@ -72,7 +74,7 @@ pub struct NewHeld {
     /// Whose credential brought it.
     pub sender: Sender,
     /// The account that the sender acts for: none for an unclaimed agent, and not looked at for a computer, whose entries
-    /// follow it to whatever account it is attached to.
+    /// follow it to the account that it is attached to.
     pub account: Option<UserAccountId>,
     /// The identity of the sending computer.
     pub user_cuid: Option<UserCuid>,
@@ -86,11 +88,11 @@ pub struct NewHeld {
     pub body: Option<Vec<u8>>,
     /// SHA-256 of the bytes as they were sent, kept or not.
     pub body_sha256: Digest,
-    /// Their number.
+    /// Number of bytes as they were sent.
     pub body_bytes: u64,
     /// The seal that the event really has, when it could be read.
     pub seal: Option<Digest>,
-    /// When it came.
+    /// When the event was received.
     pub received_at: Timestamp,
 }
 
@@ -98,7 +100,7 @@ pub struct NewHeld {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeldQuotas {
-    /// Of one agent that nobody claimed, in any 24 hours.
+    /// Maximum for one unclaimed agent, in any 24 hours.
     pub registration_bytes_per_day: u64,
     /// Of all senders together, at any moment.
     pub total_bytes: u64,
@@ -106,7 +108,7 @@ pub struct HeldQuotas {
     pub sender_percent: u8,
 }
 
-/// What the smallest entry counts: a flood of tiny events is a flood of rows.
+/// Minimum charge of an entry: many tiny events are many rows.
 pub const ENTRY_BYTES_MIN: u64 = 512;
 
 /// What every sender may have, however small the whole is: a body of the default largest size.
@@ -140,11 +142,11 @@ pub enum HeldOutcome {
     },
 }
 
-/// Where an entry stands.
+/// State of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HeldState {
-    /// Waits.
+    /// Waits to be released or discarded.
     Held,
     /// Was forwarded after all.
     Released,
@@ -175,7 +177,7 @@ impl FromStr for HeldState {
 /// An entry, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeldEntry {
-    /// The entry.
+    /// Id of the entry.
     pub id: HeldId,
     /// Whose credential brought it.
     pub sender: Sender,
@@ -187,17 +189,17 @@ pub struct HeldEntry {
     pub outline: PartialEnvelope,
     /// Why it is held.
     pub reason: HoldReason,
-    /// Where and what.
+    /// Location and kind of the fault, for a person.
     pub detail: String,
     /// SHA-256 of the bytes as they were sent.
     pub body_sha256: Digest,
-    /// Their number.
+    /// Number of bytes as they were sent.
     pub body_bytes: u64,
     /// The seal that the event really has.
     pub seal: Option<Digest>,
-    /// When it came.
+    /// When the event was received.
     pub received_at: Timestamp,
-    /// Where it stands.
+    /// Its state.
     pub state: HeldState,
     /// Since when, once it is no longer held.
     pub state_at: Option<Timestamp>,
@@ -236,11 +238,11 @@ pub struct Unclassified {
     pub event_type: Option<String>,
     /// `agent_id`.
     pub agent_id: Option<String>,
-    /// The computer that sent it, or that an account's event names; none for what was sent before the claim.
+    /// The computer that sent it, or that an account's event names; `None` for events sent before the claim.
     pub machine_uuid: Option<MachineUuid>,
     /// Why it is held.
     pub reason: HoldReason,
-    /// When it came.
+    /// When the event was received.
     pub received_at: Timestamp,
 }
 
@@ -250,20 +252,20 @@ crate::row! {
     }
 }
 
-/// Takes entries that are not held any more, as pairs of sender and charge, out of the sums. Within a transaction that has locked the totals.
-macro_rules! held_less {
-    ($tx:ident, $gone:expr) => {
-        for (sender, bytes) in $crate::held::by_sender($gone) {
-            sqlx::query($crate::held::TOTALS_ADD).bind(-bytes).execute(&mut *$tx).await?;
-            sqlx::query($crate::held::SENDER_LESS).bind(sender).bind(bytes).execute(&mut *$tx).await?;
-            sqlx::query($crate::held::SENDER_DONE).bind(sender).execute(&mut *$tx).await?;
-        }
-    };
+/// Subtracts entries that are no longer held, as pairs of sender and charge, from the totals, which the caller's transaction has locked.
+pub(crate) async fn subtract_held(tx: &mut Tx<'_>, gone: &[(String, i64)]) -> Result<(), sqlx::Error> {
+    const SENDER_LESS: &str = "UPDATE held_senders SET bytes = bytes - $2 WHERE sender = $1";
+    const SENDER_DONE: &str = "DELETE FROM held_senders WHERE sender = $1 AND bytes <= 0";
+    for (sender, bytes) in by_sender(gone) {
+        query(TOTALS_ADD).bind(-bytes).execute(&mut *tx).await?;
+        query(SENDER_LESS).bind(sender).bind(bytes).execute(&mut *tx).await?;
+        query(SENDER_DONE).bind(sender).execute(&mut *tx).await?;
+    }
+    Ok(())
 }
-pub(crate) use held_less;
 
 /// Charges, summed by sender.
-pub(crate) fn by_sender(charges: &[(String, i64)]) -> BTreeMap<&str, i64> {
+fn by_sender(charges: &[(String, i64)]) -> BTreeMap<&str, i64> {
     let mut sums = BTreeMap::new();
     for (sender, bytes) in charges {
         *sums.entry(sender.as_str()).or_default() += bytes;
@@ -272,7 +274,7 @@ pub(crate) fn by_sender(charges: &[(String, i64)]) -> BTreeMap<&str, i64> {
 }
 
 impl Store {
-    /// Marks what is held of an event as released, because the same event was forwarded now; the number of entries. Only
+    /// Marks the held entries of an event as released, because the same event was forwarded now; the number of entries. Only
     /// entries in `scope` count: an event id is the sender's to choose, so a stranger's entry may bear the same.
     pub async fn held_mark_released(
         &self,
@@ -281,7 +283,7 @@ impl Store {
         receipt: ReceiptId,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
-        const OPERATION: &str = "mark a held event as released";
+        const OPERATION: Operation = Operation::MarkHeldEventAsReleased;
         const OF_MACHINE: &str =
             "UPDATE held_events SET state = 'released', state_at = $2, receipt_id = $3, body = NULL
             WHERE event_id = $1 AND state = 'held' AND machine_uuid = $4 RETURNING sender, charged_bytes";
@@ -291,23 +293,23 @@ impl Store {
                 AND (account_id = $4 OR machine_uuid IN (SELECT machine_uuid FROM machines WHERE account_id = $4))
             RETURNING sender, charged_bytes";
         // Most events of a sender that has something held are not the held ones: they need not wait for the writer.
-        let waiting = self.pool.probe_one(probes::HELD_OF_EVENT, &[event.as_uuid().into()]).await.during(OPERATION)?;
+        let waiting = self.pool.probe_one(probes::HELD_OF_EVENT, &[event.as_uuid().into()]).during(OPERATION).await?;
         if waiting.is_none_or(|waiting| waiting.entries == 0) {
             return Ok(0);
         }
         in_transaction!(
             &self.pool,
             |tx| {
-                sqlx::query(TOTALS_LOCK).execute(&mut *tx).await?;
+                query(TOTALS_LOCK).execute(&mut *tx).await?;
                 let gone: Vec<(String, i64)> = match scope {
-                    HeldScope::Machine(machine) => sqlx::query_as(OF_MACHINE)
+                    HeldScope::Machine(machine) => query(OF_MACHINE)
                         .bind(event.as_uuid())
                         .bind(now)
                         .bind(receipt.as_uuid())
                         .bind(machine.as_uuid())
                         .fetch_all(&mut *tx)
                         .await?,
-                    HeldScope::Account(account) => sqlx::query_as(OF_ACCOUNT)
+                    HeldScope::Account(account) => query(OF_ACCOUNT)
                         .bind(event.as_uuid())
                         .bind(now)
                         .bind(receipt.as_uuid())
@@ -315,22 +317,23 @@ impl Store {
                         .fetch_all(&mut *tx)
                         .await?,
                 };
-                held_less!(tx, &gone);
+                subtract_held(tx, &gone).await?;
                 Ok(gone.len() as u64)
             },
             commit if |released| *released > 0
         )
         .during(OPERATION)
+        .await
     }
 
     /// Marks an entry as released: for operators, after it was forwarded. `false` when it is not held.
     pub async fn held_release(&self, id: HeldId, receipt: ReceiptId, now: Timestamp) -> Result<bool, StoreError> {
-        self.held_end(id, HeldState::Released, Some(receipt), now).await.during("release a held event")
+        self.held_end(id, HeldState::Released, Some(receipt), now).during(Operation::ReleaseHeldEvent).await
     }
 
     /// Gives an entry up: for operators. `false` when it is not held.
     pub async fn held_discard(&self, id: HeldId, now: Timestamp) -> Result<bool, StoreError> {
-        self.held_end(id, HeldState::Discarded, None, now).await.during("discard a held event")
+        self.held_end(id, HeldState::Discarded, None, now).during(Operation::DiscardHeldEvent).await
     }
 
     async fn held_end(
@@ -345,55 +348,53 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                sqlx::query(TOTALS_LOCK).execute(&mut *tx).await?;
-                let gone: Option<(String, i64)> = sqlx::query_as(SQL)
+                query(TOTALS_LOCK).execute(&mut *tx).await?;
+                let gone: Option<(String, i64)> = query(SQL)
                     .bind(id.as_uuid())
                     .bind(state.as_str())
                     .bind(now)
                     .bind(receipt.map(|receipt| receipt.as_uuid()))
                     .fetch_optional(&mut *tx)
                     .await?;
-                held_less!(tx, gone.as_slice());
+                subtract_held(tx, gone.as_slice()).await?;
                 Ok(gone.is_some())
             },
             commit if |ended| *ended
         )
+        .await
     }
 
     /// Entries for operators, newest first.
     pub async fn held_list(&self, filter: &HeldFilter, rows_max: usize) -> Result<Vec<HeldEntry>, StoreError> {
-        const SQL: &str = concat!(
-            row::select_entry!(),
+        const SQL: &str = joined!(
+            SELECT_ENTRY,
             " WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR reason = $2) AND ($3 IS NULL OR sender = $3)
                 AND ($4 IS NULL OR id < $4) ORDER BY id DESC LIMIT $5"
         );
         let sender = filter.sender.as_ref().map(ToString::to_string);
-        let rows: Vec<EntryRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL)
-                .bind(filter.state.map(HeldState::as_str))
-                .bind(filter.reason.map(HoldReason::as_str))
-                .bind(sender)
-                .bind(filter.before.map(|id| id.as_uuid()))
-                .bind(limit(rows_max))
-                .fetch_all(db)
-        })
-        .during("list held events")?;
+        let rows: Vec<EntryRow> = query(SQL)
+            .bind(filter.state.map(HeldState::as_str))
+            .bind(filter.reason.map(HoldReason::as_str))
+            .bind(sender)
+            .bind(filter.before.map(|id| id.as_uuid()))
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListHeldEvents)
+            .await?;
         Ok(rows.into_iter().map(HeldEntry::try_from).collect::<Result<_, Corrupt>>()?)
     }
 
     /// An entry and its body, as long as it is kept.
     pub async fn held_show(&self, id: HeldId) -> Result<Option<(HeldEntry, Option<Vec<u8>>)>, StoreError> {
-        const OPERATION: &str = "read a held event";
-        const SQL: &str = concat!(row::select_entry!(), " WHERE id = $1");
+        const OPERATION: Operation = Operation::ReadHeldEvent;
+        const SQL: &str = joined!(SELECT_ENTRY, " WHERE id = $1");
         const BODY: &str = "SELECT body FROM held_events WHERE id = $1";
-        let row: Option<EntryRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(id.as_uuid()).fetch_optional(db)).during(OPERATION)?;
+        let row: Option<EntryRow> = query(SQL).bind(id.as_uuid()).fetch_optional(&self.pool).during(OPERATION).await?;
         let Some(row) = row else {
             return Ok(None);
         };
         let body: Option<Option<Vec<u8>>> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(BODY).bind(id.as_uuid()).fetch_optional(db))
-                .during(OPERATION)?;
+            scalar(BODY).bind(id.as_uuid()).fetch_optional(&self.pool).during(OPERATION).await?;
         Ok(Some((row.try_into()?, body.flatten())))
     }
 
@@ -403,7 +404,7 @@ impl Store {
         scope: &HeldScope,
         rows_max: usize,
     ) -> Result<(Vec<Unclassified>, bool), StoreError> {
-        const OPERATION: &str = "list unclassified events";
+        const OPERATION: Operation = Operation::ListUnclassifiedEvents;
         const OF_MACHINE: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, received_at
             FROM held_events WHERE machine_uuid = $1 AND state = 'held' ORDER BY id DESC LIMIT $2";
         // Two lists that an index gives in order; an entry of a computer has no account of its own, so none is in both.
@@ -421,15 +422,11 @@ impl Store {
                     ORDER BY id DESC LIMIT $2) AS attached) AS waiting
             ORDER BY id DESC LIMIT $2";
         let one_more = limit(rows_max.saturating_add(1));
-        let mut rows: Vec<UnclassifiedRow> = match scope {
-            HeldScope::Machine(machine) => on_reader!(&self.pool, |db| {
-                sqlx::query_as(OF_MACHINE).bind(machine.as_uuid()).bind(one_more).fetch_all(db)
-            }),
-            HeldScope::Account(account) => on_reader!(&self.pool, |db| {
-                sqlx::query_as(OF_ACCOUNT).bind(account.as_str()).bind(one_more).fetch_all(db)
-            }),
-        }
-        .during(OPERATION)?;
+        let query = match scope {
+            HeldScope::Machine(machine) => query(OF_MACHINE).bind(machine.as_uuid()),
+            HeldScope::Account(account) => query(OF_ACCOUNT).bind(account.as_str()),
+        };
+        let mut rows: Vec<UnclassifiedRow> = query.bind(one_more).fetch_all(&self.pool).during(OPERATION).await?;
         let truncated = rows.len() > rows_max;
         rows.truncate(rows_max);
         Ok((rows.into_iter().map(Unclassified::try_from).collect::<Result<_, Corrupt>>()?, truncated))
@@ -438,17 +435,12 @@ impl Store {
     /// What all held events count against [`HeldQuotas::total_bytes`].
     pub async fn held_bytes(&self) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT bytes FROM held_totals WHERE id = 1";
-        let bytes: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).fetch_one(db))
-            .during("read the size of held events")?;
+        let bytes: i64 = scalar(SQL).fetch_one(&self.pool).during(Operation::ReadSizeOfHeldEvents).await?;
         Ok(bytes.try_into().map_err(|error| Corrupt::new("held_totals.bytes", error))?)
     }
 }
 
-/// Taken first by whoever changes what is held, or whose list it is in.
+/// Locked first by every transaction that changes held events, or the account that they belong to.
 pub(crate) const TOTALS_LOCK: &str = "UPDATE held_totals SET bytes = bytes WHERE id = 1 RETURNING bytes";
 
 pub(crate) const TOTALS_ADD: &str = "UPDATE held_totals SET bytes = bytes + $1 WHERE id = 1";
-
-pub(crate) const SENDER_LESS: &str = "UPDATE held_senders SET bytes = bytes - $2 WHERE sender = $1";
-
-pub(crate) const SENDER_DONE: &str = "DELETE FROM held_senders WHERE sender = $1 AND bytes <= 0";

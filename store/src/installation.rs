@@ -6,10 +6,12 @@ use domain::ids::InstallationId;
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::query;
+use crate::{Store, in_transaction};
 
-/// The installation.
+/// The id of the installation, and its remembered log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation {
     /// Its id, which the log carries too.
@@ -23,9 +25,9 @@ pub struct Installation {
 pub struct RememberedLog {
     /// The key that signed it.
     pub vkey: String,
-    /// The signed note.
+    /// Text of the signed note.
     pub checkpoint: String,
-    /// Its leaves.
+    /// Number of leaves of the tree.
     pub size: u64,
 }
 
@@ -65,8 +67,8 @@ const GET: &str = "SELECT installation_id, log_vkey, log_checkpoint, log_size FR
 impl Store {
     /// The installation; `None` for facts of a version that had no ids.
     pub async fn installation(&self) -> Result<Option<Installation>, StoreError> {
-        let row: Option<InstallationRow> = on_reader!(&self.pool, |db| sqlx::query_as(GET).fetch_optional(db))
-            .during("read which installation this is")?;
+        let row: Option<InstallationRow> =
+            query(GET).fetch_optional(&self.pool).during(Operation::ReadWhichInstallationThisIs).await?;
         Ok(row.map(Installation::try_from).transpose()?)
     }
 
@@ -74,10 +76,11 @@ impl Store {
     pub async fn installation_begin(&self, id: InstallationId) -> Result<Installation, StoreError> {
         const ADD: &str = "INSERT INTO installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING";
         let row: InstallationRow = in_transaction!(&self.pool, |tx| {
-            sqlx::query(ADD).bind(id.as_uuid()).execute(&mut *tx).await?;
-            sqlx::query_as(GET).fetch_one(&mut *tx).await
+            query(ADD).bind(id.as_uuid()).execute(&mut *tx).await?;
+            query(GET).fetch_one(&mut *tx).await
         })
-        .during("give the installation an id")?;
+        .during(Operation::GiveInstallationId)
+        .await?;
         Ok(row.try_into()?)
     }
 
@@ -87,11 +90,14 @@ impl Store {
             "UPDATE installation SET log_vkey = $1, log_checkpoint = $2, log_size = $3, remembered_at = $4
             WHERE id = 1 AND (log_vkey IS NULL OR (log_vkey = $1 AND log_size < $3))";
         let size = crate::outbox::number(log.size);
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(&log.vkey).bind(&log.checkpoint).bind(size).bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("remember a checkpoint of the log")?;
+        let done = query(SQL)
+            .bind(&log.vkey)
+            .bind(&log.checkpoint)
+            .bind(size)
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::RememberCheckpointOfLog)
+            .await?;
         Ok(done == 1)
     }
 
@@ -103,10 +109,11 @@ impl Store {
         const COUNT: &str = "UPDATE usage_cursor SET counted = $1 WHERE id = 1 AND counted > $1";
         let size = crate::outbox::number(log.size);
         in_transaction!(&self.pool, |tx| {
-            let set = sqlx::query(SET).bind(&log.vkey).bind(&log.checkpoint).bind(size).bind(now);
+            let set = query(SET).bind(&log.vkey).bind(&log.checkpoint).bind(size).bind(now);
             set.execute(&mut *tx).await?;
-            sqlx::query(COUNT).bind(size).execute(&mut *tx).await.map(drop)
+            query(COUNT).bind(size).execute(&mut *tx).await.map(drop)
         })
-        .during("remember the new log")
+        .during(Operation::RememberNewLog)
+        .await
     }
 }

@@ -1,10 +1,12 @@
-//! How much there is of everything, for whoever compares a copy with its original.
+//! The number of rows of each table, for comparing a backup with its original.
 
 use serde::Serialize;
 use sqlx::FromRow;
 
-use crate::error::{During, StoreError};
-use crate::{Store, on_reader};
+use crate::Store;
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
+use crate::pool::query;
 
 /// Rows of the facts that people know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, FromRow)]
@@ -40,12 +42,12 @@ impl Inventory {
 }
 
 impl Store {
-    /// Counts everything.
+    /// Counts the rows of each kind, in one statement.
     pub async fn inventory(&self) -> Result<Inventory, StoreError> {
         const SQL: &str =
             "SELECT (SELECT COUNT(*) FROM accounts) AS accounts, (SELECT COUNT(*) FROM machines) AS computers,
             (SELECT COUNT(*) FROM registrations) AS agents, (SELECT COUNT(*) FROM held_events) AS held_events,
             (SELECT COUNT(*) FROM spaces) AS spaces, (SELECT COUNT(*) FROM memories) AS memories";
-        on_reader!(&self.pool, |db| sqlx::query_as(SQL).fetch_one(db)).during("count everything")
+        query(SQL).fetch_one(&self.pool).during(Operation::CountEverything).await
     }
 }

@@ -1,4 +1,4 @@
-//! What may be forgotten, and when. Everything is deleted in small batches, each committed by itself, so that nobody waits
+//! Retention: which rows are deleted, and when. Rows are deleted in small batches, each committed by itself, so that no request waits
 //! long behind the janitor; a second janitor beside it does no harm.
 
 mod unattached;
@@ -10,10 +10,12 @@ use domain::Timestamp;
 use domain::usage::Day;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{During, StoreError};
-use crate::{Store, on_writer};
+use crate::Store;
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
+use crate::pool::query;
 
-/// How long what is over is kept. Times are written as "24h", "30d".
+/// Retention times. Times are written as "24h", "30d".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PurgeSettings {
@@ -23,13 +25,13 @@ pub struct PurgeSettings {
     /// Access tokens, after they ended.
     #[serde(with = "humantime_serde")]
     pub tokens_kept: Duration,
-    /// Claim attempts, after their time and when nobody can ask for their outcome any more.
+    /// Claim attempts, after they expired and their outcome can no longer be requested.
     #[serde(with = "humantime_serde")]
     pub attempts_kept: Duration,
     /// Device codes, after their time; no shorter than computers may still ask whether they were attached, which is a day.
     #[serde(with = "humantime_serde")]
     pub device_codes_kept: Duration,
-    /// Registrations that nobody claimed, after their claim token ended, unless events of theirs are held.
+    /// Unclaimed registrations, after their claim token ended, unless events of theirs are held.
     #[serde(with = "humantime_serde")]
     pub unclaimed_kept: Duration,
     /// Computers that were never attached to an account, after their last request, with the data that only they held. Recorded events stay.
@@ -52,7 +54,7 @@ pub struct PurgeSettings {
     pub verdicts_kept: Duration,
     /// Rows of one batch.
     pub batch_rows: u32,
-    /// Batches of one kind at one call; the next call goes on.
+    /// Batches of one kind at one call; the next call continues.
     pub batches_max: u32,
 }
 
@@ -98,7 +100,7 @@ pub struct Purged {
     pub held: u64,
     /// Sign-in codes.
     pub signin_codes: u64,
-    /// Letters.
+    /// Mails.
     pub mails: u64,
     /// Batches, each with its items.
     pub batches: u64,
@@ -107,7 +109,7 @@ pub struct Purged {
 }
 
 impl Store {
-    /// Deletes what is over for long enough.
+    /// Deletes the rows whose retention time has passed.
     pub async fn purge(&self, now: Timestamp, settings: &PurgeSettings) -> Result<Purged, StoreError> {
         let before = |kept: Duration| {
             TimeDelta::from_std(kept)
@@ -147,11 +149,12 @@ impl Store {
         let batch_rows = settings.batch_rows.max(1);
         let mut purged = 0;
         for _ in 0..settings.batches_max {
-            let done = on_writer!(&self.pool, |db| async {
-                let query = sqlx::query(sql).bind(before).bind(i64::from(batch_rows));
-                query.execute(db).await.map(|done| done.rows_affected())
-            })
-            .during("delete what is over")?;
+            let done = query(sql)
+                .bind(before)
+                .bind(i64::from(batch_rows))
+                .execute(self.pool.writer())
+                .during(Operation::DeleteWhatIsOver)
+                .await?;
             purged += done;
             if done < u64::from(batch_rows) {
                 break;
@@ -169,7 +172,7 @@ const SESSIONS: &str = "DELETE FROM sessions WHERE token_hash IN
 const TOKENS: &str = "DELETE FROM access_tokens WHERE token_hash IN
     (SELECT token_hash FROM access_tokens WHERE expires_at < $1 LIMIT $2)";
 
-/// The newest attempt tells a polling agent that its claim expired, as long as its claim token is good.
+/// The newest attempt is kept, so that a polling agent learns that its claim expired, as long as its claim token is good.
 const ATTEMPTS: &str = "DELETE FROM claim_attempts WHERE token_hash IN
     (SELECT a.token_hash FROM claim_attempts a JOIN registrations r ON r.id = a.registration_id
     WHERE a.expires_at < $1
@@ -182,7 +185,7 @@ const DEVICE_GUESSES: &str = "DELETE FROM device_guesses WHERE id IN
     (SELECT id FROM device_guesses WHERE guessed_at < $1 LIMIT $2)";
 
 /// Tokens and attempts go with their registration. An attempt that began before the claim token ended can still be completed.
-/// What is held was acknowledged: an agent of whom something is held stays.
+/// Held events were acknowledged: an agent with held events stays.
 const REGISTRATIONS: &str = "DELETE FROM registrations WHERE id IN
     (SELECT r.id FROM registrations r WHERE r.claimed_at IS NULL AND r.claim_token_expires_at < $1
         AND NOT EXISTS (SELECT 1 FROM claim_attempts a WHERE a.registration_id = r.id AND a.expires_at >= $1)
@@ -200,7 +203,7 @@ const SIGNIN_ADDRESSES: &str = "DELETE FROM signin_addresses WHERE email IN
 const SIGNIN_ERRANDS: &str = "DELETE FROM signin_errands WHERE errand_hash IN
     (SELECT errand_hash FROM signin_errands WHERE expires_at < $1 LIMIT $2)";
 
-/// By the time when they were written, which both databases have an index for; what is still to be sent stays.
+/// By the time when they were written, which both databases have an index for; queued mails stay.
 const MAILS: &str = "DELETE FROM mails WHERE id IN
     (SELECT id FROM mails WHERE created_at < $1 AND (sent_at < $1 OR given_up_at < $1) LIMIT $2)";
 

@@ -3,21 +3,24 @@
 use domain::Rng;
 use domain::secret::CodeKey;
 
-use crate::error::{During, StoreError};
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::bytes;
 use crate::{Store, in_transaction};
 
 impl Store {
-    /// The key under which short codes are sealed, made by whoever asks first, in whichever process.
+    /// The key under which short codes are sealed, generated on the first request of any process.
     pub async fn code_key(&self, rng: &Rng) -> Result<CodeKey, StoreError> {
         const ADD: &str = "INSERT INTO server_keys (name, secret) VALUES ('code', $1) ON CONFLICT (name) DO NOTHING";
         const GET: &str = "SELECT secret FROM server_keys WHERE name = 'code'";
         let drawn: [u8; 32] = rng.bytes();
         let kept: Vec<u8> = in_transaction!(&self.pool, |tx| {
-            sqlx::query(ADD).bind(&drawn[..]).execute(&mut *tx).await?;
-            sqlx::query_scalar(GET).fetch_one(&mut *tx).await
+            query(ADD).bind(&drawn[..]).execute(&mut *tx).await?;
+            scalar(GET).fetch_one(&mut *tx).await
         })
-        .during("get the key of short codes")?;
+        .during(Operation::GetKeyOfShortCodes)
+        .await?;
         Ok(CodeKey::new(bytes("server_keys.secret", &kept)?))
     }
 }

@@ -19,18 +19,19 @@
 //! | [`token`] | access tokens, keys of identity assertions |
 //! | [`api_key`] | keys of the knowledge API |
 //! | [`space`] | spaces, and who may do what there |
-//! | [`filter`] | what new content has to be, and what was left out |
+//! | [`filter`] | filter settings of accounts, and rejected content |
 //! | [`batch`] | batches on their way into the knowledge API |
 //! | [`memory`] | pages and notes of the knowledge API |
 //! | [`passage`] | their chunks, and what finds them |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
-//! | [`usage`] | what was used, day by day |
-//! | [`janitor`] | what may be forgotten |
+//! | [`usage`] | usage by computer and day |
+//! | [`janitor`] | retention |
 //! | [`installation`] | the id of the installation, and the remembered checkpoint of its log |
 //! | [`inventory`] | how much there is of everything |
 //! | [`pool`] | one way to either database |
 
+use crate::pool::query;
 use std::path::Path;
 
 use sqlx::migrate::Migrator;
@@ -53,6 +54,7 @@ pub mod key;
 pub mod machine;
 pub mod mail;
 pub mod memory;
+pub mod operation;
 pub mod outbox;
 pub mod passage;
 pub mod pool;
@@ -66,7 +68,8 @@ pub mod usage;
 mod probes;
 mod row;
 
-pub use error::{Corrupt, During, StoreError};
+pub use error::{Context, Corrupt, StoreError};
+pub use operation::{During, Operation};
 pub use pool::{DatabaseSettings, Pool};
 
 static SQLITE: Migrator = sqlx::migrate!("../migrations/sqlite");
@@ -104,13 +107,18 @@ impl Store {
     /// Writes a row in a transaction of its own and commits it, to learn whether the database takes writes.
     pub async fn writable(&self) -> Result<(), StoreError> {
         const SQL: &str = "UPDATE heartbeat SET beats = beats + 1 WHERE id = 1";
-        in_transaction!(&self.pool, |tx| sqlx::query(SQL).execute(&mut *tx).await.map(drop)).during("write a heartbeat")
+        in_transaction!(&self.pool, |tx| query(SQL).execute(&mut *tx).await.map(drop))
+            .during(Operation::WriteHeartbeat)
+            .await
     }
 
     /// Reads as requests do that present a credential, to test whether the database answers short reads.
     pub async fn readable(&self) -> Result<(), StoreError> {
         // No secret has this hash.
-        self.pool.try_probe(probes::MACHINE_BY_SECRET, &[[].as_slice().into()]).await.during("look a credential up")
+        self.pool
+            .try_probe(probes::MACHINE_BY_SECRET, &[[].as_slice().into()])
+            .during(Operation::LookCredentialUp)
+            .await
     }
 
     /// The connections, for metrics.

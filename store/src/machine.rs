@@ -6,19 +6,21 @@ use domain::consent::ConsentRule;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
 use domain::secret::SecretHash;
-use sqlx::{FromRow, QueryBuilder};
+use sqlx::FromRow;
 use uuid::Uuid;
 
 use crate::account::IDENTITY_ADD;
-use crate::error::{Corrupt, During, StoreError};
-use crate::probes::known_sql;
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{QueryBuilder, Tx, query, scalar};
+use crate::probes::KNOWN_COLUMNS;
 use crate::row::{chunks, limit, parsed, parsed_opt, storable};
-use crate::{Pool, Store, in_transaction, on_reader, on_writer, probes};
+use crate::{Store, in_transaction, joined, probes};
 
-/// What one query tells of the computer whose secret was presented.
+/// The facts about the computer whose secret was presented, read by one query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownMachine {
-    /// Who it is, and what the person allowed it.
+    /// Its identity, its account and its consent levels.
     pub facts: MachineFacts,
     /// Whether events that it sent are held: only then can a forwarded event release one.
     pub has_held: bool,
@@ -29,7 +31,7 @@ pub struct KnownMachine {
 /// A computer, as its owner and operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Computer {
-    /// The computer.
+    /// UUID of the computer.
     pub machine_uuid: MachineUuid,
     /// The identity that lives on it.
     pub user_cuid: UserCuid,
@@ -50,11 +52,11 @@ pub struct Computer {
 /// A computer that registers.
 #[derive(Debug, Clone)]
 pub struct NewMachine<'a> {
-    /// The computer.
+    /// UUID of the computer.
     pub machine_uuid: MachineUuid,
     /// The identity that lives on it; made if it is not known.
     pub user_cuid: &'a UserCuid,
-    /// Its name.
+    /// Name that the computer reported.
     pub name: Option<&'a str>,
     /// SHA-256 of the secret that it is given.
     pub secret: SecretHash,
@@ -95,8 +97,8 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                sqlx::query(IDENTITY_ADD).bind(new.user_cuid.as_str()).bind(now).execute(&mut *tx).await?;
-                let made = sqlx::query(SQL)
+                query(IDENTITY_ADD).bind(new.user_cuid.as_str()).bind(now).execute(&mut *tx).await?;
+                let made = query(SQL)
                     .bind(new.machine_uuid.as_uuid())
                     .bind(new.user_cuid.as_str())
                     .bind(name.as_deref())
@@ -104,17 +106,22 @@ impl Store {
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
-                Ok(if made.rows_affected() == 1 { Register::Registered } else { Register::AlreadyRegistered })
+                Ok(if made == 1 { Register::Registered } else { Register::AlreadyRegistered })
             },
             commit if |outcome| *outcome == Register::Registered
         )
-        .during("register a machine")
+        .during(Operation::RegisterMachine)
+        .await
     }
 
     /// The computer whose secret was presented. Every event begins with this.
     pub async fn machine_by_secret(&self, secret: &SecretHash) -> Result<Option<KnownMachine>, StoreError> {
-        let rows = self.pool.probe_kept_all(probes::MACHINE_BY_SECRET, &[secret.as_bytes().into()]).await;
-        Ok(known(rows.during("find a machine by its secret")?.iter())?)
+        let rows = self
+            .pool
+            .probe_kept_all(probes::MACHINE_BY_SECRET, &[secret.as_bytes().into()])
+            .during(Operation::FindMachineByItsSecret)
+            .await?;
+        Ok(known(rows.iter())?)
     }
 
     /// The computers of several secrets, in their order. On PostgreSQL this is a single statement, since a round trip costs more than
@@ -123,31 +130,32 @@ impl Store {
         // A row for each level that concerns a computer, and one without a level when there is none. `$2` is all secrets one
         // after the other, `$1` where each begins: two parameters, however many are asked for. PostgreSQL keeps a plan that it
         // made when the tables were empty, and would then read them whole, again and again. `OFFSET 0` keeps each subquery apart,
-        // and apart each is a probe of an index whatever the size.
-        const SQL: &str = known_sql!(
-            "asked.secret AS secret_hash, ",
-            "(SELECT DISTINCT substr($2, pos::INT, 32) AS secret FROM jsonb_array_elements_text($1::JSONB) AS r (pos)) AS asked
+        // and as such it is an index lookup for any size.
+        const SQL: &str = joined!(
+            "SELECT asked.secret AS secret_hash, ",
+            KNOWN_COLUMNS,
+            " FROM (SELECT DISTINCT substr($2, pos::INT, 32) AS secret FROM jsonb_array_elements_text($1::JSONB) AS r (pos)) AS asked
             CROSS JOIN LATERAL (SELECT * FROM machines WHERE secret_hash = asked.secret OFFSET 0) AS m
             LEFT JOIN LATERAL (SELECT * FROM consent_levels l
                 WHERE l.user_cuid = m.user_cuid AND (l.machine_uuid IS NULL OR l.machine_uuid = m.machine_uuid)
                 OFFSET 0) AS c ON TRUE"
         );
-        let Pool::Postgres(pool) = &self.pool else {
+        if !self.pool.is_postgres() {
             let mut machines = Vec::with_capacity(secrets.len());
             for secret in secrets {
                 machines.push(self.machine_by_secret(secret).await?);
             }
             return Ok(machines);
-        };
+        }
         let begins: Vec<usize> = (0..secrets.len()).map(|place| place * 32 + 1).collect();
         let begins = serde_json::to_string(&begins).unwrap_or_default();
         let bytes: Vec<u8> = secrets.iter().flat_map(SecretHash::as_bytes).copied().collect();
-        let rows: Vec<SecretRow> = sqlx::query_as(SQL)
-            .bind(&begins)
-            .bind(&bytes)
-            .fetch_all(pool)
-            .await
-            .during("find machines by their secrets")?;
+        let rows: Vec<SecretRow> = query(SQL)
+            .bind(begins)
+            .bind(bytes)
+            .fetch_all(&self.pool)
+            .during(Operation::FindMachinesByTheirSecrets)
+            .await?;
         let of = |secret: &SecretHash| {
             let own = rows.iter().filter(|row| row.secret_hash == secret.as_bytes());
             known(own.map(|row| &row.machine))
@@ -157,8 +165,9 @@ impl Store {
 
     /// The same of a computer that an account names. Whose it is, is for the caller to compare.
     pub async fn machine_facts(&self, machine: MachineUuid) -> Result<Option<KnownMachine>, StoreError> {
-        let rows = self.pool.probe_all(probes::MACHINE, &[machine.as_uuid().into()]).await;
-        Ok(known(rows.during("read a machine")?.iter())?)
+        let rows =
+            self.pool.probe_all(probes::MACHINE, &[machine.as_uuid().into()]).during(Operation::ReadMachine).await?;
+        Ok(known(rows.iter())?)
     }
 
     /// Attaches a computer to an account and links its identity, both or neither. Attaching it again to the same account succeeds.
@@ -170,10 +179,11 @@ impl Store {
     ) -> Result<Result<(), AttachRefusal>, StoreError> {
         in_transaction!(
             &self.pool,
-            |tx| attach_machine!(tx, machine, account, now),
+            |tx| attach_machine(tx, machine, account.as_str(), now).await,
             commit if Result::is_ok
         )
-        .during("attach a machine")
+        .during(Operation::AttachMachine)
+        .await
     }
 
     /// Detaches a computer of this account and kills its secret; `false` when the account has no such computer.
@@ -181,11 +191,12 @@ impl Store {
         const SQL: &str =
             "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL, secret_hash = NULL
             WHERE machine_uuid = $1 AND account_id = $2";
-        let done = on_writer!(&self.pool, |db| async {
-            let done = sqlx::query(SQL).bind(machine.as_uuid()).bind(owner.as_str()).execute(db).await;
-            done.map(|done| done.rows_affected())
-        })
-        .during("detach a machine")?;
+        let done = query(SQL)
+            .bind(machine.as_uuid())
+            .bind(owner.as_str())
+            .execute(self.pool.writer())
+            .during(Operation::DetachMachine)
+            .await?;
         Ok(done == 1)
     }
 
@@ -202,9 +213,9 @@ impl Store {
         // In one order everywhere: rows are locked in the order in which they come, and two nodes must not wait for each other.
         let mut seen = seen.to_vec();
         seen.sort_unstable();
-        in_transaction!(&self.pool, |tx: Db| {
+        in_transaction!(&self.pool, |tx| {
             for chunk in chunks(&seen) {
-                let mut sql = QueryBuilder::<Db>::new("WITH seen (machine_uuid, at, due) AS (");
+                let mut sql = QueryBuilder::new("WITH seen (machine_uuid, at, due) AS (");
                 sql.push_values(chunk, |mut row, (machine, at)| {
                     row.push_bind(machine.as_uuid()).push_bind(*at).push_bind(*at - sparing);
                 });
@@ -217,7 +228,8 @@ impl Store {
             }
             Ok(())
         })
-        .during("write when machines were seen")
+        .during(Operation::WriteWhenMachinesWereSeen)
+        .await
     }
 
     /// The computers of an account, newest first.
@@ -226,9 +238,11 @@ impl Store {
         account: &UserAccountId,
         rows_max: usize,
     ) -> Result<Vec<Computer>, StoreError> {
-        let rows =
-            self.pool.probe_kept_all(probes::COMPUTERS, &[account.as_str().into(), limit(rows_max).into()]).await;
-        let rows = rows.during("list the computers of an account")?;
+        let rows = self
+            .pool
+            .probe_kept_all(probes::COMPUTERS, &[account.as_str().into(), limit(rows_max).into()])
+            .during(Operation::ListComputersOfAccount)
+            .await?;
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -238,80 +252,59 @@ impl Store {
                 secret_hash IS NOT NULL AS has_secret
             FROM machines ORDER BY first_seen_at DESC, machine_uuid DESC LIMIT $1";
         let rows: Vec<ComputerRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(limit(rows_max)).fetch_all(db))
-                .during("list machines")?;
+            query(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListMachines).await?;
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Forgets a computer, so that it may register again: for operators. Its identity and what it sent stay.
+    /// Deletes a computer, so that it may register again: for operators. Its identity and its events stay.
     pub async fn machine_remove(&self, machine: MachineUuid) -> Result<bool, StoreError> {
         const SQL: &str = "DELETE FROM machines WHERE machine_uuid = $1";
-        let done = on_writer!(&self.pool, |db| async {
-            sqlx::query(SQL).bind(machine.as_uuid()).execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("remove a machine")?;
+        let done =
+            query(SQL).bind(machine.as_uuid()).execute(self.pool.writer()).during(Operation::RemoveMachine).await?;
         Ok(done == 1)
     }
 }
 
-/// Attaches a computer within a transaction that the caller holds and must roll back after a refusal. The order of the refusals is fixed (`docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0008-registration-of-computers.md` and `docs/decisions/0009-order-of-approval-checks.md`).
-macro_rules! attach_machine {
-    ($tx:ident, $machine:expr, $account:expr, $now:expr) => {
-        async {
-            // Writing what is there locks it: of two accounts that attach at once, the second sees what the first did.
-            let locked: Option<(String, Option<String>)> =
-                sqlx::query_as($crate::machine::ATTACH_LOCK).bind($machine.as_uuid()).fetch_optional(&mut *$tx).await?;
-            let Some((user_cuid, attached_to)) = locked else {
-                return Ok(Err($crate::machine::AttachRefusal::MachineNotRegistered));
-            };
-            if attached_to.is_some_and(|other| other != $account.as_str()) {
-                return Ok(Err($crate::machine::AttachRefusal::MachineAlreadyClaimed));
-            }
-            let linked_to: String = sqlx::query_scalar($crate::machine::ATTACH_LINK)
-                .bind(&user_cuid)
-                .bind($account.as_str())
-                .fetch_one(&mut *$tx)
-                .await?;
-            if linked_to != $account.as_str() {
-                let owned: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM persons WHERE account_id = $1")
-                    .bind(&linked_to)
-                    .fetch_one(&mut *$tx)
-                    .await?;
-                return Ok(Err(if owned > 0 {
-                    $crate::machine::AttachRefusal::CuidAlreadyClaimed
-                } else {
-                    $crate::machine::AttachRefusal::PersonBoundToOtherAccount
-                }));
-            }
-            sqlx::query($crate::machine::ATTACH)
-                .bind($machine.as_uuid())
-                .bind($account.as_str())
-                .bind($now)
-                .execute(&mut *$tx)
-                .await?;
-            // Permanent: the owner of the account can still read the computer's records after it is detached.
-            sqlx::query($crate::machine::ATTACHMENT_ADD)
-                .bind($account.as_str())
-                .bind($machine.as_uuid())
-                .bind(&user_cuid)
-                .execute(&mut *$tx)
-                .await?;
-            Ok(Ok(()))
-        }
-        .await
-    };
+/// Attaches a computer in the caller's transaction, which has to be rolled back after a refusal. The order of the refusals is fixed
+/// (`docs/decisions/0006-accounts-persons-identities-computers.md`, `docs/decisions/0008-registration-of-computers.md` and
+/// `docs/decisions/0009-order-of-approval-checks.md`).
+pub(crate) async fn attach_machine(
+    tx: &mut Tx<'_>,
+    machine: MachineUuid,
+    account: &str,
+    now: Timestamp,
+) -> Result<Result<(), AttachRefusal>, sqlx::Error> {
+    // The machine is locked by a write that changes nothing: of two accounts that attach it at once, the second sees the first.
+    // A computer without a secret was detached: no process can act as it any more.
+    const LOCK: &str = "UPDATE machines SET machine_uuid = machine_uuid
+        WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
+    const LINK: &str =
+        "UPDATE identities SET account_id = COALESCE(account_id, $2) WHERE user_cuid = $1 RETURNING account_id";
+    const OWNERS: &str = "SELECT COUNT(*) FROM persons WHERE account_id = $1";
+    const ATTACH: &str = "UPDATE machines SET account_id = $2, attached_at = COALESCE(attached_at, $3)
+        WHERE machine_uuid = $1 AND (account_id IS NULL OR account_id = $2)";
+    // Permanent: the owner of the account can still read the computer's records after it is detached.
+    const REMEMBER: &str =
+        "INSERT INTO attachments (account_id, machine_uuid, user_cuid) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+    let locked: Option<(String, Option<String>)> = query(LOCK).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
+    let Some((user_cuid, attached_to)) = locked else { return Ok(Err(AttachRefusal::MachineNotRegistered)) };
+    if attached_to.is_some_and(|other| other != account) {
+        return Ok(Err(AttachRefusal::MachineAlreadyClaimed));
+    }
+    let linked_to: String = scalar(LINK).bind(&user_cuid).bind(account).fetch_one(&mut *tx).await?;
+    if linked_to != account {
+        let owners: i64 = scalar(OWNERS).bind(&linked_to).fetch_one(&mut *tx).await?;
+        let has_owner = owners > 0;
+        return Ok(Err(if has_owner {
+            AttachRefusal::CuidAlreadyClaimed
+        } else {
+            AttachRefusal::PersonBoundToOtherAccount
+        }));
+    }
+    query(ATTACH).bind(machine.as_uuid()).bind(account).bind(now).execute(&mut *tx).await?;
+    query(REMEMBER).bind(account).bind(machine.as_uuid()).bind(&user_cuid).execute(&mut *tx).await?;
+    Ok(Ok(()))
 }
-pub(crate) use attach_machine;
-
-/// A computer without a secret was detached: nothing can speak for it any more.
-pub(crate) const ATTACH_LOCK: &str = "UPDATE machines SET machine_uuid = machine_uuid
-    WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
-
-pub(crate) const ATTACH_LINK: &str =
-    "UPDATE identities SET account_id = COALESCE(account_id, $2) WHERE user_cuid = $1 RETURNING account_id";
-
-pub(crate) const ATTACH: &str = "UPDATE machines SET account_id = $2, attached_at = COALESCE(attached_at, $3)
-    WHERE machine_uuid = $1 AND (account_id IS NULL OR account_id = $2)";
 
 /// Which agent approved the attachment: `$2`, null for a person or an operator.
 pub(crate) const ATTACHED_BY: &str = "UPDATE machines SET attached_by = $2 WHERE machine_uuid = $1";
@@ -319,9 +312,6 @@ pub(crate) const ATTACHED_BY: &str = "UPDATE machines SET attached_by = $2 WHERE
 /// Ends the attachments that an agent approved. The computers stay registered, with their secrets: a person may approve them again.
 pub(crate) const DETACH_APPROVED_BY: &str =
     "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL WHERE attached_by = $1";
-
-pub(crate) const ATTACHMENT_ADD: &str =
-    "INSERT INTO attachments (account_id, machine_uuid, user_cuid) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 
 /// The computer that registered under an identity before all others that there are.
 pub(crate) const FIRST_OF_IDENTITY: &str = "SELECT machine_uuid FROM machines WHERE user_cuid = $1

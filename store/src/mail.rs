@@ -1,4 +1,4 @@
-//! Letters that wait to be sent: a notice is written in the transaction that it tells of, so that neither is there without the other.
+//! Queue of outgoing mail. A notice is queued in the transaction that it reports, so that neither exists without the other.
 //!
 //! Sign-in codes are never here: a letter with one stays in memory until it is sent.
 
@@ -8,23 +8,25 @@ use domain::mail::OutgoingMail;
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
-use crate::row::{count, limit, parsed};
-use crate::{Store, in_transaction, on_writer};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{Tx, query};
+use crate::row::{count, limit, parsed, storable};
+use crate::{Store, in_transaction};
 
 /// A letter with the name under which it is sent once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedMail {
-    /// Its name; part of the `Message-ID`, so that a letter that was sent twice after a crash can be told from two letters.
+    /// Its name; part of the `Message-ID`, so that a mail that was sent twice after a crash can be distinguished from two mails.
     pub id: MailId,
-    /// The letter.
+    /// Recipient, subject and text.
     pub mail: OutgoingMail,
 }
 
 /// A letter whose time has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueMail {
-    /// The letter.
+    /// The queued mail.
     pub mail: QueuedMail,
     /// When it was written.
     pub created_at: Timestamp,
@@ -42,13 +44,13 @@ pub enum MailFailure {
 }
 
 impl Store {
-    /// Takes down a letter by itself.
+    /// Queues a mail in a transaction of its own.
     pub async fn mail_write(&self, mail: &QueuedMail, now: Timestamp) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |tx| mail_insert!(tx, mail, now).await.map(drop)).during("take down a letter")
+        in_transaction!(&self.pool, |tx| insert_mail(tx, mail, now).await).during(Operation::TakeDownLetter).await
     }
 
-    /// Takes up to `rows` letters whose time has come and puts their next try off until `lease_until`: whoever asks next, here or on
-    /// another node, does not get them unless this one fails to report by then.
+    /// Takes up to `rows` letters whose time has come and puts their next try off until `lease_until`: the next caller, in any
+    /// process, does not get them before that, unless this one reports a failure.
     pub async fn mails_claim_due(
         &self,
         now: Timestamp,
@@ -61,23 +63,25 @@ impl Store {
                 ORDER BY next_try_at, id LIMIT $3)
                 AND next_try_at <= $1 AND sent_at IS NULL AND given_up_at IS NULL
             RETURNING id, recipient, subject, text, created_at, tries";
-        let rows: Vec<MailRow> = on_writer!(&self.pool, |db| sqlx::query_as(SQL)
+        let rows: Vec<MailRow> = query(SQL)
             .bind(now)
             .bind(lease_until)
             .bind(limit(rows))
-            .fetch_all(db))
-        .during("take letters to send")?;
+            .fetch_all(self.pool.writer())
+            .during(Operation::TakeLettersToSend)
+            .await?;
         Ok(rows.into_iter().map(DueMail::try_from).collect::<Result<_, _>>()?)
     }
 
     /// A letter was sent; `false` when that was known, or it was given up.
     pub async fn mail_sent(&self, id: MailId, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE mails SET sent_at = $2 WHERE id = $1 AND sent_at IS NULL AND given_up_at IS NULL";
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("note that a letter was sent")?;
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::NoteThatLetterWasSent)
+            .await?;
         Ok(done == 1)
     }
 
@@ -89,31 +93,31 @@ impl Store {
             MailFailure::TryAgainAt(at) => (at, None),
             MailFailure::GivenUp => (now, Some(now)),
         };
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(next_try_at).bind(given_up_at);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("note that a letter was not sent")?;
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(next_try_at)
+            .bind(given_up_at)
+            .execute(self.pool.writer())
+            .during(Operation::NoteThatLetterWasNotSent)
+            .await?;
         Ok(done == 1)
     }
 }
 
-/// Takes down a letter within a transaction that the caller holds; an expression of a future of the driver's result.
-macro_rules! mail_insert {
-    ($tx:ident, $mail:expr, $now:expr) => {
-        sqlx::query($crate::mail::MAIL_INSERT)
-            .bind($mail.id.as_uuid())
-            .bind($mail.mail.to.as_str())
-            .bind($crate::row::storable(&$mail.mail.subject).into_owned())
-            .bind($crate::row::storable(&$mail.mail.text).into_owned())
-            .bind($now)
-            .execute(&mut *$tx)
-    };
+/// Queues a letter in the caller's transaction.
+pub(crate) async fn insert_mail(tx: &mut Tx<'_>, mail: &QueuedMail, now: Timestamp) -> Result<(), sqlx::Error> {
+    const SQL: &str =
+        "INSERT INTO mails (id, recipient, subject, text, created_at, next_try_at) VALUES ($1, $2, $3, $4, $5, $5)";
+    query(SQL)
+        .bind(mail.id.as_uuid())
+        .bind(mail.mail.to.as_str())
+        .bind(storable(&mail.mail.subject))
+        .bind(storable(&mail.mail.text))
+        .bind(now)
+        .execute(tx)
+        .await
+        .map(drop)
 }
-pub(crate) use mail_insert;
-
-pub(crate) const MAIL_INSERT: &str =
-    "INSERT INTO mails (id, recipient, subject, text, created_at, next_try_at) VALUES ($1, $2, $3, $4, $5, $5)";
 
 #[derive(FromRow)]
 struct MailRow {

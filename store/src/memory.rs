@@ -1,7 +1,7 @@
 //! Pages and notes that are kept (`docs/decisions/0041-duplicates.md`).
 //!
-//! All memories of an account stand on its *shelf*. Whoever changes one writes the shelf's row first and thereby gets the number
-//! of the change: changes of one account happen one after the other, and whoever keeps an index of them follows the numbers
+//! All memories of an account are on its *shelf*. A transaction that changes one writes the shelf's row first and gets the number
+//! of the change from it: changes of one account are serialised, and an index in memory follows the numbers
 //! ([`crate::passage`]).
 
 mod delete;
@@ -16,24 +16,26 @@ use domain::{Digest, Timestamp};
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::{limit, parsed};
-use crate::{Store, on_reader};
+use crate::{Store, joined};
 
 /// A memory that is to be kept.
 #[derive(Debug, Clone)]
 pub struct MemoryPut<'a> {
     /// Its name, if it is new.
     pub id: MemoryId,
-    /// Whose it is.
+    /// Owner of the memory.
     pub account: &'a UserAccountId,
-    /// What it is.
+    /// Page or note.
     pub kind: MemoryType,
     /// Its title; may be empty.
     pub title: &'a str,
     /// Where a page came from.
     pub url: Option<&'a str>,
-    /// The whole text.
+    /// The complete text.
     pub content: &'a str,
     /// What makes two of them the same.
     pub dedupe: Digest,
@@ -52,7 +54,7 @@ pub struct MemoryPut<'a> {
 /// A passage of a memory that is to be kept.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkPut<'a> {
-    /// Its text.
+    /// Text of the chunk.
     pub content: &'a str,
     /// Its vector; without one, it is embedded later.
     pub vector: Option<&'a [f32]>,
@@ -61,7 +63,7 @@ pub struct ChunkPut<'a> {
 /// What became of a memory that was to be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
-    /// It is new.
+    /// The memory was created.
     Created(MemoryId),
     /// It was known, word for word, or is in spaces that the sender's key does not cover; it is in the new spaces too, and as it was.
     Existing(MemoryId),
@@ -71,14 +73,14 @@ pub enum Put {
     QuotaExceeded,
 }
 
-/// A memory.
+/// A stored page or note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
-    /// Its name.
+    /// Id of the memory.
     pub id: MemoryId,
-    /// Whose it is.
+    /// Owner of the memory.
     pub account: UserAccountId,
-    /// What it is.
+    /// Page or note.
     pub kind: MemoryType,
     /// Its title; may be empty.
     pub title: String,
@@ -99,7 +101,7 @@ pub struct Memory {
 pub enum MemoryScope {
     /// Everything of this account.
     Account(UserAccountId),
-    /// Whatever is linked to one of these spaces.
+    /// All memories that are linked to one of these spaces.
     Spaces(Vec<SpaceId>),
 }
 
@@ -114,27 +116,21 @@ impl MemoryScope {
 }
 
 /// The condition that memory `m` is in a scope: `$1` the account, `$2` the spaces.
-macro_rules! in_scope {
-    (sqlite) => {
-        "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
-            WHERE l.memory_id = m.id
-                AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2))))"
-    };
-    (postgres) => {
-        "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
-            WHERE l.memory_id = m.id
-                AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))))"
-    };
-}
-pub(crate) use in_scope;
+pub(crate) const IN_SCOPE_SQLITE: &str =
+    "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+        WHERE l.memory_id = m.id
+            AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2))))";
+/// The same on PostgreSQL.
+pub(crate) const IN_SCOPE_POSTGRES: &str =
+    "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+        WHERE l.memory_id = m.id
+            AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))))";
 
-macro_rules! select_memories {
-    () => {
-        "SELECT m.id, s.account_id, m.type AS kind, m.title, m.url, SUBSTR(m.content, 1, CAST($3 AS INTEGER)) AS content,
-            m.spaces, m.created_at, m.updated_at
-        FROM memories m JOIN shelves s ON s.number = m.shelf "
-    };
-}
+/// Memories `m`: [`MemoryRow`]; `$3` is the maximum number of characters of the text.
+const SELECT_MEMORIES: &str =
+    "SELECT m.id, s.account_id, m.type AS kind, m.title, m.url, SUBSTR(m.content, 1, CAST($3 AS INTEGER)) AS content,
+        m.spaces, m.created_at, m.updated_at
+    FROM memories m JOIN shelves s ON s.number = m.shelf ";
 
 impl Store {
     /// A memory in a scope.
@@ -149,23 +145,27 @@ impl Store {
         scope: &MemoryScope,
         content_max: u32,
     ) -> Result<Vec<Memory>, StoreError> {
-        const SQLITE: &str = concat!(
-            select_memories!(),
+        const SQLITE: &str = joined!(
+            SELECT_MEMORIES,
             "WHERE m.id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($4)) AND ",
-            in_scope!(sqlite)
+            IN_SCOPE_SQLITE
         );
-        const POSTGRES: &str = concat!(
-            select_memories!(),
+        const POSTGRES: &str = joined!(
+            SELECT_MEMORIES,
             "WHERE m.id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS json))) AND ",
-            in_scope!(postgres)
+            IN_SCOPE_POSTGRES
         );
         let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
         let (account, spaces) = scope.binds();
         let ids = json(ids);
-        let rows: Vec<MemoryRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(sql).bind(account).bind(&spaces).bind(i64::from(content_max)).bind(&ids).fetch_all(db)
-        })
-        .during("read memories")?;
+        let rows: Vec<MemoryRow> = query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(i64::from(content_max))
+            .bind(&ids)
+            .fetch_all(&self.pool)
+            .during(Operation::ReadMemories)
+            .await?;
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -177,20 +177,20 @@ impl Store {
         rows_max: usize,
         content_max: u32,
     ) -> Result<Vec<Memory>, StoreError> {
-        const OF_ACCOUNT: &str = concat!(
-            select_memories!(),
+        const OF_ACCOUNT: &str = joined!(
+            SELECT_MEMORIES,
             "WHERE $2 IS NULL AND m.shelf = (SELECT number FROM shelves WHERE account_id = $1) AND m.id > $4
             ORDER BY m.id LIMIT $5"
         );
         // The spaces are walked, each as far as one page needs, and not everything that anybody keeps.
-        const OF_SPACES_SQLITE: &str = concat!(
-            select_memories!(),
+        const OF_SPACES_SQLITE: &str = joined!(
+            SELECT_MEMORIES,
             "WHERE $1 IS NULL AND m.id IN (SELECT DISTINCT l.memory_id FROM json_each($2) w
                 JOIN memory_spaces l ON l.space_id = unhex(replace(w.value, '-', ''))
                 WHERE l.memory_id > $4 ORDER BY l.memory_id LIMIT $5) ORDER BY m.id"
         );
-        const OF_SPACES_POSTGRES: &str = concat!(
-            select_memories!(),
+        const OF_SPACES_POSTGRES: &str = joined!(
+            SELECT_MEMORIES,
             "WHERE CAST($1 AS TEXT) IS NULL AND m.id IN (SELECT DISTINCT l.memory_id
                 FROM json_array_elements_text(CAST($2 AS json)) w
                 JOIN memory_spaces l ON l.space_id = CAST(w.value AS UUID)
@@ -203,33 +203,34 @@ impl Store {
         };
         let (account, spaces) = scope.binds();
         let after = after.map_or(Uuid::nil(), |id| id.as_uuid());
-        let rows: Vec<MemoryRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(sql)
-                .bind(account)
-                .bind(&spaces)
-                .bind(i64::from(content_max))
-                .bind(after)
-                .bind(limit(rows_max))
-                .fetch_all(db)
-        })
-        .during("list memories")?;
+        let rows: Vec<MemoryRow> = query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(i64::from(content_max))
+            .bind(after)
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListMemories)
+            .await?;
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// How many memories are linked to a space, whoever keeps them.
+    /// How many memories are linked to a space, of all accounts.
     pub async fn memories_in_space(&self, space: SpaceId) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_shelves WHERE space_id = $1";
-        let count: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(space.as_uuid()).fetch_one(db))
-            .during("count the memories of a space")?;
+        let count: i64 =
+            scalar(SQL).bind(space.as_uuid()).fetch_one(&self.pool).during(Operation::CountMemoriesOfSpace).await?;
         Ok(count.max(0).unsigned_abs())
     }
 
     /// How many memories an account keeps.
     pub async fn memories_kept(&self, account: &UserAccountId) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT memories FROM shelves WHERE account_id = $1";
-        let count: Option<i64> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(account.as_str()).fetch_optional(db))
-                .during("count the memories of an account")?;
+        let count: Option<i64> = scalar(SQL)
+            .bind(account.as_str())
+            .fetch_optional(&self.pool)
+            .during(Operation::CountMemoriesOfAccount)
+            .await?;
         Ok(count.unwrap_or(0).max(0).unsigned_abs())
     }
 }

@@ -1,14 +1,17 @@
 //! Reports of changed consent that wait to be forwarded, and the service's own chain that contains them (`docs/decisions/0026-consent-outbox.md`).
 
+use domain::Timestamp;
 use domain::chain::{Position, Prev};
 use domain::consent::change::{after, moved_to};
 use domain::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{Tx, query, scalar};
 use crate::row::{digest, limit, parsed, parsed_opt, undecodable};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::{Store, in_transaction};
 
 impl Store {
     /// Identities of which something waits in the outbox, the longest waiting first.
@@ -16,29 +19,30 @@ impl Store {
         const SQL: &str =
             "SELECT user_cuid FROM consent_outbox GROUP BY user_cuid ORDER BY MIN(created_at), user_cuid LIMIT $1";
         let rows: Vec<String> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(limit(rows_max)).fetch_all(db))
-                .during("list who has events in the outbox")?;
+            scalar(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListWhoHasEventsInOutbox).await?;
         Ok(rows.iter().map(|text| parsed("consent_outbox.user_cuid", text)).collect::<Result<_, _>>()?)
     }
 
-    /// What waits of one identity, in the order of its chain.
+    /// The queued events of one identity, in the order of its chain.
     pub async fn outbox_of(&self, user_cuid: &UserCuid, rows_max: usize) -> Result<Vec<OutboxEvent>, StoreError> {
         const SQL: &str = "SELECT event_id, account_id, body FROM consent_outbox WHERE user_cuid = $1
             ORDER BY chain_epoch, seq LIMIT $2";
-        let rows: Vec<OutboxRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL).bind(user_cuid.as_str()).bind(limit(rows_max)).fetch_all(db)
-        })
-        .during("read the outbox")?;
+        let rows: Vec<OutboxRow> = query(SQL)
+            .bind(user_cuid.as_str())
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ReadOutbox)
+            .await?;
         Ok(rows.into_iter().map(OutboxEvent::try_from).collect::<Result<_, _>>()?)
     }
 
     /// The statistics service has it.
     pub async fn outbox_done(&self, event: EventId) -> Result<bool, StoreError> {
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query("DELETE FROM consent_outbox WHERE event_id = $1").bind(event.as_uuid());
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("take an event out of the outbox")?;
+        let done = query("DELETE FROM consent_outbox WHERE event_id = $1")
+            .bind(event.as_uuid())
+            .execute(self.pool.writer())
+            .during(Operation::TakeEventOutOfOutbox)
+            .await?;
         Ok(done == 1)
     }
 
@@ -52,19 +56,18 @@ impl Store {
             "SELECT event_id, account_id, body FROM consent_outbox WHERE user_cuid = $1 ORDER BY chain_epoch, seq";
         const MOVE: &str = "UPDATE consent_outbox SET chain_epoch = $2, seq = $3, body = $4 WHERE event_id = $1";
         in_transaction!(&self.pool, |tx| {
-            let chain: Option<ChainRow> =
-                sqlx::query_as(LOCK).bind(user_cuid.as_str()).fetch_optional(&mut *tx).await?;
+            let chain: Option<ChainRow> = query(LOCK).bind(user_cuid.as_str()).fetch_optional(&mut *tx).await?;
             let Some(chain) = chain else { return Ok(0) };
             let chain = chain.read().map_err(undecodable)?;
             if chain.position.chain_epoch != refused {
                 return Ok(0);
             }
-            let waiting: Vec<OutboxRow> = sqlx::query_as(WAITING).bind(user_cuid.as_str()).fetch_all(&mut *tx).await?;
+            let waiting: Vec<OutboxRow> = query(WAITING).bind(user_cuid.as_str()).fetch_all(&mut *tx).await?;
             let mut position = Position::genesis(epoch.max(chain.position.chain_epoch + 1));
             for row in &waiting {
                 let written = moved_to(&row.body, &position)
                     .ok_or_else(|| undecodable(Corrupt::new("consent_outbox.body", "not an event")))?;
-                sqlx::query(MOVE)
+                query(MOVE)
                     .bind(row.event_id)
                     .bind(number(position.chain_epoch))
                     .bind(number(position.seq))
@@ -73,62 +76,65 @@ impl Store {
                     .await?;
                 position = after(&position, written.seal);
             }
-            chain_move!(tx, user_cuid, position);
+            move_chain(tx, user_cuid, &position).await?;
             Ok(waiting.len())
         })
-        .during("chain the outbox anew")
+        .during(Operation::ChainOutboxAnew)
+        .await
     }
 }
 
 /// An event that reports a change of consent and waits to be forwarded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboxEvent {
-    /// Its id.
+    /// Id of the event.
     pub id: EventId,
     /// The account that the identity was linked to.
     pub account: Option<UserAccountId>,
-    /// Its bytes.
+    /// The event as it is sent, byte for byte.
     pub body: Vec<u8>,
 }
 
-macro_rules! outbox_add {
-    ($tx:ident, $id:expr, $user_cuid:expr, $account:expr, $position:expr, $written:expr, $now:expr) => {
-        sqlx::query(
-            "INSERT INTO consent_outbox (event_id, user_cuid, account_id, chain_epoch, seq, body, created_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        )
-        .bind($id)
-        .bind($user_cuid.as_str())
-        .bind($account.as_ref().map(domain::ids::UserAccountId::as_str))
-        .bind($crate::outbox::number($position.chain_epoch))
-        .bind($crate::outbox::number($position.seq))
-        .bind(&$written.body)
-        .bind($now)
-        .execute(&mut *$tx)
-        .await?
-    };
+/// Adds an event to the outbox in the caller's transaction.
+pub(crate) async fn insert_event(
+    tx: &mut Tx<'_>,
+    user_cuid: &UserCuid,
+    event: &OutboxEvent,
+    position: &Position,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    const SQL: &str = "INSERT INTO consent_outbox (event_id, user_cuid, account_id, chain_epoch, seq, body, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    query(SQL)
+        .bind(event.id.as_uuid())
+        .bind(user_cuid.as_str())
+        .bind(event.account.as_ref().map(UserAccountId::as_str))
+        .bind(number(position.chain_epoch))
+        .bind(number(position.seq))
+        .bind(&event.body)
+        .bind(now)
+        .execute(tx)
+        .await
+        .map(drop)
 }
-pub(crate) use outbox_add;
 
-macro_rules! chain_move {
-    ($tx:ident, $user_cuid:expr, $position:expr) => {{
-        let position = $position;
-        let prev = match position.prev {
-            domain::chain::Prev::Genesis => None,
-            domain::chain::Prev::Event(seal) => Some(seal),
-        };
-        sqlx::query(
-            "UPDATE identities SET control_chain_epoch = $2, control_seq = $3, control_prev = $4 WHERE user_cuid = $1",
-        )
-        .bind($user_cuid.as_str())
-        .bind($crate::outbox::number(position.chain_epoch))
-        .bind($crate::outbox::number(position.seq))
-        .bind(prev.as_ref().map(|seal| &seal.as_bytes()[..]))
-        .execute(&mut *$tx)
-        .await?
-    }};
+/// Moves the service's own chain of an identity to a position, in the caller's transaction.
+pub(crate) async fn move_chain(tx: &mut Tx<'_>, user_cuid: &UserCuid, position: &Position) -> Result<(), sqlx::Error> {
+    const SQL: &str =
+        "UPDATE identities SET control_chain_epoch = $2, control_seq = $3, control_prev = $4 WHERE user_cuid = $1";
+    let prev = match &position.prev {
+        Prev::Genesis => None,
+        Prev::Event(seal) => Some(&seal.as_bytes()[..]),
+    };
+    query(SQL)
+        .bind(user_cuid.as_str())
+        .bind(number(position.chain_epoch))
+        .bind(number(position.seq))
+        .bind(prev)
+        .execute(tx)
+        .await
+        .map(drop)
 }
-pub(crate) use chain_move;
 
 pub(crate) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
@@ -143,7 +149,7 @@ pub(crate) struct ChainRow {
     control_prev: Option<Vec<u8>>,
 }
 
-/// The service's own chain for an identity, and where it goes on.
+/// The service's own chain for an identity, and its next position.
 pub(crate) struct ControlChain {
     pub(crate) account: Option<UserAccountId>,
     pub(crate) machine: MachineUuid,

@@ -1,7 +1,8 @@
 //! Passages: the chunks that memories are cut into, and what finds them (`docs/decisions/0037-absolute-similarity.md` and `docs/decisions/0038-vector-search.md`).
 //!
-//! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector, of which whoever searches
-//! keeps an index in memory and follows the shelf's changes ([`follow`]), or leaves the comparing to the database ([`near`]). What was found is read here, in the scope of who asks.
+//! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector. A process keeps an
+//! index of the vectors in memory and follows the shelf's changes ([`follow`]), or lets the database compare them ([`near`]). The chunks that were
+//! found are read here, in the scope of the caller.
 
 pub mod common;
 pub mod embedding;
@@ -15,9 +16,11 @@ use domain::memory::ModelId;
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{During, StoreError};
-use crate::memory::{MemoryScope, in_scope, json};
-use crate::{Store, on_reader};
+use crate::error::StoreError;
+use crate::memory::{IN_SCOPE_POSTGRES, IN_SCOPE_SQLITE, MemoryScope, json};
+use crate::operation::{During, Operation};
+use crate::pool::query;
+use crate::{Store, joined};
 
 /// A chunk's number; a number is never used twice.
 pub type ChunkId = i64;
@@ -25,20 +28,20 @@ pub type ChunkId = i64;
 /// What an account keeps, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromRow)]
 pub struct AccountStatistics {
-    /// The shelf's number.
+    /// Number of the shelf.
     pub number: i64,
     /// Chunks of all its memories.
     pub chunks: i64,
     /// The sum of their lengths, in words.
     pub words: i64,
-    /// The newest change.
+    /// Number of the newest change.
     pub changes: i64,
 }
 
-/// How many chunks somebody wants.
+/// Maximum number of chunks of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// At most.
+    /// Maximum number of chunks.
     pub chunks_max: usize,
     /// Of one memory at most; none: of any as many as there are.
     pub each_max: Option<usize>,
@@ -50,7 +53,7 @@ impl Wanted {
         Self { chunks_max, each_max: None }
     }
 
-    /// About as many, of so many memories if there are so many: none takes the places of the others.
+    /// About `chunks` chunks, spread over up to `memories` memories: each gets at most its share.
     pub fn spread(chunks: usize, memories: usize) -> Self {
         let each = chunks.checked_div(memories).unwrap_or(chunks).max(1);
         Self { chunks_max: chunks.max(memories), each_max: Some(each) }
@@ -60,15 +63,15 @@ impl Wanted {
 /// A chunk that may be an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chunk {
-    /// The chunk.
+    /// Number of the chunk.
     pub chunk: ChunkId,
-    /// Its memory.
+    /// Id of the memory that contains it.
     pub memory: MemoryId,
-    /// The shelf on which it stands.
+    /// Number of its shelf.
     pub shelf: i64,
-    /// The memory's title.
+    /// Title of the memory.
     pub title: String,
-    /// The chunk's text.
+    /// Text of the chunk.
     pub content: String,
     /// Its length in words, those of the title weighted.
     pub words: u32,
@@ -77,7 +80,7 @@ pub struct Chunk {
 }
 
 impl Store {
-    /// The shelves on which something of a scope stands, at most `shelves_max`, the fullest first.
+    /// The shelves with memories of a scope, at most `shelves_max`, the fullest first.
     pub async fn shelves_in(
         &self,
         scope: &MemoryScope,
@@ -99,10 +102,13 @@ impl Store {
             (MemoryScope::Spaces(_), true) => OF_SPACES_POSTGRES,
         };
         let (account, spaces) = scope.binds();
-        on_reader!(&self.pool, |db| {
-            sqlx::query_as(sql).bind(account).bind(&spaces).bind(crate::row::limit(shelves_max)).fetch_all(db)
-        })
-        .during("find the shelves of a search")
+        query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(crate::row::limit(shelves_max))
+            .fetch_all(&self.pool)
+            .during(Operation::FindShelvesOfSearch)
+            .await
     }
 
     /// Those of `chunks` that are in a scope, with their vectors of `model`, in any order.
@@ -112,27 +118,31 @@ impl Store {
         scope: &MemoryScope,
         model: Option<&ModelId>,
     ) -> Result<Vec<Chunk>, StoreError> {
-        const SQLITE: &str = concat!(
+        const SQLITE: &str = joined!(
             "SELECT c.id, c.memory_id, m.shelf, m.title, c.content, c.words, v.vector
             FROM chunks c JOIN memories m ON m.id = c.memory_id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
             WHERE c.id IN (SELECT value FROM json_each($4)) AND ",
-            in_scope!(sqlite)
+            IN_SCOPE_SQLITE
         );
-        const POSTGRES: &str = concat!(
+        const POSTGRES: &str = joined!(
             "SELECT c.id, c.memory_id, m.shelf, m.title, c.content, c.words, v.vector
             FROM chunks c JOIN memories m ON m.id = c.memory_id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
             WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($4 AS json))) AND ",
-            in_scope!(postgres)
+            IN_SCOPE_POSTGRES
         );
         let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
         let (account, spaces) = scope.binds();
         let (model, chunks) = (model.map(ToString::to_string), json(chunks));
-        let rows: Vec<PassageRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(sql).bind(account).bind(&spaces).bind(&model).bind(&chunks).fetch_all(db)
-        })
-        .during("read passages")?;
+        let rows: Vec<PassageRow> = query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(&model)
+            .bind(&chunks)
+            .fetch_all(&self.pool)
+            .during(Operation::ReadPassages)
+            .await?;
         rows.into_iter().map(PassageRow::into_passage).collect()
     }
 }

@@ -1,47 +1,58 @@
 //! One way to either database.
 //!
-//! SQL is written once and run on both: a [`Pool`] is one or the other, and three macros run the same body on whichever it is.
+//! SQL is written once and run on both: a [`Pool`] is one or the other, and a statement ([`query`], [`scalar`]) chooses the driver when it
+//! runs.
 //!
-//! | macro | where the body runs |
+//! | call | where the statement runs |
 //! |---|---|
-//! | [`on_reader!`](crate::on_reader) | one statement that reads |
-//! | [`on_writer!`](crate::on_writer) | one statement that writes, committed by itself |
-//! | [`in_transaction!`](crate::in_transaction) | several statements, committed together or not at all |
+//! | `query(SQL).fetch_all(&pool)` | one statement that reads |
+//! | `query(SQL).execute(pool.writer())` | one statement that writes, committed by itself |
+//! | `query(SQL).execute(&mut *tx)` | in a transaction: [`in_transaction!`](crate::in_transaction), or a function that takes `tx: &mut` [`Tx`] |
 //!
 //! A short read through an index is a [`Probe`], which SQLite answers on the caller's thread.
 //!
 //! `$1` placeholders, `RETURNING`, `ON CONFLICT`, CTEs and partial indexes work on both. What does not: `now()`, `= ANY($1)`,
-//! `FOR UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL makes them NUMERIC). Moments are bound
+//! `FOR UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL makes them NUMERIC). Timestamps are bound
 //! as [`domain::Timestamp`]: SQLite keeps them as RFC 3339 text, and text of whole milliseconds in UTC sorts as time does
 //! (`…:00+00:00` before `…:00.001+00:00`, since `+` comes before `.`).
 
+mod argument;
 mod direct;
 mod file;
 mod postgres;
 mod probe;
+mod query;
 mod schema;
 mod settings;
 mod sqlite;
+mod text;
+mod transaction;
 mod wal;
 mod writer;
 
 use std::path::Path;
 
-pub use sqlx::postgres::{PgPool, Postgres};
-pub use sqlx::sqlite::{Sqlite, SqlitePool};
+use sqlx::postgres::PgPool;
+use sqlx::sqlite::SqlitePool;
 
+pub use self::argument::{Argument, Kind, Nullable};
 pub use self::direct::{Direct, DirectConnection, DirectError};
 pub use self::file::SqliteFile;
-pub use self::probe::{Argument, Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
+pub use self::postgres::PgTransaction;
+pub use self::probe::{Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
+pub use self::query::{DatabaseRow, Query, QueryBuilder, ScalarQuery, Script, Target, Values, query, scalar, script};
 pub use self::settings::DatabaseSettings;
+#[doc(hidden)]
+pub use self::text::{bytes, length};
+pub use self::transaction::{Transaction, Tx, driver_errors};
 pub use self::wal::{WalCopier, WalGrowth};
 pub use self::writer::{Undo, WriteGuard, Writer, WriterCounts};
-use crate::error::{During, StoreError};
+use crate::error::{Context, StoreError};
 
 /// Connections to one database.
 #[derive(Debug, Clone)]
 pub enum Pool {
-    /// A file.
+    /// An SQLite file.
     Sqlite {
         /// The one connection that writes. Concurrent writes share commits.
         writer: Writer,
@@ -50,7 +61,7 @@ pub enum Pool {
         /// Opens connections that a thread owns.
         file: SqliteFile,
     },
-    /// A server.
+    /// Connections to a PostgreSQL server.
     Postgres(PgPool),
 }
 
@@ -66,7 +77,7 @@ pub struct Connections {
 }
 
 impl Pool {
-    /// Connects, and refuses a database that would lose what it acknowledged.
+    /// Connects, and refuses a database whose settings allow it to lose acknowledged writes.
     ///
     /// Without `settings.url` the database is the SQLite file `sqlite_path`, made together with its folder if it is not
     /// there. `schema` is the PostgreSQL schema to work in, made if it is not there; `None` is the server's default.
@@ -87,7 +98,7 @@ impl Pool {
         sqlite::open_copy(path).await
     }
 
-    /// Writes all that is committed at this moment into a new SQLite file, while others go on reading and writing; `false` for
+    /// Copies all committed rows into a new SQLite file, without blocking readers and writers; `false` for
     /// PostgreSQL, which has tools of its own for that.
     pub async fn copy_to(&self, path: &Path) -> Result<bool, StoreError> {
         match self {
@@ -114,7 +125,7 @@ impl Pool {
         }
     }
 
-    /// What it is, and the settings that keep what it acknowledges, for an operator.
+    /// Version and durability settings, for an operator.
     pub async fn describe(&self) -> Result<Vec<String>, StoreError> {
         match self {
             Self::Sqlite { writer, .. } => sqlite::describe(writer).await,
@@ -130,11 +141,11 @@ impl Pool {
                 .fetch_one(pool)
                 .await
                 .map(Some)
-                .during("ask the database what time it is"),
+                .context("ask the database what time it is"),
         }
     }
 
-    /// What is wrong with the database. SQLite reads every page, index and reference of its file. Of PostgreSQL every row of every table
+    /// Faults of the database. SQLite reads every page, index and reference of its file. Of PostgreSQL every row of every table
     /// is read, but no index.
     pub async fn faults(&self) -> Result<Vec<String>, StoreError> {
         match self {
@@ -177,7 +188,7 @@ impl Pool {
             Self::Sqlite { writer, .. } => sqlite::probe_write(writer).await,
             Self::Postgres(_) => postgres::probe_write(self).await,
         }
-        .during("write to the database")
+        .context("write to the database")
     }
 
     /// Counts of the writer, for metrics; `None` for PostgreSQL, whose transactions are committed one by one.
@@ -193,116 +204,3 @@ impl Pool {
         matches!(self, Self::Postgres(_))
     }
 }
-
-/// Runs a body that reads, on either database: `on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(id).fetch_one(db))`.
-///
-/// The body is an expression of a future; the macro awaits it. `|db: Db|` also names the database's type, for
-/// [`sqlx::QueryBuilder`].
-#[macro_export]
-macro_rules! on_reader {
-    ($pool:expr, |$db:ident $(: $Db:ident)?| $body:expr) => {
-        match $pool {
-            $crate::Pool::Sqlite { reader, .. } => {
-                $(type $Db = $crate::pool::Sqlite;)?
-                let $db = reader;
-                $body.await
-            }
-            $crate::Pool::Postgres(pool) => {
-                $(type $Db = $crate::pool::Postgres;)?
-                let $db = pool;
-                $body.await
-            }
-        }
-    };
-}
-
-/// Runs one statement that writes, on either database, and returns its outcome after the commit; otherwise as [`on_reader!`].
-///
-/// On SQLite concurrent writes share commits ([`pool::Writer`](crate::pool::Writer)).
-#[macro_export]
-macro_rules! on_writer {
-    ($pool:expr, |$db:ident $(: $Db:ident)?| $body:expr) => {
-        match $pool {
-            $crate::Pool::Sqlite { writer, .. } => match writer.begin($crate::pool::Undo::Statement).await {
-                Ok(mut turn) => {
-                    $(type $Db = $crate::pool::Direct;)?
-                    let outcome = match turn.connection() {
-                        Ok($db) => $crate::pool::driver_errors($body).await,
-                        Err(error) => Err(error),
-                    };
-                    turn.settle(outcome, |_| true).await
-                }
-                Err(error) => Err(error),
-            },
-            $crate::Pool::Postgres(pool) => {
-                $(type $Db = $crate::pool::Postgres;)?
-                let $db = pool;
-                $body.await
-            }
-        }
-    };
-}
-
-/// Runs a body in a transaction, on either database:
-/// `in_transaction!(&self.pool, |tx| { sqlx::query(SQL).execute(&mut *tx).await?; Ok(value) })`.
-///
-/// The body is a block that may use `?` on the driver's errors and `.await`; it gives `Result<T, sqlx::Error>`, and so does
-/// the macro. `Err` rolls back. A refusal is no error: with `commit if |value| …` at the end, a value that does not satisfy
-/// the condition is given all the same, but nothing is written.
-///
-/// SQLite takes its write lock at once (`BEGIN IMMEDIATE`), so what the body reads stays true until it commits. Bodies run one after the
-/// other and share commits; the macro returns after the commit ([`pool::Writer`](crate::pool::Writer)). PostgreSQL reads what was last
-/// committed, statement by statement: change a row first (that locks it), then look.
-#[macro_export]
-macro_rules! in_transaction {
-    ($pool:expr, |$tx:ident $(: $Db:ident)?| $body:expr) => {
-        $crate::in_transaction!($pool, |$tx $(: $Db)?| $body, commit if |_| true)
-    };
-    ($pool:expr, |$tx:ident $(: $Db:ident)?| $body:expr, commit if $good:expr) => {
-        match $pool {
-            $crate::Pool::Sqlite { writer, .. } => match writer.begin($crate::pool::Undo::Whole).await {
-                Ok(mut turn) => {
-                    $(type $Db = $crate::pool::Direct;)?
-                    let outcome = match turn.connection() {
-                        Ok($tx) => $crate::pool::driver_errors(async { $body }).await,
-                        Err(error) => Err(error),
-                    };
-                    turn.settle(outcome, $good).await
-                }
-                Err(error) => Err(error),
-            },
-            $crate::Pool::Postgres(pool) => $crate::in_postgres!(pool, |$tx $(: $Db)?| $body, commit if $good),
-        }
-    };
-}
-
-/// The same for what only PostgreSQL executes: `pool` is its pool. A connection whose transaction did not end is closed.
-#[macro_export]
-macro_rules! in_postgres {
-    ($pool:expr, |$tx:ident $(: $Db:ident)?| $body:expr, commit if $good:expr) => {
-        match $pool.acquire().await {
-            Ok(mut connection) => {
-                $(type $Db = $crate::pool::Postgres;)?
-                let settled = match $crate::pool::begin(&mut connection).await {
-                    Ok(mut transaction) => {
-                        let $tx = &mut *transaction;
-                        let outcome = $crate::pool::driver_errors(async { $body }).await;
-                        $crate::pool::settle(transaction, outcome, $good).await
-                    }
-                    Err(error) => $crate::pool::Settled::broken(Err(error)),
-                };
-                settled.leave(connection)
-            }
-            Err(error) => Err(error),
-        }
-    };
-}
-
-/// Tells the compiler which error `?` gives inside the body of a transaction.
-#[doc(hidden)]
-pub fn driver_errors<T, F: Future<Output = Result<T, sqlx::Error>>>(body: F) -> F {
-    body
-}
-
-#[doc(hidden)]
-pub use self::postgres::{Settled, begin, settle};

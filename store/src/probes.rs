@@ -5,45 +5,33 @@ use crate::api_key::KeyRow;
 use crate::budget::SpentRow;
 use crate::device::CodeRow;
 use crate::held::WaitingRow;
+use crate::joined;
 use crate::machine::{ComputerRow, KnownRow};
 use crate::recorder::RecorderRow;
 use crate::{session, token};
 
-/// Selects computers with their consent levels, after the given columns. Without `EXISTS`, which PostgreSQL may execute as a hash of
+/// The columns of [`KnownRow`], of computers `m` with their consent levels `c`. Without `EXISTS`, which PostgreSQL may execute as a hash of
 /// all held events.
-macro_rules! known_sql {
-    ($columns:literal, $from:literal) => {
-        concat!(
-            "SELECT ",
-            $columns,
-            "m.machine_uuid, m.user_cuid, m.account_id,
-                (SELECT i.account_id FROM identities i WHERE i.user_cuid = m.user_cuid) AS identity_account_id,
-                m.last_seen_at, c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
-                c.set_by AS rule_set_by,
-                COALESCE((SELECT TRUE FROM held_events h
-                    WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held' LIMIT 1), FALSE) AS has_held
-            FROM ",
-            $from
-        )
-    };
-}
-pub(crate) use known_sql;
+pub(crate) const KNOWN_COLUMNS: &str = "m.machine_uuid, m.user_cuid, m.account_id,
+    (SELECT i.account_id FROM identities i WHERE i.user_cuid = m.user_cuid) AS identity_account_id,
+    m.last_seen_at, c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
+    c.set_by AS rule_set_by,
+    COALESCE((SELECT TRUE FROM held_events h
+        WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held' LIMIT 1), FALSE) AS has_held";
+
+/// Computers with their consent levels: [`KnownRow`].
+const SELECT_KNOWN: &str = joined!(
+    "SELECT ",
+    KNOWN_COLUMNS,
+    " FROM machines m LEFT JOIN consent_levels c
+        ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)"
+);
 
 crate::probes! {
     /// A computer by its secret, with its consent levels.
-    pub(crate) const MACHINE_BY_SECRET: KnownRow = known_sql!(
-        "",
-        "machines m LEFT JOIN consent_levels c
-            ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
-        WHERE m.secret_hash = $1"
-    );
+    pub(crate) const MACHINE_BY_SECRET: KnownRow = joined!(SELECT_KNOWN, " WHERE m.secret_hash = $1");
     /// A computer by its id, with its consent levels.
-    pub(crate) const MACHINE: KnownRow = known_sql!(
-        "",
-        "machines m LEFT JOIN consent_levels c
-            ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
-        WHERE m.machine_uuid = $1"
-    );
+    pub(crate) const MACHINE: KnownRow = joined!(SELECT_KNOWN, " WHERE m.machine_uuid = $1");
     /// The computers of an account, newest first: account, maximum number of rows.
     pub(crate) const COMPUTERS: ComputerRow =
         "SELECT machine_uuid, user_cuid, name, account_id, first_seen_at, last_seen_at, attached_at,

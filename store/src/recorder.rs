@@ -4,7 +4,8 @@ use domain::ids::UserAccountId;
 use domain::recorder::{Recorder, Recorders};
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
 use crate::row::parsed;
 use crate::{Store, probes};
 
@@ -27,9 +28,13 @@ impl TryFrom<RecorderRow> for Recorder {
 impl Store {
     /// The computers that are or were attached to an account, and the chains on which the service reports about its identities.
     pub async fn recorders_of_account(&self, account: &UserAccountId) -> Result<Recorders, StoreError> {
-        let rows = self.pool.probe_kept_all(probes::RECORDERS, &[account.as_str().into()]).await;
+        let rows = self
+            .pool
+            .probe_kept_all(probes::RECORDERS, &[account.as_str().into()])
+            .during(Operation::ListWhoseRecordsAccountReads)
+            .await?;
         let mut recorders = Recorders::default();
-        for row in rows.during("list whose records an account reads")? {
+        for row in rows {
             let kind = if row.is_service { &mut recorders.service } else { &mut recorders.computers };
             kind.push(row.try_into()?);
         }

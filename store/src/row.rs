@@ -1,4 +1,4 @@
-//! From columns to the words of the domain. What the program wrote always converts; anything else is damage, and named.
+//! Conversion of columns to domain types. Values that the program wrote always convert; any other value is reported as damage, with its column.
 
 use std::borrow::Cow;
 use std::error::Error;

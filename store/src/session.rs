@@ -7,18 +7,20 @@ use domain::signin::Via;
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{Tx, query};
 use crate::row::{limit, parsed, parsed_opt, storable};
-use crate::{Store, in_transaction, on_reader, on_writer, probes};
+use crate::{Store, in_transaction, probes};
 
 /// Who is signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFacts {
-    /// The session.
+    /// Id of the session.
     pub session: SessionId,
-    /// The person.
+    /// Id of the signed-in person.
     pub person: PersonId,
-    /// Verified address.
+    /// Verified e-mail address.
     pub email: Email,
     /// Name, if it is known.
     pub name: Option<String>,
@@ -37,13 +39,13 @@ pub struct Session {
     pub id: SessionId,
     /// When the person signed in.
     pub created_at: Timestamp,
-    /// Until when.
+    /// When the session expires.
     pub expires_at: Timestamp,
-    /// How.
+    /// Sign-in method.
     pub via: Via,
     /// Address of the browser when it signed in.
     pub address: Option<String>,
-    /// What the browser called itself.
+    /// The browser's `User-Agent`.
     pub user_agent: Option<String>,
 }
 
@@ -54,19 +56,19 @@ pub struct NewSession<'a> {
     pub token: SecretHash,
     /// The name under which its owner will see it.
     pub id: SessionId,
-    /// Who.
+    /// Id of the person who signs in.
     pub person: PersonId,
-    /// How.
+    /// Sign-in method.
     pub via: Via,
-    /// Its address.
+    /// IP address of the browser.
     pub address: Option<&'a str>,
-    /// What it calls itself; cut off where it gets long.
+    /// Its `User-Agent`; truncated to [`USER_AGENT_CHARS_MAX`] characters.
     pub user_agent: Option<&'a str>,
-    /// Until when.
+    /// When the session expires.
     pub expires_at: Timestamp,
 }
 
-/// Characters of what a browser calls itself that are kept.
+/// Maximum number of characters of a `User-Agent` that are stored.
 const USER_AGENT_CHARS_MAX: usize = 300;
 
 impl Store {
@@ -77,11 +79,9 @@ impl Store {
         instead_of: Option<&SecretHash>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |tx| {
-            session_insert!(tx, new, instead_of, now);
-            Ok(())
-        })
-        .during("create a session")
+        in_transaction!(&self.pool, |tx| insert_session(tx, new, instead_of, now).await)
+            .during(Operation::CreateSession)
+            .await
     }
 
     /// Who presents this secret, if it is still good.
@@ -90,13 +90,17 @@ impl Store {
         token: &SecretHash,
         now: Timestamp,
     ) -> Result<Option<SessionFacts>, StoreError> {
-        let row = self.pool.probe_kept_one(probes::SESSION, &[token.as_bytes().into()]).await;
+        let row = self
+            .pool
+            .probe_kept_one(probes::SESSION, &[token.as_bytes().into()])
+            .during(Operation::FindSession)
+            .await?;
         // Not in the statement: with the time as an argument no two of them would be equal.
-        let row = row.during("find a session")?.filter(|row| row.expires_at > now);
+        let row = row.filter(|row| row.expires_at > now);
         Ok(row.map(SessionFacts::try_from).transpose()?)
     }
 
-    /// Lets a session that is still good last until `expires_at`, never shorter than before; `false` when it is over or
+    /// Extends a valid session until `expires_at`, never shortens it; `false` when it has ended or
     /// lasts that long already.
     pub async fn session_slide(
         &self,
@@ -106,21 +110,24 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE sessions SET expires_at = $2
             WHERE token_hash = $1 AND revoked_at IS NULL AND expires_at > $3 AND expires_at < $2";
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(token.as_bytes()).bind(expires_at).bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("slide a session")?;
+        let done = query(SQL)
+            .bind(token.as_bytes())
+            .bind(expires_at)
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::SlideSession)
+            .await?;
         Ok(done == 1)
     }
 
     /// Signs a browser out; `false` when it was already.
     pub async fn session_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(REVOKE).bind(token.as_bytes()).bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("revoke a session")?;
+        let done = query(REVOKE)
+            .bind(token.as_bytes())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::RevokeSession)
+            .await?;
         Ok(done == 1)
     }
 
@@ -133,11 +140,13 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE sessions SET revoked_at = $3
             WHERE id = $1 AND person_id = $2 AND revoked_at IS NULL AND expires_at > $3";
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(owner.as_uuid()).bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("revoke a session of a person")?;
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(owner.as_uuid())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::RevokeSessionOfPerson)
+            .await?;
         Ok(done == 1)
     }
 
@@ -150,11 +159,13 @@ impl Store {
     ) -> Result<u64, StoreError> {
         const SQL: &str = "UPDATE sessions SET revoked_at = $3
             WHERE person_id = $1 AND id <> $2 AND revoked_at IS NULL AND expires_at > $3";
-        on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(person.as_uuid()).bind(kept.as_uuid()).bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("revoke the other sessions of a person")
+        query(SQL)
+            .bind(person.as_uuid())
+            .bind(kept.as_uuid())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::RevokeOtherSessionsOfPerson)
+            .await
     }
 
     /// A person's sessions that are still good, newest first.
@@ -166,46 +177,51 @@ impl Store {
     ) -> Result<Vec<Session>, StoreError> {
         const SQL: &str = "SELECT id, created_at, expires_at, via, address, user_agent FROM sessions
             WHERE person_id = $1 AND revoked_at IS NULL AND expires_at > $2 ORDER BY created_at DESC, id LIMIT $3";
-        let rows: Vec<SessionRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL).bind(person.as_uuid()).bind(now).bind(limit(rows_max)).fetch_all(db)
-        })
-        .during("list the sessions of a person")?;
+        let rows: Vec<SessionRow> = query(SQL)
+            .bind(person.as_uuid())
+            .bind(now)
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListSessionsOfPerson)
+            .await?;
         Ok(rows.into_iter().map(Session::try_from).collect::<Result<_, _>>()?)
     }
 }
 
-/// Signs a browser in within a transaction that the caller holds.
-macro_rules! session_insert {
-    ($tx:ident, $new:expr, $instead_of:expr, $now:expr) => {
-        if let Some(old) = $instead_of {
-            sqlx::query($crate::session::REVOKE).bind(old.as_bytes()).bind($now).execute(&mut *$tx).await?;
-        }
-        sqlx::query($crate::session::INSERT)
-            .bind($new.token.as_bytes())
-            .bind($new.id.as_uuid())
-            .bind($new.person.as_uuid())
-            .bind($new.via.to_string())
-            .bind($new.address)
-            .bind($new.user_agent_kept())
-            .bind($now)
-            .bind($new.expires_at)
-            .execute(&mut *$tx)
-            .await?;
-    };
+/// Signs a browser in, in the caller's transaction. The session `instead_of` is revoked.
+pub(crate) async fn insert_session(
+    tx: &mut Tx<'_>,
+    new: &NewSession<'_>,
+    instead_of: Option<&SecretHash>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    const SQL: &str =
+        "INSERT INTO sessions (token_hash, id, person_id, via, address, user_agent, created_at, expires_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    if let Some(old) = instead_of {
+        query(REVOKE).bind(old.as_bytes()).bind(now).execute(&mut *tx).await?;
+    }
+    query(SQL)
+        .bind(new.token.as_bytes())
+        .bind(new.id.as_uuid())
+        .bind(new.person.as_uuid())
+        .bind(new.via.to_string())
+        .bind(new.address)
+        .bind(new.user_agent_kept())
+        .bind(now)
+        .bind(new.expires_at)
+        .execute(tx)
+        .await
+        .map(drop)
 }
-pub(crate) use session_insert;
 
 impl NewSession<'_> {
-    pub(crate) fn user_agent_kept(&self) -> Option<String> {
+    fn user_agent_kept(&self) -> Option<String> {
         self.user_agent.map(|text| storable(text).chars().take(USER_AGENT_CHARS_MAX).collect())
     }
 }
 
-pub(crate) const INSERT: &str =
-    "INSERT INTO sessions (token_hash, id, person_id, via, address, user_agent, created_at, expires_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-
-pub(crate) const REVOKE: &str = "UPDATE sessions SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
+const REVOKE: &str = "UPDATE sessions SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
 
 crate::row! {
     pub(crate) struct FactsRow {

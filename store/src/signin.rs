@@ -7,10 +7,12 @@ use domain::secret::SecretHash;
 use domain::signin::{Next, Ticket};
 use sqlx::FromRow;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::{bytes, count, parsed, parsed_opt, secret_hash};
-use crate::session::{NewSession, session_insert};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::session::{NewSession, insert_session};
+use crate::{Store, in_transaction, joined};
 
 /// What became of the wish for a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,19 +35,19 @@ pub struct Asking<'a> {
     pub instead_of: Option<&'a SecretHash>,
 }
 
-/// How many codes one address may be sent. Counted by network, so that nobody elsewhere can use up what its owner may ask for.
+/// Maximum numbers of codes for one address. Counted by network, so that requests from another network cannot exhaust the owner's quota.
 #[derive(Debug, Clone, Copy)]
 pub struct CodeLimits {
     /// For one network that asks.
     pub per_network: u32,
-    /// For all together.
+    /// Maximum for all networks together.
     pub total: u32,
-    /// Before now.
+    /// Length of the window that ends now.
     pub window: TimeDelta,
 }
 
 impl Store {
-    /// Takes down a code, unless as many as `limits` allows were asked for.
+    /// Stores a code, unless `limits` are reached.
     pub async fn signin_start(
         &self,
         ticket: &Ticket,
@@ -69,9 +71,9 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                sqlx::query(LOCK).bind(email).bind(now).execute(&mut *tx).await?;
+                query(LOCK).bind(email).bind(now).execute(&mut *tx).await?;
                 for (codes_max, network) in [(limits.per_network, Some(asking.network)), (limits.total, None)] {
-                    let oldest: Option<Timestamp> = sqlx::query_scalar(FULL)
+                    let oldest: Option<Timestamp> = scalar(FULL)
                         .bind(email)
                         .bind(now - window)
                         .bind(i64::from(codes_max.saturating_sub(1)))
@@ -85,9 +87,9 @@ impl Store {
                     }
                 }
                 if let Some(before) = asking.instead_of {
-                    sqlx::query(SUPERSEDE).bind(before.as_bytes()).execute(&mut *tx).await?;
+                    query(SUPERSEDE).bind(before.as_bytes()).execute(&mut *tx).await?;
                 }
-                sqlx::query(INSERT)
+                query(INSERT)
                     .bind(ticket.token.as_bytes())
                     .bind(email)
                     .bind(asking.network)
@@ -103,15 +105,15 @@ impl Store {
             },
             commit if |outcome| *outcome == TicketStart::Started
         )
-        .during("take down a sign-in code")
+        .during(Operation::TakeDownSignInCode)
+        .await
     }
 
-    /// The ticket of a browser, whatever became of it.
+    /// The ticket of a browser, in any state.
     pub async fn signin_ticket(&self, token: &SecretHash) -> Result<Option<Ticket>, StoreError> {
-        const SQL: &str = concat!("SELECT ", ticket_columns!(), " FROM signin_tickets WHERE ticket_hash = $1");
+        const SQL: &str = joined!("SELECT ", TICKET_COLUMNS, " FROM signin_tickets WHERE ticket_hash = $1");
         let row: Option<TicketRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(token.as_bytes()).fetch_optional(db))
-                .during("read a sign-in ticket")?;
+            query(SQL).bind(token.as_bytes()).fetch_optional(&self.pool).during(Operation::ReadSignInTicket).await?;
         Ok(row.map(Ticket::try_from).transpose()?)
     }
 
@@ -123,17 +125,18 @@ impl Store {
         tries_max: u32,
         now: Timestamp,
     ) -> Result<Option<Ticket>, StoreError> {
-        const SQL: &str = concat!(
+        const SQL: &str = joined!(
             "UPDATE signin_tickets SET tries = tries + 1
             WHERE ticket_hash = $1 AND state = 'live' AND tries < $2 AND expires_at > $3 RETURNING ",
-            ticket_columns!()
+            TICKET_COLUMNS
         );
-        let row: Option<TicketRow> = on_writer!(&self.pool, |db| sqlx::query_as(SQL)
+        let row: Option<TicketRow> = query(SQL)
             .bind(token.as_bytes())
             .bind(i64::from(tries_max))
             .bind(now)
-            .fetch_optional(db))
-        .during("count a sign-in code")?;
+            .fetch_optional(self.pool.writer())
+            .during(Operation::CountSignInCode)
+            .await?;
         Ok(row.map(Ticket::try_from).transpose()?)
     }
 
@@ -151,16 +154,17 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let used = sqlx::query(SQL).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
-                if used.rows_affected() == 0 {
+                let used = query(SQL).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
+                if used == 0 {
                     return Ok(false);
                 }
-                session_insert!(tx, new, instead_of, now);
+                insert_session(tx, new, instead_of, now).await?;
                 Ok(true)
             },
             commit if |used| *used
         )
-        .during("use a sign-in code")
+        .during(Operation::UseSignInCode)
+        .await
     }
 
     /// Completes an errand to an OpenID provider. Exactly one of any number of calls with the same errand gives `true`, until
@@ -168,20 +172,18 @@ impl Store {
     pub async fn signin_errand_use(&self, errand: &SecretHash, expires_at: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str =
             "INSERT INTO signin_errands (errand_hash, expires_at) VALUES ($1, $2) ON CONFLICT (errand_hash) DO NOTHING";
-        let done = on_writer!(&self.pool, |db| async {
-            sqlx::query(SQL).bind(errand.as_bytes()).bind(expires_at).execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("use a sign-in errand")?;
+        let done = query(SQL)
+            .bind(errand.as_bytes())
+            .bind(expires_at)
+            .execute(self.pool.writer())
+            .during(Operation::UseSignInErrand)
+            .await?;
         Ok(done > 0)
     }
 }
 
-macro_rules! ticket_columns {
-    () => {
-        "ticket_hash, email, sealed_code, next, created_at, expires_at, tries, state"
-    };
-}
-use ticket_columns;
+/// The columns of [`TicketRow`].
+const TICKET_COLUMNS: &str = "ticket_hash, email, sealed_code, next, created_at, expires_at, tries, state";
 
 #[derive(FromRow)]
 struct TicketRow {

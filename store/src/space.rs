@@ -3,39 +3,41 @@
 use domain::Timestamp;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::space::{AccessType, DEFAULT_NAME, Space, SpaceName};
-use sqlx::{FromRow, QueryBuilder};
+use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{QueryBuilder, query, scalar};
 use crate::row::{limit, parsed, storable};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::{Store, in_transaction};
 
 /// What became of a space that was to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceCreate {
-    /// It is there.
+    /// The space was created.
     Created,
     /// The account has as many as it may have.
     TooMany,
 }
 
-/// What is to be different about a space.
+/// A change of a space; `None` keeps the value.
 #[derive(Debug, Clone, Default)]
 pub struct SpaceChange {
-    /// Another name.
+    /// New name.
     pub name: Option<SpaceName>,
     /// Whether any valid key may read it.
     pub is_public: Option<bool>,
 }
 
-/// A space as `$1` sees it: with its owner's name, and what the looking account may do.
+/// A space as account `$1` sees it: with its owner's name, and the access of `$1`.
 const SEEN: &str = "SELECT s.id, s.account_id, COALESCE(a.name, p.name) AS owner_name, s.name, s.is_public,
         COALESCE(m.is_favorite, FALSE) AS is_favorite, s.is_default, COALESCE(m.access, 'read') AS access, s.created_at
     FROM spaces s JOIN accounts a ON a.user_account_id = s.account_id
         LEFT JOIN persons p ON p.account_id = s.account_id
         LEFT JOIN space_members m ON m.space_id = s.id AND m.account_id = ";
 
-/// Makes an account wait for whoever else counts its things.
+/// Locks an account, so that concurrent transactions count its rows one after the other.
 const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
 const ADD: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
     VALUES ($1, $2, $3, $4, $5, $6)";
@@ -43,7 +45,7 @@ const JOIN: &str = "INSERT INTO space_members (space_id, account_id, access, is_
     ON CONFLICT (space_id, account_id) DO UPDATE SET access = excluded.access";
 
 impl Store {
-    /// Makes a space, unless the account has `spaces_max`; its default space, which nobody asked for, is not counted.
+    /// Makes a space, unless the account has `spaces_max`; its default space, which is created automatically, is not counted.
     pub async fn space_create(
         &self,
         id: SpaceId,
@@ -58,19 +60,20 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                sqlx::query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
-                let spaces: i64 = sqlx::query_scalar(OWNED).bind(owner.as_str()).fetch_one(&mut *tx).await?;
+                query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
+                let spaces: i64 = scalar(OWNED).bind(owner.as_str()).fetch_one(&mut *tx).await?;
                 if spaces >= i64::from(spaces_max) {
                     return Ok(SpaceCreate::TooMany);
                 }
-                let add = sqlx::query(ADD).bind(id.as_uuid()).bind(owner.as_str()).bind(&*name).bind(is_public);
+                let add = query(ADD).bind(id.as_uuid()).bind(owner.as_str()).bind(&*name).bind(is_public);
                 add.bind(false).bind(now).execute(&mut *tx).await?;
-                sqlx::query(JOIN).bind(id.as_uuid()).bind(owner.as_str()).bind("owner").execute(&mut *tx).await?;
+                query(JOIN).bind(id.as_uuid()).bind(owner.as_str()).bind("owner").execute(&mut *tx).await?;
                 Ok(SpaceCreate::Created)
             },
             commit if |outcome| *outcome == SpaceCreate::Created
         )
-        .during("make a space")
+        .during(Operation::MakeSpace)
+        .await
     }
 
     /// The space that an account adds to when it names none, made as `new` if there was none yet.
@@ -81,36 +84,36 @@ impl Store {
         now: Timestamp,
     ) -> Result<SpaceId, StoreError> {
         const DEFAULT: &str = "SELECT id FROM spaces WHERE account_id = $1 AND is_default";
-        let known: Option<Uuid> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(DEFAULT).bind(owner.as_str()).fetch_optional(db))
-                .during("find the default space of an account")?;
+        let known: Option<Uuid> = scalar(DEFAULT)
+            .bind(owner.as_str())
+            .fetch_optional(&self.pool)
+            .during(Operation::FindDefaultSpaceOfAccount)
+            .await?;
         if let Some(id) = known {
             return Ok(id.into());
         }
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
-            let known: Option<Uuid> = sqlx::query_scalar(DEFAULT).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
+            query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
+            let known: Option<Uuid> = scalar(DEFAULT).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
             if let Some(id) = known {
                 return Ok(id.into());
             }
-            let add = sqlx::query(ADD).bind(new.as_uuid()).bind(owner.as_str()).bind(DEFAULT_NAME).bind(false);
+            let add = query(ADD).bind(new.as_uuid()).bind(owner.as_str()).bind(DEFAULT_NAME).bind(false);
             add.bind(true).bind(now).execute(&mut *tx).await?;
-            sqlx::query(JOIN).bind(new.as_uuid()).bind(owner.as_str()).bind("owner").execute(&mut *tx).await?;
+            query(JOIN).bind(new.as_uuid()).bind(owner.as_str()).bind("owner").execute(&mut *tx).await?;
             Ok(new)
         })
-        .during("make the default space of an account")
+        .during(Operation::MakeDefaultSpaceOfAccount)
+        .await
     }
 
     /// The spaces that an account owns or was let into, the default first, then the newest.
     pub async fn spaces_of_account(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<Space>, StoreError> {
-        let rows: Vec<SpaceRow> = on_reader!(&self.pool, |db: Db| {
-            let mut sql = QueryBuilder::<Db>::new(SEEN);
-            sql.push_bind(account.as_str()).push(" WHERE m.account_id IS NOT NULL");
-            sql.push(" ORDER BY s.account_id = ").push_bind(account.as_str()).push(" DESC, s.is_default DESC");
-            sql.push(", s.created_at DESC, s.id DESC LIMIT ").push_bind(limit(rows_max));
-            async move { sql.build_query_as().fetch_all(db).await }
-        })
-        .during("list the spaces of an account")?;
+        let mut sql = QueryBuilder::new(SEEN);
+        sql.push_bind(account.as_str()).push(" WHERE m.account_id IS NOT NULL");
+        sql.push(" ORDER BY s.account_id = ").push_bind(account.as_str()).push(" DESC, s.is_default DESC");
+        sql.push(", s.created_at DESC, s.id DESC LIMIT ").push_bind(limit(rows_max));
+        let rows: Vec<SpaceRow> = sql.build().fetch_all(&self.pool).during(Operation::ListSpacesOfAccount).await?;
         Ok(rows.into_iter().map(Space::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -119,18 +122,14 @@ impl Store {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let rows: Vec<SpaceRow> = on_reader!(&self.pool, |db: Db| {
-            let mut sql = QueryBuilder::<Db>::new(SEEN);
-            sql.push_bind(account.as_str());
-            sql.push(" WHERE (m.account_id IS NOT NULL OR s.is_public) AND s.id IN (");
-            let mut list = sql.separated(", ");
-            for id in ids {
-                list.push_bind(id.as_uuid());
-            }
-            sql.push(")");
-            async move { sql.build_query_as().fetch_all(db).await }
-        })
-        .during("read spaces")?;
+        let mut sql = QueryBuilder::new(SEEN);
+        sql.push_bind(account.as_str());
+        sql.push(" WHERE (m.account_id IS NOT NULL OR s.is_public) AND s.id IN (");
+        for (place, id) in ids.iter().enumerate() {
+            sql.push(if place == 0 { "" } else { ", " }).push_bind(id.as_uuid());
+        }
+        sql.push(")");
+        let rows: Vec<SpaceRow> = sql.build().fetch_all(&self.pool).during(Operation::ReadSpaces).await?;
         Ok(rows.into_iter().map(Space::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -138,8 +137,11 @@ impl Store {
     pub async fn spaces_public_of(&self, memory: MemoryId) -> Result<Vec<SpaceId>, StoreError> {
         const SQL: &str = "SELECT s.id FROM memory_spaces l JOIN spaces s ON s.id = l.space_id
             WHERE l.memory_id = $1 AND s.is_public";
-        let ids: Vec<Uuid> = on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(memory.as_uuid()).fetch_all(db))
-            .during("find the public spaces of a memory")?;
+        let ids: Vec<Uuid> = scalar(SQL)
+            .bind(memory.as_uuid())
+            .fetch_all(&self.pool)
+            .during(Operation::FindPublicSpacesOfMemory)
+            .await?;
         Ok(ids.into_iter().map(SpaceId::from).collect())
     }
 
@@ -153,11 +155,14 @@ impl Store {
         const SQL: &str = "UPDATE spaces SET name = COALESCE($3, name), is_public = COALESCE($4, is_public)
             WHERE id = $1 AND account_id = $2";
         let name = change.name.as_ref().map(|name| storable(name.as_str()));
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(owner.as_str()).bind(name.as_deref());
-            query.bind(change.is_public).execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("change a space")?;
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(owner.as_str())
+            .bind(name.as_deref())
+            .bind(change.is_public)
+            .execute(self.pool.writer())
+            .during(Operation::ChangeSpace)
+            .await?;
         Ok(done == 1)
     }
 
@@ -169,11 +174,13 @@ impl Store {
         is_favorite: bool,
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE space_members SET is_favorite = $3 WHERE space_id = $1 AND account_id = $2";
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(account.as_str()).bind(is_favorite);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("mark a space")?;
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(account.as_str())
+            .bind(is_favorite)
+            .execute(self.pool.writer())
+            .during(Operation::MarkSpace)
+            .await?;
         Ok(done == 1)
     }
 
@@ -194,21 +201,22 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let ours = sqlx::query(OURS).bind(id.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
-                if ours.rows_affected() == 0 {
+                let ours = query(OURS).bind(id.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
+                if ours == 0 {
                     return Ok(false);
                 }
                 let done = if let Some(access) = access {
-                    sqlx::query(JOIN).bind(id.as_uuid()).bind(with.as_str()).bind(access.as_str())
+                    query(JOIN).bind(id.as_uuid()).bind(with.as_str()).bind(access.as_str())
                 } else {
-                    sqlx::query(OUT).bind(id.as_uuid()).bind(with.as_str())
+                    query(OUT).bind(id.as_uuid()).bind(with.as_str())
                 };
-                let done = done.execute(&mut *tx).await?.rows_affected();
+                let done = done.execute(&mut *tx).await?;
                 Ok(done == 1)
             },
             commit if |done| *done
         )
-        .during("share a space")
+        .during(Operation::ShareSpace)
+        .await
     }
 }
 

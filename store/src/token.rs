@@ -7,22 +7,24 @@ use domain::{Rng, Timestamp};
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{Tx, query, scalar};
 use crate::row::{bytes, parsed, parsed_opt};
-use crate::{Store, in_transaction, on_reader, on_writer, probes};
+use crate::{Store, in_transaction, probes};
 
-/// What an access token stands for.
+/// The registration and scope of an access token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenFacts {
-    /// The agent.
+    /// Registration of the agent.
     pub registration: RegistrationId,
-    /// What it opens.
+    /// The access that it grants.
     pub scope: TokenScope,
     /// With the account scope: the account that the agent acts for.
     pub account: Option<UserAccountId>,
     /// With the account scope: the person who confirmed.
     pub person: Option<(PersonId, Email)>,
-    /// Until when.
+    /// When the token expires.
     pub expires_at: Timestamp,
 }
 
@@ -48,9 +50,9 @@ impl Store {
             &self.pool,
             |tx| {
                 if scope == TokenScope::Account {
-                    sqlx::query(SEEN).bind(registration.as_uuid()).bind(now).execute(&mut *tx).await?;
+                    query(SEEN).bind(registration.as_uuid()).bind(now).execute(&mut *tx).await?;
                 }
-                let issued = sqlx::query(ISSUE)
+                let issued = query(ISSUE)
                     .bind(registration.as_uuid())
                     .bind(token.as_bytes())
                     .bind(scope.as_str())
@@ -58,28 +60,32 @@ impl Store {
                     .bind(expires_at)
                     .execute(&mut *tx)
                     .await?;
-                Ok(issued.rows_affected() == 1)
+                Ok(issued == 1)
             },
             commit if |issued| *issued
         )
-        .during("issue a token")
+        .during(Operation::IssueToken)
+        .await
     }
 
-    /// What a presented token stands for, if it is good: not expired, not revoked, and its registration still is what it
+    /// The facts about a presented token, if it is valid: not expired, not revoked, and its registration has not changed since it
     /// was issued to.
     pub async fn token_by_hash(&self, token: &SecretHash, now: Timestamp) -> Result<Option<TokenFacts>, StoreError> {
-        let row = self.pool.probe_kept_one(probes::TOKEN, &[token.as_bytes().into()]).await;
-        let row = row.during("find a token")?.filter(|row| row.expires_at > now);
+        let row =
+            self.pool.probe_kept_one(probes::TOKEN, &[token.as_bytes().into()]).during(Operation::FindToken).await?;
+        let row = row.filter(|row| row.expires_at > now);
         Ok(row.map(TokenFacts::try_from).transpose()?)
     }
 
     /// Revokes a token; `false` when there was none to revoke. The registration stays as it is.
     pub async fn token_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE access_tokens SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
-        let done = on_writer!(&self.pool, |db| async {
-            sqlx::query(SQL).bind(token.as_bytes()).bind(now).execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("revoke a token")?;
+        let done = query(SQL)
+            .bind(token.as_bytes())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::RevokeToken)
+            .await?;
         Ok(done == 1)
     }
 
@@ -92,8 +98,7 @@ impl Store {
         const SQL: &str = "SELECT kid, seed, state, created_at, activated_at, retired_at FROM assertion_keys
             WHERE retired_at IS NULL OR retired_at > $1 ORDER BY created_at, kid";
         let rows: Vec<KeyRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(now - keep_retired_for).fetch_all(db))
-                .during("read the signing keys")?;
+            query(SQL).bind(now - keep_retired_for).fetch_all(&self.pool).during(Operation::ReadSigningKeys).await?;
         Ok(rows.into_iter().map(AssertionKey::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -103,11 +108,12 @@ impl Store {
         let next = AssertionKey::draw(rng, now);
         in_transaction!(&self.pool, |tx| {
             for key in [&active, &next] {
-                key_insert!(tx, key).await?;
+                insert_key(tx, key).await?;
             }
             Ok(())
         })
-        .during("make the signing keys")
+        .during(Operation::MakeSigningKeys)
+        .await
     }
 
     /// Retires the key that signs, lets the announced one sign and announces a new one. `None`: another process is doing
@@ -120,36 +126,36 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let retired = sqlx::query(RETIRE).bind(now).execute(&mut *tx).await?;
-                if retired.rows_affected() == 0 {
+                let retired = query(RETIRE).bind(now).execute(&mut *tx).await?;
+                if retired == 0 {
                     return Ok(None);
                 }
-                let active: Option<String> = sqlx::query_scalar(ACTIVATE).bind(now).fetch_optional(&mut *tx).await?;
-                key_insert!(tx, &next).await?;
+                let active: Option<String> = scalar(ACTIVATE).bind(now).fetch_optional(&mut *tx).await?;
+                insert_key(tx, &next).await?;
                 Ok(active)
             },
             commit if Option::is_some
         )
-        .during("rotate the signing keys")
+        .during(Operation::RotateSigningKeys)
+        .await
     }
 }
 
-const KEY_INSERT: &str =
-    "INSERT INTO assertion_keys (kid, seed, state, created_at, activated_at) VALUES ($1, $2, $3, $4, $5)
-    ON CONFLICT DO NOTHING";
-
-macro_rules! key_insert {
-    ($tx:ident, $key:expr) => {
-        sqlx::query(KEY_INSERT)
-            .bind(&$key.kid)
-            .bind(&$key.seed[..])
-            .bind($key.state.as_str())
-            .bind($key.created_at)
-            .bind($key.activated_at)
-            .execute(&mut *$tx)
-    };
+/// Adds a signing key; one with the same id stays as it is.
+async fn insert_key(tx: &mut Tx<'_>, key: &AssertionKey) -> Result<(), sqlx::Error> {
+    const SQL: &str =
+        "INSERT INTO assertion_keys (kid, seed, state, created_at, activated_at) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT DO NOTHING";
+    query(SQL)
+        .bind(&key.kid)
+        .bind(&key.seed[..])
+        .bind(key.state.as_str())
+        .bind(key.created_at)
+        .bind(key.activated_at)
+        .execute(tx)
+        .await
+        .map(drop)
 }
-use key_insert;
 
 crate::row! {
     pub(crate) struct FactsRow {

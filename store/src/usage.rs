@@ -3,16 +3,17 @@
 use domain::ids::UserCuid;
 use domain::recorder::Recorder;
 use domain::usage::{Day, Used, Window};
-use sqlx::QueryBuilder;
 
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::chunks;
-use crate::{Store, in_transaction, on_reader};
+use crate::{Store, in_transaction};
 
 /// What one computer used on one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageDay {
-    /// Whose events.
+    /// Computer and identity whose events are counted.
     pub recorder: Recorder,
     /// When they were received.
     pub day: Day,
@@ -25,7 +26,7 @@ pub fn untold(identity: UserCuid) -> Recorder {
     Recorder { machine: uuid::Uuid::nil().into(), identity }
 }
 
-/// What is counted, and how far: read at one moment.
+/// Usage that is counted, and up to which leaf, read in one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// In the window that was asked for.
@@ -38,58 +39,61 @@ impl Store {
     /// How many leaves of the embedded log are counted.
     pub async fn usage_counted(&self) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT counted FROM usage_cursor WHERE id = 1";
-        let counted: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).fetch_one(db))
-            .during("read how far usage is counted")?;
+        let counted: i64 = scalar(SQL).fetch_one(&self.pool).during(Operation::ReadHowFarUsageIsCounted).await?;
         Ok(number("usage_cursor.counted", counted)?)
     }
 
-    /// Counts what the leaves from `counted` up to `until` come to; `false`, and nothing is counted, when another process has counted
+    /// Adds the usage of the leaves from `counted` up to `until`; `false`, and nothing is counted, when another process has counted
     /// on from `counted` meanwhile.
     pub async fn usage_count(&self, counted: u64, until: u64, days: &[UsageDay]) -> Result<bool, StoreError> {
         const MOVE: &str = "UPDATE usage_cursor SET counted = $2 WHERE id = 1 AND counted = $1";
         let days = ordered(days);
         in_transaction!(
             &self.pool,
-            |tx: Db| {
-                let moved = sqlx::query(MOVE).bind(stored(counted)).bind(stored(until)).execute(&mut *tx).await?;
-                if moved.rows_affected() == 0 {
+            |tx| {
+                let moved = query(MOVE).bind(stored(counted)).bind(stored(until)).execute(&mut *tx).await?;
+                if moved == 0 {
                     return Ok(false);
                 }
-                usage_add!(tx, Db, &days);
+                add_days(tx, &days).await?;
                 Ok(true)
             },
             commit if |moved| *moved
         )
-        .during("count usage")
+        .during(Operation::CountUsage)
+        .await
     }
 
-    /// Adds to what was used, without a log that tells how far: every call counts.
+    /// Adds usage without a position in a log: every call counts.
     pub async fn usage_add(&self, days: &[UsageDay]) -> Result<(), StoreError> {
         let days = ordered(days);
-        in_transaction!(&self.pool, |tx: Db| {
-            usage_add!(tx, Db, &days);
-            Ok(())
-        })
-        .during("add usage")
+        in_transaction!(&self.pool, |tx| add_days(tx, &days).await).during(Operation::AddUsage).await
     }
 
     /// What computers used together in a window, as far as it is counted.
     pub async fn usage_of(&self, computers: &[Recorder], window: Window) -> Result<Counted, StoreError> {
-        const SQLITE: &str = usage_sql!(
-            "json_each($1) r CROSS JOIN usage_days u
-                ON u.user_cuid = r.value ->> 'identity' AND u.machine_uuid = unhex(r.value ->> 'machine', '-')"
-        );
-        const POSTGRES: &str = usage_sql!(
-            "jsonb_to_recordset($1::JSONB) AS r (machine UUID, identity TEXT)
-                JOIN usage_days u ON u.user_cuid = r.identity AND u.machine_uuid = r.machine"
-        );
+        // Sums and cursor in one statement, so that they are of one moment.
+        const SQLITE: &str =
+            "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),
+                (SELECT counted FROM usage_cursor WHERE id = 1)
+            FROM json_each($1) r CROSS JOIN usage_days u
+                ON u.user_cuid = r.value ->> 'identity' AND u.machine_uuid = unhex(r.value ->> 'machine', '-')
+                AND day >= $2 AND day < $3";
+        const POSTGRES: &str =
+            "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),
+                (SELECT counted FROM usage_cursor WHERE id = 1)
+            FROM jsonb_to_recordset($1::JSONB) AS r (machine UUID, identity TEXT)
+                JOIN usage_days u ON u.user_cuid = r.identity AND u.machine_uuid = r.machine
+                AND day >= $2 AND day < $3";
         let computers = serde_json::to_string(computers).unwrap_or_default();
         let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
-        let (memory, retrospectives, counted): (i64, i64, i64) = on_reader!(&self.pool, |db| {
-            let sum = sqlx::query_as(sql).bind(&computers).bind(window.first.number()).bind(window.end.number());
-            sum.fetch_one(db)
-        })
-        .during("sum usage")?;
+        let (memory, retrospectives, counted): (i64, i64, i64) = query(sql)
+            .bind(&computers)
+            .bind(window.first.number())
+            .bind(window.end.number())
+            .fetch_one(&self.pool)
+            .during(Operation::SumUsage)
+            .await?;
         Ok(Counted {
             used: Used {
                 memory: number("usage_days.memory", memory)?,
@@ -100,41 +104,26 @@ impl Store {
     }
 }
 
-/// Sums and cursor in one statement, so that they are of one moment.
-macro_rules! usage_sql {
-    ($days:literal) => {
-        concat!(
-            "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),
-                (SELECT counted FROM usage_cursor WHERE id = 1)
-            FROM ",
-            $days,
-            " AND day >= $2 AND day < $3"
-        )
-    };
+/// Adds days in the caller's transaction.
+async fn add_days(tx: &mut Tx<'_>, days: &[UsageDay]) -> Result<(), sqlx::Error> {
+    for chunk in chunks(days) {
+        let mut sql =
+            QueryBuilder::new("INSERT INTO usage_days (user_cuid, machine_uuid, day, memory, retrospectives) ");
+        sql.push_values(chunk, |mut row, day| {
+            row.push_bind(day.recorder.identity.as_str())
+                .push_bind(day.recorder.machine.as_uuid())
+                .push_bind(day.day.number())
+                .push_bind(stored(day.used.memory))
+                .push_bind(stored(day.used.retrospectives));
+        });
+        sql.push(
+            " ON CONFLICT (user_cuid, machine_uuid, day) DO UPDATE SET memory = usage_days.memory + excluded.memory,
+            retrospectives = usage_days.retrospectives + excluded.retrospectives",
+        );
+        sql.build().execute(&mut *tx).await?;
+    }
+    Ok(())
 }
-use usage_sql;
-
-/// Adds days within a transaction.
-macro_rules! usage_add {
-    ($tx:ident, $Db:ident, $days:expr) => {
-        for chunk in chunks($days) {
-            let mut sql = QueryBuilder::<$Db>::new("INSERT INTO usage_days (user_cuid, machine_uuid, day, memory, retrospectives) ");
-            sql.push_values(chunk, |mut row, day| {
-                row.push_bind(day.recorder.identity.as_str())
-                    .push_bind(day.recorder.machine.as_uuid())
-                    .push_bind(day.day.number())
-                    .push_bind(stored(day.used.memory))
-                    .push_bind(stored(day.used.retrospectives));
-            });
-            sql.push(
-                " ON CONFLICT (user_cuid, machine_uuid, day) DO UPDATE SET memory = usage_days.memory + excluded.memory,
-                retrospectives = usage_days.retrospectives + excluded.retrospectives",
-            );
-            sql.build().execute(&mut *$tx).await?;
-        }
-    };
-}
-use usage_add;
 
 /// In one order everywhere: PostgreSQL locks rows in the order in which they come, and two nodes must not wait for each other. Each key
 /// once, as `ON CONFLICT` wants it.

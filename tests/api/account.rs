@@ -17,7 +17,7 @@ const COMPUTERS: &str = "/api/v1/account/computers";
 /// Runs a statement that no server would ever run.
 async fn tamper(world: &World, sql: &'static str) {
     let pool = world.server.app.store.pool();
-    store::on_writer!(pool, |db| async { sqlx::raw_sql(sql).execute(db).await.map(drop) }).unwrap();
+    store::pool::script(sql).execute(pool.writer()).await.unwrap();
 }
 
 fn members(value: &Value) -> Vec<&str> {

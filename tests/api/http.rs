@@ -6,7 +6,8 @@ use actors::ActorKind;
 use actors::upstream::Upstream;
 use reqwest::Method;
 use serde_json::{Value, json};
-use store::{Pool, on_writer};
+use store::Pool;
+use store::pool::query;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -212,7 +213,7 @@ async fn readiness(world: &World) -> (u16, Value) {
 }
 
 async fn run(pool: &Pool, sql: &'static str) {
-    on_writer!(pool, |db| async { sqlx::query(sql).execute(db).await.map(drop) }).unwrap();
+    query(sql).execute(pool.writer()).await.unwrap();
 }
 
 on_each_database! {
@@ -276,6 +277,9 @@ on_each_database! {
         let (status, metrics) = get("/metrics").await;
         assert_eq!(status, 200);
         assert!(metrics.contains(r#"attache_http_requests_total{method="GET",route="unmatched",status="404"}"#), "{metrics}");
+        world.server.app.store.writable().await.unwrap();
+        let (_, metrics) = get("/metrics").await;
+        assert!(metrics.contains(r#"attache_store_seconds_count{operation="write a heartbeat"}"#), "{metrics}");
         let (status, tree) = get("/actors").await;
         assert_eq!(status, 200);
         // With SQLite, each request looks up its credential itself.

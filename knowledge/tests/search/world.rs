@@ -136,10 +136,8 @@ impl World {
         const SQL: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
             VALUES ($1, $2, 'space', $3, $3, $4)";
         let id = self.rng.uuid_v7(now());
-        store::on_writer!(self.store.pool(), |db| async {
-            sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now()).execute(db).await.map(drop)
-        })
-        .unwrap();
+        let add = store::pool::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now());
+        add.execute(self.store.pool().writer()).await.unwrap();
         id.into()
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::breaker::BreakerSettings;
 
-/// Configuration section `[upstream]`.
+/// Settings `[upstream]`: address, token and deadlines of a statistics service.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UpstreamSettings {
@@ -57,13 +57,13 @@ pub enum InvalidUpstream {
     /// `url` is not a base URL.
     #[error("upstream.url must be like https://statistics.example.com, without a query")]
     Url,
-    /// `token` is not a valid header value.
+    /// The token contains characters that a header does not allow.
     #[error("upstream.token has characters that no header takes")]
     Token,
 }
 
 impl UpstreamSettings {
-    /// Invalid values, as pairs of field and rule.
+    /// Invalid values, as pairs of field and violated rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let url = self.url.as_ref().and_then(|_| self.base_url().err()).map(|fault| ("url", fault.to_string()));
         let token = self.authorization().err().map(|fault| ("token", fault.to_string()));

@@ -37,7 +37,7 @@ impl Append {
         &self.submission
     }
 
-    /// The receipt of the event if it is new.
+    /// The receipt that a new event gets.
     pub(super) fn receipt(&self) -> ReceiptId {
         self.receipt
     }
@@ -47,7 +47,7 @@ impl Append {
         self.received_at
     }
 
-    /// Hash of the event's leaf in the tree.
+    /// Its leaf of the tree.
     pub(super) fn leaf_hash(&self) -> Digest {
         let event = &self.submission;
         let Position { chain_epoch, seq, prev } = event.position;
@@ -76,9 +76,9 @@ pub enum AppendOutcome {
     EventIdConflict,
     /// The event does not continue its chain: 409 or 422, with the position that would.
     Refused {
-        /// The rule that the event breaks, with the expected position.
+        /// The violated rule of the chain.
         refusal: ChainRefusal,
-        /// The position that the event claims.
+        /// The position that it claimed.
         received: Position,
     },
 }
@@ -104,8 +104,8 @@ impl From<AppendOutcome> for SubmitOutcome {
 }
 
 impl Log {
-    /// Appends a group of events; returns one outcome per event, in order. New events are durable when it returns; after an error it is
-    /// unknown whether any event of the group is.
+    /// Takes a group of events; one outcome per event, in order. New events are durable when it returns; after an error, nothing of the
+    /// group is known to be.
     pub async fn append(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
         let Some(writer) = &self.writer else { return self.append_on_postgres(group).await };
         let (events, outcomes): (Vec<_>, Vec<_>) = group

@@ -1,4 +1,4 @@
-//! Verification of the whole log, from the first event to the signed checkpoint.
+//! Reading the whole log again, from the first event to the last signed checkpoint.
 //!
 //! 1. Every event hashes to its seal, agrees with the columns of its row, and has the leaf hash of its row.
 //! 2. Every event continues its chain, and every chain ends at its stored head.
@@ -6,8 +6,7 @@
 //! 4. The checkpoint opens under its key, and names this size and root.
 //! 5. In an SQLite file the index of activity and the runs of ids contain each indexed event once ([`indexes`]).
 //!
-//! Memory grows with the number of chains, not of events. An audit may run beside the live log: it covers the tree that is signed at its
-//! start.
+//! It takes memory for each chain, not for each event, and may run beside the living log: it reads the events that were signed when it began.
 
 mod indexes;
 
@@ -16,7 +15,7 @@ use std::collections::HashMap;
 use domain::Digest;
 use domain::chain::{ChainRefusal, Head, Position};
 use domain::ids::EventId;
-use store::on_reader;
+use store::pool::query;
 use uuid::Uuid;
 
 use super::read::described;
@@ -31,7 +30,7 @@ use indexes::Indexes;
 /// Number of rows of one read.
 const PAGE: i64 = 500;
 
-/// The size of a log that passed the audit, and its signed tree.
+/// The result of an audit that found no fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audited {
     /// Number of events, including those without a place in the tree.
@@ -53,25 +52,25 @@ pub enum AuditFault {
     /// The row of an event cannot be read.
     #[error("event {event}: {fault}")]
     Row {
-        /// Id of the event.
+        /// Id of the faulty event.
         event: EventId,
-        /// Error of the row.
+        /// The fault that was found.
         fault: LogError,
     },
     /// An event disagrees with its seal, its leaf or its row.
     #[error("event {event}: {fault}")]
     Event {
-        /// Id of the event.
+        /// Id of the faulty event.
         event: EventId,
-        /// The check that failed.
+        /// The fault that was found.
         fault: ProofFault,
     },
     /// An event does not continue its chain.
     #[error("event {event} does not continue its chain: expected epoch {}, seq {}, after {}", .expected.chain_epoch, .expected.seq, .expected.prev)]
     Link {
-        /// Id of the event.
+        /// Id of the faulty event.
         event: EventId,
-        /// The position that would continue the chain.
+        /// The position that continues the chain.
         expected: Position,
     },
     /// The stored head of a chain is not its last event, or one of the two is missing.
@@ -114,7 +113,7 @@ impl From<NoteFault> for AuditFault {
 type Heads = HashMap<(Uuid, String), (Head, EventId)>;
 
 impl Log {
-    /// Audits the log; returns its size and checkpoint, or the first fault.
+    /// Reads everything again; returns the counts, or the first fault.
     pub async fn audit(&self) -> Result<Audited, AuditFault> {
         let signed = self.signed().await?;
         let key: VerifierKey =
@@ -142,11 +141,11 @@ impl Log {
     ) -> Result<(u64, Heads, Heads), AuditFault> {
         let (mut events, mut after, mut heads, mut stored) = (0, 0, Heads::new(), Heads::new());
         loop {
-            let rows: Vec<sql::AuditRow> =
-                on_reader!(&self.pool, |db: Db| sqlx::query_as(<Db as Dialect>::EVENTS_AFTER)
-                    .bind(after)
-                    .bind(PAGE)
-                    .fetch_all(db))
+            let rows: Vec<sql::AuditRow> = query(Dialect::of(&self.pool).events_after)
+                .bind(after)
+                .bind(PAGE)
+                .fetch_all(&self.pool)
+                .await
                 .during("read events")?;
             let Some(last) = rows.last() else { return Ok((events, heads, stored)) };
             after = last.id;
@@ -181,10 +180,12 @@ impl Log {
         let (mut tree, mut place) = (Tiles::default(), 0);
         while place < size {
             let from = i64::try_from(place).map_err(|_| LogError::Corrupt("tree.size"))?;
-            let rows: Vec<(i64, Vec<u8>)> = on_reader!(&self.pool, |db: Db| {
-                sqlx::query_as(<Db as Dialect>::LEAVES_FROM).bind(from).bind(PAGE).fetch_all(db)
-            })
-            .during("read leaves")?;
+            let rows: Vec<(i64, Vec<u8>)> = query(Dialect::of(&self.pool).leaves_from)
+                .bind(from)
+                .bind(PAGE)
+                .fetch_all(&self.pool)
+                .await
+                .during("read leaves")?;
             let wanted = usize::try_from(size - place).unwrap_or(usize::MAX);
             let mut leaves = Vec::with_capacity(rows.len());
             for ((index, hash), expected) in rows.iter().zip(place..).take(wanted) {
@@ -209,8 +210,7 @@ impl Log {
     }
 
     async fn heads(&self) -> Result<Heads, AuditFault> {
-        let rows: Vec<sql::FoundHead> =
-            on_reader!(&self.pool, |db| sqlx::query_as(sql::HEADS_ALL).fetch_all(db)).during("read the heads")?;
+        let rows: Vec<sql::FoundHead> = query(sql::HEADS_ALL).fetch_all(&self.pool).await.during("read the heads")?;
         let corrupt = |_| LogError::Corrupt("chain_heads");
         let heads = rows.into_iter().map(|(machine, agent, epoch, seq, seal, event, _)| {
             let head = Head {
@@ -224,8 +224,8 @@ impl Log {
     }
 }
 
-/// Checks that every chain of an earlier read is in a later one, with the same or a later head. Without writes in between the two are
-/// equal, so the stored heads are the last events.
+/// Whether every chain of an earlier look is there in a later one, and ends there or behind. A log without writers looks the same
+/// in both, so its heads are its last events.
 fn reaches(earlier: &Heads, later: &Heads) -> Result<(), AuditFault> {
     for (key, (head, id)) in earlier {
         let agrees = later.get(key).is_some_and(|(known, known_id)| {

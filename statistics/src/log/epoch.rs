@@ -4,7 +4,8 @@ use domain::checkpoint::{Checkpoint, SignerKey};
 use domain::ids::InstallationId;
 use domain::{Digest, merkle as hashes};
 use std::sync::PoisonError;
-use store::{in_transaction, on_reader};
+use store::in_transaction;
+use store::pool::{query, scalar};
 use uuid::Uuid;
 
 use super::{During, Log, LogError};
@@ -13,11 +14,11 @@ use crate::merkle;
 /// The newest checkpoint that the log signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHead {
-    /// Verifier key of the checkpoint.
+    /// Verifier key that signed the checkpoint.
     pub vkey: String,
-    /// The checkpoint as a signed note.
+    /// Text of the signed note.
     pub checkpoint: String,
-    /// Number of leaves of the signed tree.
+    /// Number of leaves of the tree.
     pub size: u64,
 }
 
@@ -39,8 +40,7 @@ const GET: &str = "SELECT installation_id FROM installation WHERE id = 1";
 impl Log {
     /// The installation that the log belongs to; `None` for a log of a version without installation ids.
     pub async fn installation(&self) -> Result<Option<InstallationId>, LogError> {
-        let id: Option<Uuid> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(GET).fetch_optional(db)).during("read whose log it is")?;
+        let id: Option<Uuid> = scalar(GET).fetch_optional(&self.pool).await.during("read whose log it is")?;
         Ok(id.map(InstallationId::from))
     }
 
@@ -48,9 +48,10 @@ impl Log {
     pub async fn installation_begin(&self, id: InstallationId) -> Result<InstallationId, LogError> {
         const ADD: &str = "INSERT INTO installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING";
         let id: Uuid = in_transaction!(&self.pool, |tx| {
-            sqlx::query(ADD).bind(id.as_uuid()).execute(&mut *tx).await?;
-            sqlx::query_scalar(GET).fetch_one(&mut *tx).await
+            query(ADD).bind(id.as_uuid()).execute(&mut *tx).await?;
+            scalar(GET).fetch_one(&mut *tx).await
         })
+        .await
         .during("give the log to the installation")?;
         Ok(id.into())
     }
@@ -106,16 +107,17 @@ impl Log {
         let signer = SignerKey::draw(origin, &self.rng)?;
         let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(FENCE).execute(&mut *tx).await?;
-            let (size, root): (i64, Vec<u8>) = sqlx::query_as(TREE).bind(&vkey).fetch_one(&mut *tx).await?;
+            query(FENCE).execute(&mut *tx).await?;
+            let (size, root): (i64, Vec<u8>) = query(TREE).bind(&vkey).fetch_one(&mut *tx).await?;
             let corrupt = |column: &str| sqlx::Error::Decode(column.into());
             let size = u64::try_from(size).map_err(|_| corrupt("tree.size"))?;
             let root = Digest::try_from(&root[..]).map_err(|_| corrupt("tree.root"))?;
-            sqlx::query(RETIRE).bind(now).execute(&mut *tx).await?;
-            let key = sqlx::query(super::sql::KEY_ADD).bind(&vkey).bind(origin).bind(&signer.seed()[..]).bind(now);
+            query(RETIRE).bind(now).execute(&mut *tx).await?;
+            let key = query(super::sql::KEY_ADD).bind(&vkey).bind(origin).bind(&signer.seed()[..]).bind(now);
             key.execute(&mut *tx).await?;
-            sqlx::query(SIGN).bind(signer.sign(size, root)).bind(now).execute(&mut *tx).await.map(drop)
+            query(SIGN).bind(signer.sign(size, root)).bind(now).execute(&mut *tx).await.map(drop)
         })
+        .await
         .during("begin an epoch of the log")?;
         // The cached tree has the same size but another checkpoint.
         *self.shelf.signed.write().unwrap_or_else(PoisonError::into_inner) = None;

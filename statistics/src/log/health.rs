@@ -3,12 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use domain::Timestamp;
-use store::on_reader;
+use store::pool::query;
 
 use super::read::statements;
-use super::{During, Log, LogError, sql};
+use super::sql::Dialect;
+use super::{During, Log, LogError};
 
-/// Figures from the log's tables.
+/// The state of the log, read from its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogStatus {
     /// Number of leaves in the signed tree.
@@ -41,9 +42,10 @@ impl Log {
 
     /// Reads tree size, time of the last checkpoint, and the number of waiting events.
     pub async fn standing(&self) -> Result<LogStatus, LogError> {
-        let sql = if self.pool.is_postgres() { sql::STANDING_POSTGRES } else { sql::STANDING_SQLITE };
-        let (size, signed_at, unplaced, unindexed): (i64, Timestamp, i64, i64) =
-            on_reader!(&self.pool, |db| sqlx::query_as(sql).fetch_one(db)).during("read how far the log is signed")?;
+        let (size, signed_at, unplaced, unindexed): (i64, Timestamp, i64, i64) = query(Dialect::of(&self.pool).status)
+            .fetch_one(&self.pool)
+            .await
+            .during("read how far the log is signed")?;
         let number = |value: i64, column| u64::try_from(value).map_err(|_| LogError::Corrupt(column));
         Ok(LogStatus {
             tree_size: number(size, "tree.size")?,
@@ -60,7 +62,7 @@ impl Log {
 }
 
 impl Appends {
-    /// Records the result of an append. A group that was rejected for its content does not count as a failure of the log.
+    /// Notes how an append ended. A group that was rejected because of its content is no failure of the log.
     pub(super) fn note<T>(&self, appended: &Result<T, LogError>, now: Timestamp) {
         let failure = match appended {
             Ok(_) => None,

@@ -6,7 +6,8 @@ use domain::Digest;
 use domain::chain::{ChainKey, Head, Position, Prev};
 use domain::ids::{EventId, MachineUuid, ReceiptId};
 use sqlx::postgres::PgPool;
-use store::{Pool, in_postgres};
+use store::pool::{query, scalar};
+use store::{Pool, in_transaction};
 use uuid::Uuid;
 
 use super::append::{Append, AppendOutcome};
@@ -32,18 +33,18 @@ struct LockedHead {
     moved: bool,
 }
 
-/// Rows of the log that judging a group needs.
+/// The part of the log that is read before the group is judged.
 struct Known {
     events: HashMap<EventId, (ReceiptId, Digest)>,
     heads: BTreeMap<(MachineUuid, String), LockedHead>,
 }
 
-/// Outcomes of a group, and the rows to write.
+/// The rows to write after the group is judged.
 struct Plan {
     outcomes: Vec<AppendOutcome>,
     events: (String, Vec<u8>),
     heads: (String, Vec<u8>),
-    /// Number of rows in `events` and in `heads`.
+    /// Number of rows in `events`, and in `heads` below.
     added: u64,
     moved: u64,
     /// Whether there is a row to write.
@@ -78,16 +79,16 @@ impl Log {
     async fn try_append(&self, group: &[Append], sources: &[i64]) -> Result<Vec<AppendOutcome>, LogError> {
         let (known_json, known_bytes) = event_ids(group);
         let (heads_json, heads_bytes) = head_keys(group);
-        let plan: Option<Plan> = in_postgres!(
-            self.postgres(),
+        let plan: Option<Plan> = in_transaction!(
+            &self.pool,
             |tx| {
-                // The heads are read first: the statement locks them, so all later reads remain valid until the commit.
-                let heads: Vec<sql::FoundHead> = sqlx::query_as(postgres::HEADS)
+                // The heads first: on PostgreSQL that locks them, so rows that are read after do not change.
+                let heads: Vec<sql::FoundHead> = query(postgres::HEADS)
                     .bind(&heads_json)
                     .bind(&heads_bytes)
                     .fetch_all(&mut *tx)
                     .await?;
-                let events: Vec<sql::KnownEvent> = sqlx::query_as(postgres::KNOWN)
+                let events: Vec<sql::KnownEvent> = query(postgres::KNOWN)
                     .bind(&known_json)
                     .bind(&known_bytes)
                     .fetch_all(&mut *tx)
@@ -98,14 +99,15 @@ impl Log {
                     return Ok(Some(plan));
                 }
                 let (json, bytes) = &plan.events;
-                let added = sqlx::query(postgres::EVENTS_ADD).bind(json).bind(bytes).execute(&mut *tx).await?;
+                let added = query(postgres::EVENTS_ADD).bind(json).bind(bytes).execute(&mut *tx).await?;
                 let (json, bytes) = &plan.heads;
-                let moved = sqlx::query(postgres::HEADS_MOVE).bind(json).bind(bytes).execute(&mut *tx).await?;
-                let whole = added.rows_affected() >= plan.added && moved.rows_affected() == plan.moved;
+                let moved = query(postgres::HEADS_MOVE).bind(json).bind(bytes).execute(&mut *tx).await?;
+                let whole = added >= plan.added && moved == plan.moved;
                 Ok(whole.then_some(plan))
             },
             commit if |plan: &Option<Plan>| plan.as_ref().is_some_and(|plan| plan.any)
         )
+        .await
         .during("append events")?;
         plan.map(|plan| plan.outcomes).ok_or(LogError::Contended)
     }
@@ -132,13 +134,9 @@ impl Log {
         if any {
             let (json, bytes) = unknown.parameters();
             let pool = self.postgres();
-            sqlx::query(postgres::SOURCES_ADD).bind(&json).bind(&bytes).execute(pool).await.during("add sources")?;
-            let found: Vec<sql::FoundSource> = sqlx::query_as(postgres::SOURCES)
-                .bind(&json)
-                .bind(&bytes)
-                .fetch_all(pool)
-                .await
-                .during("read sources")?;
+            query(postgres::SOURCES_ADD).bind(&json).bind(&bytes).execute(pool).await.during("add sources")?;
+            let found: Vec<sql::FoundSource> =
+                query(postgres::SOURCES).bind(&json).bind(&bytes).fetch_all(pool).await.during("read sources")?;
             for (id, machine, agent_id, user_cuid, lane) in found {
                 let lane: domain::envelope::Lane = lane.parse().map_err(|_| LogError::Corrupt("sources.lane"))?;
                 self.sources.insert((machine.into(), agent_id, user_cuid, lane.as_str()), id);
@@ -150,7 +148,7 @@ impl Log {
 
     /// Releases the lease, so that another process need not wait until it expires.
     pub(super) async fn end_lease(&self) {
-        let released = sqlx::query(postgres::LEASE_END).bind(self.holder).execute(self.postgres()).await;
+        let released = query(postgres::LEASE_END).bind(self.holder).execute(self.postgres()).await;
         if let Err(error) = released {
             tracing::debug!(
                 error = domain::reasons(&error),
@@ -284,7 +282,7 @@ impl Log {
     /// Assigns places to at most `events_max` events, under the lease.
     pub(super) async fn sequence_on_postgres(&self, events_max: u32) -> Result<Sequenced, LogError> {
         let state: sql::State =
-            sqlx::query_as(postgres::STATE).fetch_one(self.postgres()).await.during("read the state of the tree")?;
+            query(postgres::STATE).fetch_one(self.postgres()).await.during("read the state of the tree")?;
         let size = u64::try_from(state.size).map_err(|_| LogError::Corrupt("tree.size"))?;
         let idle = Sequenced { added: 0, tree_size: size };
         let theirs = state.holder.is_some_and(|holder| holder != self.holder) && state.lease_ms > 0;
@@ -292,7 +290,7 @@ impl Log {
             return Ok(idle);
         }
         let Some(fence) = self.lease().await? else { return Ok(idle) };
-        let waiting = sqlx::query_as(postgres::WAITING).bind(i64::from(events_max)).fetch_all(self.postgres());
+        let waiting = query(postgres::WAITING).bind(i64::from(events_max)).fetch_all(self.postgres());
         let waiting: Vec<(i64, Vec<u8>)> = waiting.await.during("read events without a place")?;
         if waiting.is_empty() {
             return Ok(idle);
@@ -318,7 +316,7 @@ impl Log {
 
     /// Acquires or renews the lease; returns the fence, or `None` while another process has the lease.
     async fn lease(&self) -> Result<Option<i64>, LogError> {
-        let lease = sqlx::query_scalar(postgres::LEASE).bind(self.holder).bind(LEASE_MS);
+        let lease = scalar(postgres::LEASE).bind(self.holder).bind(LEASE_MS);
         lease.fetch_optional(self.postgres()).await.during("take the lease of the sequencer")
     }
 
@@ -340,7 +338,7 @@ impl Log {
         Ok((tiles, touched, root))
     }
 
-    /// Stores places, tiles and checkpoint in one transaction; returns `false` if another process has grown the tree or has the lease.
+    /// Stores places, tiles and checkpoint together, if no other process has grown the tree and this process still has the lease.
     async fn store_tree(
         &self,
         tree: &NewTree,
@@ -360,10 +358,10 @@ impl Log {
         let size = i64::try_from(tree.size).map_err(corrupt)?;
         let grown = i64::try_from(tree.size + tree.added).map_err(corrupt)?;
         let now = self.clock.now();
-        in_postgres!(
-            self.postgres(),
+        in_transaction!(
+            &self.pool,
             |tx| {
-                let signed = sqlx::query(postgres::TREE_GROW)
+                let signed = query(postgres::TREE_GROW)
                     .bind(grown)
                     .bind(&tree.root.as_bytes()[..])
                     .bind(&tree.checkpoint)
@@ -374,15 +372,16 @@ impl Log {
                     .bind(tree.fence)
                     .execute(&mut *tx)
                     .await?;
-                if signed.rows_affected() == 0 {
+                if signed == 0 {
                     return Ok(false);
                 }
-                sqlx::query(postgres::PLACE).bind(&events_json).bind(size).execute(&mut *tx).await?;
-                sqlx::query(postgres::TILES_PUT).bind(&tiles_json).bind(&tiles_bytes).execute(&mut *tx).await?;
+                query(postgres::PLACE).bind(&events_json).bind(size).execute(&mut *tx).await?;
+                query(postgres::TILES_PUT).bind(&tiles_json).bind(&tiles_bytes).execute(&mut *tx).await?;
                 Ok(true)
             },
             commit if |won: &bool| *won
         )
+        .await
         .during("store the grown tree")
     }
 }

@@ -14,7 +14,8 @@ use domain::{Digest, Timestamp};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::{Pool, on_reader};
+use store::Pool;
+use store::pool::{query, scalar};
 
 use super::recent::Window;
 use super::shelf::Group;
@@ -34,7 +35,7 @@ const LIMIT_MAX: u16 = 500;
 /// Capacity for a proof without its event, in bytes.
 const BODY_BYTES: usize = 4096;
 
-/// The signed tree with its checkpoint and key.
+/// The last signed tree.
 #[derive(Debug)]
 pub(super) struct Signed {
     pub(super) size: u64,
@@ -63,22 +64,19 @@ impl Log {
         let Some(before) = query.cursor.as_deref().map_or(Some(first), Cursor::read) else {
             return refused("invalid_cursor");
         };
-        // One entry more than the page has shows whether there is a next page.
+        // One more than is shown: if it exists, there is a next page.
         let rows_max = i64::from(limit) + 1;
         let sources = self.sources_of(scope.shown.all(), query.lane).await?;
         let window = Window { since, before: (before.received_at_ms, before.id), events_max: usize::from(limit) + 1 };
         let unindexed = self.unindexed(&sources, window);
         let sources = serde_json::to_string(&sources).unwrap_or_default();
-        let mut rows: Vec<sql::ActivityRow> = on_reader!(&self.pool, |db: Db| {
-            let page = sqlx::query_as(<Db as Dialect>::ACTIVITY).bind(&sources).bind(since);
-            let page = page.bind(before.received_at_ms).bind(before.id).bind(rows_max);
-            match &unindexed {
-                Some((numbers, last)) => page.bind(numbers).bind(last),
-                None => page,
-            }
-            .fetch_all(db)
-        })
-        .during("read activity")?;
+        let page = store::pool::query(Dialect::of(&self.pool).activity).bind(&sources).bind(since);
+        let page = page.bind(before.received_at_ms).bind(before.id).bind(rows_max);
+        let page = match unindexed {
+            Some((numbers, last)) => page.bind(numbers).bind(last),
+            None => page,
+        };
+        let mut rows: Vec<sql::ActivityRow> = page.fetch_all(&self.pool).await.during("read activity")?;
         let more = rows.len() > usize::from(limit);
         rows.truncate(usize::from(limit));
         let next = rows.last().filter(|_| more);
@@ -99,11 +97,8 @@ impl Log {
             return Ok(Vec::new());
         }
         let recorders = serde_json::to_string(&recorders).unwrap_or_default();
-        on_reader!(&self.pool, |db: Db| {
-            let sources = sqlx::query_scalar(<Db as Dialect>::SOURCES_OF).bind(&recorders);
-            sources.bind(lane.map(Lane::as_str)).fetch_all(db)
-        })
-        .during("read sources")
+        let sources = scalar(Dialect::of(&self.pool).sources_of).bind(&recorders).bind(lane.map(Lane::as_str));
+        sources.fetch_all(&self.pool).await.during("read sources")
     }
 
     /// The unindexed events of a page, as a JSON array of numbers, and the number of the newest event that this process knows. It must be
@@ -114,7 +109,7 @@ impl Log {
         Some((serde_json::to_string(&numbers).unwrap_or_default(), last))
     }
 
-    /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` if the scope does not include the event.
+    /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` for events outside of the scope.
     pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, LogError> {
         let row = match &self.pool {
             Pool::Sqlite { .. } => match self.number(event_id).await? {
@@ -124,7 +119,7 @@ impl Log {
                 None => Ok(None),
             },
             Pool::Postgres(pool) => {
-                sqlx::query_as(statements::PLACED_ON_POSTGRES).bind(event_id.as_uuid()).fetch_optional(pool).await
+                query(statements::PLACED_ON_POSTGRES).bind(event_id.as_uuid()).fetch_optional(pool).await
             }
         };
         let row: Option<statements::PlacedRow> = row.during("read an event")?;
@@ -189,7 +184,7 @@ impl Log {
     /// `GET /v1/audit/keys`: `{keys: [{vkey, active_from, retired_at}]}`, oldest first.
     pub async fn keys(&self) -> Result<Passed, LogError> {
         let rows: Vec<(String, Timestamp, Option<Timestamp>)> =
-            on_reader!(&self.pool, |db| sqlx::query_as(sql::KEYS).fetch_all(db)).during("read the keys of the log")?;
+            query(sql::KEYS).fetch_all(&self.pool).await.during("read the keys of the log")?;
         let keys: Vec<Value> = rows
             .into_iter()
             .map(|(vkey, active_from, retired_at)| {

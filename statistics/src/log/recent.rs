@@ -69,7 +69,7 @@ impl UnindexedEvents {
         self.read().last()
     }
 
-    /// Number of events that are not indexed.
+    /// Number of events in memory.
     pub fn len(&self) -> usize {
         self.read().events.len()
     }

@@ -28,7 +28,7 @@ pub(super) struct SignedTree {
     edge: Vec<(TileId, Nodes)>,
 }
 
-/// The caches of one log.
+/// Cache of the signed tree, and of its tiles by id.
 pub(super) struct TreeCache {
     tiles: Cache<TileId, Arc<Nodes>, ByBytes>,
     pub(super) signed: RwLock<Option<Arc<SignedTree>>>,

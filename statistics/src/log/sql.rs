@@ -1,15 +1,16 @@
 //! The SQL of the log.
 //!
-//! Statements that only the writer of an SQLite file executes are in `writer/`, those that only PostgreSQL executes in [`postgres`].
+//! Statements of the writer of an SQLite file are beside it (`writer/`), and those for PostgreSQL alone in [`postgres`].
 //!
-//! A statement about many rows (events of a batch, tiles of a pass) has two parameters for any number of rows: `$1` is a JSON
-//! array with an object for each row, `$2` is the concatenation of all binary values; `pos` of a row (from 1) is the position
-//! of its first byte there. So each statement has one text, is prepared once, and takes two parameters instead of a thousand.
-//! The two dialects differ in the functions that expand JSON, in locks, and in the clock.
+//! Many rows (events of a batch, tiles of a pass) are passed as two parameters, independent of their number: `$1` is
+//! a JSON array with an object for each row, `$2` all binary values one after the other; a row says from which byte on
+//! (`pos`, from 1) its own values begin. So each statement has one text, is prepared once, and costs the driver two
+//! parameters instead of a thousand. The two dialects differ in how they unfold JSON, in locks, and in the clock.
 
 pub mod postgres;
 
 use serde::Serialize;
+use store::{Pool, joined};
 use uuid::Uuid;
 
 /// The two parameters of a statement about many rows.
@@ -45,14 +46,14 @@ impl Rows {
     }
 }
 
-/// `{pos, agent_id}` of [`Dialect::HEADS`]; bytes: `machine_id`.
+/// `{pos, agent_id}` of [`postgres::HEADS`]; bytes: `machine_id`.
 #[derive(Debug, Serialize)]
 pub struct HeadKey<'a> {
     pub pos: usize,
     pub agent_id: &'a str,
 }
 
-/// A row of [`Dialect::SOURCES_ADD`] and [`Dialect::SOURCES`]; bytes: `machine_id`.
+/// A row of [`postgres::SOURCES_ADD`] and [`postgres::SOURCES`]; bytes: `machine_id`.
 #[derive(Debug, Serialize)]
 pub struct SourceRow<'a> {
     pub pos: usize,
@@ -61,8 +62,8 @@ pub struct SourceRow<'a> {
     pub lane: &'a str,
 }
 
-/// A row of [`Dialect::EVENTS_ADD`]; bytes: `event_id`, `receipt_id`, `self`, `leaf_hash`, `prev_event_id` (zeros for the first event),
-/// `canonical`.
+/// A row of [`postgres::EVENTS_ADD`]; bytes: `event_id`, `receipt_id`, `self`, `leaf_hash`, `prev_event_id` (nought for a
+/// beginning), `canonical`.
 #[derive(Debug, Serialize)]
 pub struct EventRow<'a> {
     pub pos: usize,
@@ -78,7 +79,7 @@ pub struct EventRow<'a> {
     pub received_at_ms: i64,
 }
 
-/// A row of [`Dialect::HEADS_MOVE`]; bytes: `machine_id`, `self`, `event_id`.
+/// A row of [`postgres::HEADS_MOVE`]; bytes: `machine_id`, `self`, `event_id`.
 #[derive(Debug, Serialize)]
 pub struct HeadRow<'a> {
     pub pos: usize,
@@ -88,7 +89,7 @@ pub struct HeadRow<'a> {
     pub moves: i64,
 }
 
-/// A row of [`Dialect::TILES_PUT`]; bytes: `hashes`.
+/// A row of [`postgres::TILES_PUT`]; bytes: `hashes`.
 #[derive(Debug, Serialize)]
 pub struct TileRow {
     pub pos: usize,
@@ -97,16 +98,16 @@ pub struct TileRow {
     pub place: u64,
 }
 
-/// `(machine_id, agent_id, chain_epoch, seq, self, event_id, moves)` of [`Dialect::HEADS`].
+/// `(machine_id, agent_id, chain_epoch, seq, self, event_id, moves)` of [`postgres::HEADS`].
 pub type FoundHead = (Uuid, String, i64, i64, Vec<u8>, Uuid, i64);
-/// `(event_id, receipt_id, self)` of [`Dialect::KNOWN`].
+/// `(event_id, receipt_id, self)` of [`postgres::KNOWN`].
 pub type KnownEvent = (Uuid, Uuid, Vec<u8>);
-/// `(id, machine_id, agent_id, user_cuid, lane)` of [`Dialect::SOURCES`].
+/// `(id, machine_id, agent_id, user_cuid, lane)` of [`postgres::SOURCES`].
 pub type FoundSource = (i64, Uuid, String, String, String);
-/// `(level, place, hashes)` of [`Dialect::TILES`].
+/// `(level, place, hashes)` of [`Dialect::tiles`].
 pub type FoundTile = (i64, i64, Vec<u8>);
 
-/// A row of [`Dialect::STATE`].
+/// A row of [`postgres::STATE`].
 #[derive(Debug, sqlx::FromRow)]
 pub struct State {
     pub size: i64,
@@ -177,17 +178,7 @@ pub const KEY_ADD: &str = "INSERT INTO log_keys (vkey, name, seed, active_from) 
 /// Adds the empty tree. Parameters: root, checkpoint, vkey, `signed_at`.
 pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
-/// `(size, signed_at, unplaced, unindexed)`: the signed tree, the number of events without a place in it, and of those that are not
-/// indexed. Ids of SQLite have no gap, so no row is counted.
-pub const STANDING_SQLITE: &str =
-    "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced,
-        MAX(0, (SELECT COALESCE(MAX(id), 0) FROM events) - (SELECT events FROM indexed WHERE id = 1)) AS unindexed
-    FROM tree WHERE id = 1";
-/// The same columns on PostgreSQL, which has no unindexed events.
-pub const STANDING_POSTGRES: &str = "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced,
-        CAST(0 AS BIGINT) AS unindexed
-    FROM tree WHERE id = 1";
-/// Number of leaves of the signed tree.
+/// How many leaves were signed last.
 pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
 /// The number of the last event in activity and heads, and of the last in the runs of ids, on SQLite.
 pub const INDEXED: &str = "SELECT events, ids FROM indexed WHERE id = 1";
@@ -199,43 +190,141 @@ pub const CHUNKS_AFTER: &str =
     "SELECT f.run, f.first_id, c.entries FROM id_fences f JOIN id_chunks c ON c.chunk = f.chunk
     WHERE (f.run, f.first_id) > ($1, $2) AND (SELECT r.state FROM id_runs r WHERE r.run = f.run) = 'whole'
     ORDER BY f.run, f.first_id LIMIT $3";
-/// Statements whose text depends on the database. Those about many rows take the parameters of [`Rows`].
-pub trait Dialect: sqlx::Database {
-    /// Events after a number, in the order of numbers, which is that of every chain. Parameters: number, maximum number of events.
-    const EVENTS_AFTER: &'static str;
-    /// `(leaf_index, leaf_hash)` in the order of the tree. Parameters: first place, maximum number of leaves.
-    const LEAVES_FROM: &'static str;
+/// The statements that differ between the databases. Those about many rows take the parameters of [`Rows`].
+#[derive(Debug)]
+pub struct Dialect {
+    /// Events behind a number, in the order of their numbers, which is that of every chain: number, events at most.
+    pub events_after: &'static str,
+    /// `(leaf_index, leaf_hash)` in the order of the tree: first place, leaves at most.
+    pub leaves_from: &'static str,
     /// Tiles by level and place, as [`FoundTile`].
-    const TILES: &'static str;
-    /// The numbers of the sources of recorders. Parameters: JSON array of `{machine, identity}`, lane or null.
-    const SOURCES_OF: &'static str;
-    /// A page of activity of sources (JSON array of numbers): `$1`; since; before `($3, $4)`; limit. On SQLite also the unindexed events,
-    /// and the number after which further unindexed events are searched.
-    const ACTIVITY: &'static str;
-    /// `(machine_id, user_cuid, day, memory, retrospectives)` of leaves. Parameters: the lane and the event type that count; first leaf,
-    /// end; milliseconds of a day.
-    const USAGE: &'static str;
-    /// `(memory, retrospectives)` after the counted leaves. Parameters: the lane and the event type that count; number of counted leaves;
-    /// maximum number of events; sources (JSON array of numbers); received from, until.
-    const USAGE_BEYOND: &'static str;
+    pub tiles: &'static str,
+    /// The numbers of the sources of recorders (JSON array of `{machine, identity}`); lane or null.
+    pub sources_of: &'static str,
+    /// A page of activity of sources (JSON array of numbers): `$1`; since; before `($3, $4)`; limit. On SQLite also events that are not
+    /// indexed, and the number after which more of them are read.
+    pub activity: &'static str,
+    /// `(machine_id, user_cuid, day, memory, retrospectives)` of leaves: the lane and the event type that count; first leaf, end;
+    /// milliseconds of a day.
+    pub usage: &'static str,
+    /// `(memory, retrospectives)` beyond the leaves that are counted: the lane and the event type that count; leaves; events at most; sources
+    /// (JSON array of numbers); received from, until.
+    pub usage_beyond: &'static str,
+    /// `(size, signed_at, unplaced, unindexed)`: the signed tree, how many events have no place in it, and how many are not indexed.
+    pub status: &'static str,
+}
+
+impl Dialect {
+    /// The statements of a database.
+    pub fn of(pool: &Pool) -> &'static Self {
+        if pool.is_postgres() { &POSTGRES } else { &SQLITE }
+    }
 }
 
 /// The columns of [`ActivityRow`].
-macro_rules! activity_columns {
-    () => {
-        "e.id, e.event_id, e.event_type, s.lane, s.agent_id, s.machine_id, e.ts_edge_ms, e.received_at_ms, e.consent_level,
-            e.redacted, e.chain_epoch, e.seq, e.receipt_id,
-            CASE WHEN s.agent_id = 'svc-control-plane' THEN e.canonical END AS report"
-    };
-}
+const ACTIVITY_COLUMNS: &str =
+    "e.id, e.event_id, e.event_type, s.lane, s.agent_id, s.machine_id, e.ts_edge_ms, e.received_at_ms, e.consent_level,
+    e.redacted, e.chain_epoch, e.seq, e.receipt_id,
+    CASE WHEN s.agent_id = 'svc-control-plane' THEN e.canonical END AS report";
+
+/// The columns of [`ProofRow`], up to the expression of its leaf index.
+const PROOF_COLUMNS: &str =
+    "e.event_id, e.receipt_id, s.machine_id, s.agent_id, e.chain_epoch, e.seq, e.self, e.prev_event_id,
+    e.received_at_ms, e.leaf_hash, e.canonical, ";
+
+/// Sums of events `e` by computer and day, before and after the text that selects the events. Days without usage are left out.
+const USAGE: [&str; 2] = [
+    "SELECT s.machine_id, s.user_cuid, e.received_at_ms / $5 AS day,
+        SUM(CASE WHEN s.lane = $1 THEN 1 ELSE 0 END) AS memory,
+        SUM(CASE WHEN e.event_type = $2 THEN 1 ELSE 0 END) AS retrospectives
+    FROM ",
+    " JOIN sources s ON s.id = e.source_id WHERE s.lane = $1 OR e.event_type = $2
+    GROUP BY s.machine_id, s.user_cuid, e.received_at_ms / $5",
+];
+
+/// The sum of events `e` of some sources, before the text that selects the events, before the one that selects the sources, and after it.
+const USAGE_BEYOND: [&str; 3] = [
+    "SELECT CAST(COALESCE(SUM(CASE WHEN s.lane = $1 THEN 1 ELSE 0 END), 0) AS BIGINT),
+        CAST(COALESCE(SUM(CASE WHEN e.event_type = $2 THEN 1 ELSE 0 END), 0) AS BIGINT)
+    FROM ",
+    " JOIN sources s ON s.id = e.source_id WHERE e.source_id IN (",
+    ") AND e.received_at_ms >= $6 AND e.received_at_ms < $7",
+];
+
+static SQLITE: Dialect = Dialect {
+    // Rows have no gap and get their places in order, so the event with id n has place n - 1 once the tree is that large.
+    events_after: joined!(
+        "SELECT e.id, e.source_id, ",
+        PROOF_COLUMNS,
+        "CASE WHEN e.id <= (SELECT size FROM tree WHERE id = 1) THEN e.id - 1 END AS leaf_index
+        FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > $1 ORDER BY e.id LIMIT $2"
+    ),
+    leaves_from: "SELECT id - 1, leaf_hash FROM events
+        WHERE id > $1 AND id <= (SELECT size FROM tree WHERE id = 1) ORDER BY id LIMIT $2",
+    tiles: "SELECT t.level, t.place, t.hashes FROM json_each($1) r CROSS JOIN tiles t
+        WHERE t.level = r.value ->> 'level' AND t.place = r.value ->> 'place'",
+    // By computer: any client can name an identity, any number of times.
+    sources_of: "SELECT s.id FROM json_each($1) r
+        CROSS JOIN sources s ON s.machine_id = unhex(r.value ->> 'machine', '-') AND +s.user_cuid = r.value ->> 'identity'
+        WHERE $2 IS NULL OR s.lane = $2",
+    activity: SQLITE_ACTIVITY,
+    usage: joined!(USAGE[0], "(SELECT * FROM events WHERE id > $3 AND id <= $4) e", USAGE[1]),
+    usage_beyond: joined!(
+        USAGE_BEYOND[0],
+        "(SELECT * FROM events WHERE id > $3 AND id <= $3 + $4) e",
+        USAGE_BEYOND[1],
+        "SELECT value FROM json_each($5)",
+        USAGE_BEYOND[2]
+    ),
+    // Ids have no gap, so no row is counted.
+    status: "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced,
+            MAX(0, (SELECT COALESCE(MAX(id), 0) FROM events) - (SELECT events FROM indexed WHERE id = 1)) AS unindexed
+        FROM tree WHERE id = 1",
+};
+
+/// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps apart): a plan that was made and cached while the
+/// tables were empty would otherwise read them whole from then on.
+static POSTGRES: Dialect = Dialect {
+    events_after: joined!(
+        "SELECT e.id, e.source_id, ",
+        PROOF_COLUMNS,
+        "l.leaf_index AS leaf_index
+        FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
+        WHERE e.id > $1 ORDER BY e.id LIMIT $2"
+    ),
+    leaves_from: "SELECT l.leaf_index, e.leaf_hash FROM leaves l JOIN events e ON e.id = l.event
+        WHERE l.leaf_index >= $1 ORDER BY l.leaf_index LIMIT $2",
+    tiles: "SELECT t.* FROM jsonb_to_recordset($1::JSONB) AS r (level BIGINT, place BIGINT)
+        CROSS JOIN LATERAL (SELECT t.level, t.place, t.hashes FROM tiles t
+            WHERE t.level = r.level AND t.place = r.place OFFSET 0) t",
+    sources_of: "SELECT s.id FROM jsonb_to_recordset($1::JSONB) AS r (machine UUID, identity TEXT)
+        CROSS JOIN LATERAL (SELECT id, lane FROM sources WHERE machine_id = r.machine AND user_cuid = r.identity OFFSET 0) s
+        WHERE CAST($2 AS TEXT) IS NULL OR s.lane = $2",
+    activity: POSTGRES_ACTIVITY,
+    usage: joined!(
+        USAGE[0],
+        "(SELECT * FROM leaves WHERE leaf_index >= $3 AND leaf_index < $4) l JOIN events e ON e.id = l.event",
+        USAGE[1]
+    ),
+    usage_beyond: joined!(
+        USAGE_BEYOND[0],
+        "(SELECT event FROM leaves WHERE leaf_index >= $3 AND leaf_index < $3 + $4
+            UNION ALL (SELECT event FROM unsequenced ORDER BY event LIMIT $4)) l JOIN events e ON e.id = l.event",
+        USAGE_BEYOND[1],
+        "SELECT jsonb_array_elements_text($5::JSONB)::BIGINT",
+        USAGE_BEYOND[2]
+    ),
+    status: "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced, CAST(0 AS BIGINT) AS unindexed
+        FROM tree WHERE id = 1",
+};
 
 /// A page over many sources, each of which is an index range that is read from its end. Only the sources with the newest events can
 /// have events in the page, so at most as many sources are read as the page has entries.
 ///
-/// The index of activity is written after the log, so a page consists of events in the index, the events `$6` (JSON array of numbers), and
-/// the unindexed events after number `$7`. A number may belong to another event if the group of the first was rolled back, so the source
-/// is compared with the row. SQLite looks rows up by an id that a correlated query found.
-const SQLITE_ACTIVITY: &str = concat!(
+/// The index of activity is written behind the log, so a page consists of events in the index, the events `$6` (JSON array of numbers), and
+/// the events after number `$7` that are not indexed. A number may belong to another event if the group of the first was rolled
+/// back, so the source is compared with the row. SQLite looks rows up by an id that a correlated query found.
+const SQLITE_ACTIVITY: &str = joined!(
     "WITH newest AS (SELECT r.value AS source_id FROM json_each($1) r
         CROSS JOIN events f ON f.id = (SELECT n.id FROM activity n WHERE n.source_id = r.value AND n.received_at_ms >= $2
             AND (n.received_at_ms, n.id) < ($3, $4) ORDER BY n.received_at_ms DESC, n.id DESC LIMIT 1)
@@ -252,13 +341,13 @@ const SQLITE_ACTIVITY: &str = concat!(
             AND n.source_id IN (SELECT value FROM json_each($1)) AND n.received_at_ms >= $2
             AND (n.received_at_ms, n.id) < ($3, $4))
     SELECT ",
-    activity_columns!(),
+    ACTIVITY_COLUMNS,
     " FROM page p CROSS JOIN events e ON e.id = p.id CROSS JOIN sources s ON s.id = e.source_id
     ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $5"
 );
 
-/// The same page on PostgreSQL, which has `LATERAL` and whose index is always complete.
-const POSTGRES_ACTIVITY: &str = concat!(
+/// The same on PostgreSQL, which has a join for it and whose index is never behind.
+const POSTGRES_ACTIVITY: &str = joined!(
     "WITH newest AS (SELECT s.id, s.machine_id, s.agent_id, s.lane
         FROM jsonb_array_elements_text($1::JSONB) AS r (id)
         CROSS JOIN LATERAL (SELECT * FROM sources WHERE id = r.id::BIGINT OFFSET 0) s
@@ -267,105 +356,9 @@ const POSTGRES_ACTIVITY: &str = concat!(
             ORDER BY n.received_at_ms DESC, n.id DESC LIMIT 1) f
         ORDER BY f.received_at_ms DESC, f.id DESC LIMIT $5)
     SELECT ",
-    activity_columns!(),
+    ACTIVITY_COLUMNS,
     " FROM newest s CROSS JOIN LATERAL (SELECT n.* FROM events n WHERE n.source_id = s.id
         AND n.received_at_ms >= $2 AND (n.received_at_ms, n.id) < ($3, $4)
         ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $5) e
     ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $5"
 );
-
-/// The columns of [`ProofRow`]; `$place` is an expression for the place of event `e` in the tree, or null.
-macro_rules! proof_columns {
-    ($place:literal) => {
-        concat!(
-            "e.event_id, e.receipt_id, s.machine_id, s.agent_id, e.chain_epoch, e.seq, e.self, e.prev_event_id,
-                e.received_at_ms, e.leaf_hash, e.canonical, ",
-            $place,
-            " AS leaf_index"
-        )
-    };
-}
-
-/// Row ids have no gap and places follow their order, so the event with id n has place n - 1 once the tree is that large.
-macro_rules! sqlite_columns {
-    () => {
-        proof_columns!("CASE WHEN e.id <= (SELECT size FROM tree WHERE id = 1) THEN e.id - 1 END")
-    };
-}
-
-/// Sums of `$events` by computer and day, without sums of zero.
-macro_rules! usage {
-    ($events:literal) => {
-        concat!(
-            "SELECT s.machine_id, s.user_cuid, e.received_at_ms / $5 AS day,
-                SUM(CASE WHEN s.lane = $1 THEN 1 ELSE 0 END) AS memory,
-                SUM(CASE WHEN e.event_type = $2 THEN 1 ELSE 0 END) AS retrospectives
-            FROM ",
-            $events,
-            " JOIN sources s ON s.id = e.source_id WHERE s.lane = $1 OR e.event_type = $2
-            GROUP BY s.machine_id, s.user_cuid, e.received_at_ms / $5"
-        )
-    };
-}
-
-/// The sum of those `$events` that belong to `$sources`.
-macro_rules! usage_beyond {
-    ($events:literal, $sources:literal) => {
-        concat!(
-            "SELECT CAST(COALESCE(SUM(CASE WHEN s.lane = $1 THEN 1 ELSE 0 END), 0) AS BIGINT),
-                CAST(COALESCE(SUM(CASE WHEN e.event_type = $2 THEN 1 ELSE 0 END), 0) AS BIGINT)
-            FROM ",
-            $events,
-            " JOIN sources s ON s.id = e.source_id WHERE e.source_id IN (",
-            $sources,
-            ") AND e.received_at_ms >= $6 AND e.received_at_ms < $7"
-        )
-    };
-}
-
-impl Dialect for sqlx::Sqlite {
-    const EVENTS_AFTER: &'static str = concat!(
-        "SELECT e.id, e.source_id, ",
-        sqlite_columns!(),
-        " FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > $1 ORDER BY e.id LIMIT $2"
-    );
-    const LEAVES_FROM: &'static str = "SELECT id - 1, leaf_hash FROM events
-        WHERE id > $1 AND id <= (SELECT size FROM tree WHERE id = 1) ORDER BY id LIMIT $2";
-    const TILES: &'static str = "SELECT t.level, t.place, t.hashes FROM json_each($1) r CROSS JOIN tiles t
-        WHERE t.level = r.value ->> 'level' AND t.place = r.value ->> 'place'";
-    // By computer, because other computers can name the identity any number of times.
-    const SOURCES_OF: &'static str = "SELECT s.id FROM json_each($1) r
-        CROSS JOIN sources s ON s.machine_id = unhex(r.value ->> 'machine', '-') AND +s.user_cuid = r.value ->> 'identity'
-        WHERE $2 IS NULL OR s.lane = $2";
-    const ACTIVITY: &'static str = SQLITE_ACTIVITY;
-    const USAGE: &'static str = usage!("(SELECT * FROM events WHERE id > $3 AND id <= $4) e");
-    const USAGE_BEYOND: &'static str =
-        usage_beyond!("(SELECT * FROM events WHERE id > $3 AND id <= $3 + $4) e", "SELECT value FROM json_each($5)");
-}
-
-/// A lookup of many keys is one index lookup per key (`LATERAL`; `OFFSET 0` prevents its rewriting into a join): otherwise a plan that
-/// was cached while the tables were empty would scan whole tables permanently.
-impl Dialect for sqlx::Postgres {
-    const EVENTS_AFTER: &'static str = concat!(
-        "SELECT e.id, e.source_id, ",
-        proof_columns!("l.leaf_index"),
-        " FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
-        WHERE e.id > $1 ORDER BY e.id LIMIT $2"
-    );
-    const LEAVES_FROM: &'static str = "SELECT l.leaf_index, e.leaf_hash FROM leaves l JOIN events e ON e.id = l.event
-        WHERE l.leaf_index >= $1 ORDER BY l.leaf_index LIMIT $2";
-    const TILES: &'static str = "SELECT t.* FROM jsonb_to_recordset($1::JSONB) AS r (level BIGINT, place BIGINT)
-        CROSS JOIN LATERAL (SELECT t.level, t.place, t.hashes FROM tiles t
-            WHERE t.level = r.level AND t.place = r.place OFFSET 0) t";
-    const SOURCES_OF: &'static str = "SELECT s.id FROM jsonb_to_recordset($1::JSONB) AS r (machine UUID, identity TEXT)
-        CROSS JOIN LATERAL (SELECT id, lane FROM sources WHERE machine_id = r.machine AND user_cuid = r.identity OFFSET 0) s
-        WHERE CAST($2 AS TEXT) IS NULL OR s.lane = $2";
-    const ACTIVITY: &'static str = POSTGRES_ACTIVITY;
-    const USAGE: &'static str =
-        usage!("(SELECT * FROM leaves WHERE leaf_index >= $3 AND leaf_index < $4) l JOIN events e ON e.id = l.event");
-    const USAGE_BEYOND: &'static str = usage_beyond!(
-        "(SELECT event FROM leaves WHERE leaf_index >= $3 AND leaf_index < $3 + $4
-            UNION ALL (SELECT event FROM unsequenced ORDER BY event LIMIT $4)) l JOIN events e ON e.id = l.event",
-        "SELECT jsonb_array_elements_text($5::JSONB)::BIGINT"
-    );
-}

@@ -1,13 +1,13 @@
-//! Usage of the log's events: sums over a range of the tree, and of the events that are not counted yet.
+//! Usage: sums of the events of the log between two places in the tree, and of those that are not counted yet.
 //!
-//! A place never changes, so a process that stores the number of counted leaves can continue from there after any crash.
+//! The place of an event never changes, so a counter that stores the last counted leaf can continue from there after a crash.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::recorder::Recorder;
 use domain::usage::{Day, MEMORY, RETROSPECTIVE, Used, Window};
-use store::on_reader;
+use store::pool::{query, scalar};
 use store::usage::UsageDay;
 use uuid::Uuid;
 
@@ -66,24 +66,22 @@ impl UsageSums {
 }
 
 impl Log {
-    /// The usage of at most `leaves_max` leaves from place `counted` on, and the place to continue from, which is `counted` itself if there
-    /// is no new leaf.
+    /// The usage of at most `leaves_max` leaves from place `counted` on, and the place to continue from: `counted` itself when there is
+    /// nothing new.
     pub async fn usage_from(&self, counted: u64, leaves_max: u32) -> Result<(u64, Vec<UsageDay>), LogError> {
         if let Some(counted) = self.spans.from(counted, leaves_max) {
             return Ok(counted);
         }
-        let size: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(TREE_SIZE).fetch_one(db))
-            .during("read the size of the tree")?;
+        let size: i64 = scalar(TREE_SIZE).fetch_one(&self.pool).await.during("read the size of the tree")?;
         let size = u64::try_from(size).map_err(|_| LogError::Corrupt("tree.size"))?;
         let until = size.min(counted.saturating_add(leaves_max.into()));
         if until <= counted {
             return Ok((counted, Vec::new()));
         }
-        let rows: Vec<(Uuid, String, i64, i64, i64)> = on_reader!(&self.pool, |db: Db| {
-            let sum = sqlx::query_as(<Db as Dialect>::USAGE).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
-            sum.bind(place(counted)).bind(place(until)).bind(Day::MILLISECONDS).fetch_all(db)
-        })
-        .during("sum the usage of new leaves")?;
+        let sum = query(Dialect::of(&self.pool).usage).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
+        let sum = sum.bind(place(counted)).bind(place(until)).bind(Day::MILLISECONDS);
+        let rows: Vec<(Uuid, String, i64, i64, i64)> =
+            sum.fetch_all(&self.pool).await.during("sum the usage of new leaves")?;
         let days = rows.into_iter().map(|(machine, user_cuid, day, memory, retrospectives)| {
             let identity = user_cuid.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?;
             Ok(UsageDay {
@@ -95,8 +93,8 @@ impl Log {
         Ok((until, days.collect::<Result<_, LogError>>()?))
     }
 
-    /// The usage of computers in a window after the first `counted` leaves, including events without a place. Reads at most `events_max`
-    /// events; if more are not counted yet, the result is too low until the meter has caught up.
+    /// What computers used in a window beyond the first `counted` leaves, events without a place among it. Looks at no more than
+    /// `events_max` events; with more uncounted events the sum is too small, until the counting has caught up.
     pub async fn usage_beyond(
         &self,
         counted: u64,
@@ -106,13 +104,12 @@ impl Log {
     ) -> Result<Used, LogError> {
         let sources = self.sources_of(computers.iter(), None).await?;
         let sources = serde_json::to_string(&sources).unwrap_or_default();
-        let (memory, retrospectives): (i64, i64) = on_reader!(&self.pool, |db: Db| {
-            let sum = sqlx::query_as(<Db as Dialect>::USAGE_BEYOND).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
-            let sum = sum.bind(place(counted)).bind(i64::from(events_max)).bind(&sources);
-            let millis = |day: Day| day.begin().timestamp_millis();
-            sum.bind(millis(window.first)).bind(millis(window.end)).fetch_one(db)
-        })
-        .during("sum the usage beyond what is counted")?;
+        let sum = query(Dialect::of(&self.pool).usage_beyond).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
+        let sum = sum.bind(place(counted)).bind(i64::from(events_max)).bind(&sources);
+        let millis = |day: Day| day.begin().timestamp_millis();
+        let sum = sum.bind(millis(window.first)).bind(millis(window.end));
+        let (memory, retrospectives): (i64, i64) =
+            sum.fetch_one(&self.pool).await.during("sum the usage beyond what is counted")?;
         used(memory, retrospectives)
     }
 }

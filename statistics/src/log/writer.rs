@@ -8,8 +8,8 @@
 //!    only the next group does.
 //!
 //! The memory of the thread is a function of the log: heads, sources and the newest events. Each transaction begins with a check whether
-//! another connection has committed, so events of another process are read first. After any error the connection is closed and this
-//! memory is dropped; the next group opens the file again and reads its content.
+//! another connection has committed, so events of another process are folded in first. After any error the connection is closed
+//! and all of that memory is dropped; the next group opens the file again and reads it.
 //!
 //! **If it panics:** the senders of the group get an error, the memory is dropped as after any error, and the thread continues.
 
@@ -61,15 +61,15 @@ const INDEX_AFTER: Duration = Duration::from_secs(5);
 const UNINDEXED_MAX: usize = 1_048_576;
 /// Maximum number of events that wait for the thread.
 const WAITING_MAX: usize = 16_384;
-/// Maximum time that [`Writer::close`] waits for the thread. A thread that is blocked on the file for longer ends with the process; events
-/// that it has not committed were not answered.
+/// How long [`Writer::close`] waits for the thread. A thread that the file keeps longer ends with the process; events that it has not committed
+/// was not answered.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// A request to the thread.
+/// A command for the thread.
 enum Job {
-    /// Append these events.
+    /// Append these events and answer each.
     Append(Vec<(Append, AppendReply)>),
-    /// Assign places to at most `events_max` events.
+    /// Give at most this number of events their places.
     Sequence { events_max: u32, answer: oneshot::Sender<Result<Sequenced, LogError>> },
     /// Commit a change without effect.
     Probe(oneshot::Sender<Result<(), LogError>>),
@@ -169,7 +169,7 @@ impl Writer {
     }
 }
 
-/// The state of the thread.
+/// The state that the thread owns.
 struct Worker {
     file: SqliteFile,
     clock: Clock,
@@ -181,7 +181,7 @@ struct Worker {
     recent: UnindexedEvents,
     /// Result of the last append, for readiness.
     appends: Arc<Appends>,
-    /// The connection with the memory that was read through it.
+    /// The connection, and the state of the log that was read through it.
     open: Option<Open>,
     /// Length of the write-ahead log.
     wal: WalGrowth,
@@ -202,7 +202,7 @@ struct Worker {
     closing: Option<oneshot::Sender<()>>,
 }
 
-/// A connection and the state of the log that was read through it.
+/// A connection and the state that was read through it.
 struct Open {
     db: Connection,
     /// `PRAGMA data_version` at the last check.

@@ -135,7 +135,7 @@ proptest! {
         let mut stored: std::collections::BTreeMap<TileId, Vec<u8>> = std::collections::BTreeMap::new();
         let mut at = 0;
         for step in steps {
-            // Each pass has only the tiles that a store would return.
+            // Each pass knows only the tiles that a store would return.
             let mut edge = Tiles::default();
             for id in Tiles::edge(at) {
                 edge.insert(id, &stored[&id]);

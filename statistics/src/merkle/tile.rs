@@ -17,7 +17,7 @@ pub const HEIGHT: u8 = 8;
 /// Number of levels of tiles that a tree of `u64` leaves can have.
 const LEVELS_MAX: u8 = 8;
 
-/// Identifies a tile by level and index.
+/// Level and index of a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TileId {
     /// Level of tiles, 0 for the leaves.
@@ -56,7 +56,7 @@ impl Tiles {
         (0..LEVELS_MAX).filter_map(unfilled).collect()
     }
 
-    /// The tiles that `read` requests. The requests of a proof do not depend on the hashes, so placeholders suffice.
+    /// Which tiles `read` asks for. The path of a proof does not depend on the values of the hashes.
     pub fn needed<T>(
         read: impl FnOnce(&mut TileCollector) -> Result<T, TreeFault>,
     ) -> Result<BTreeSet<TileId>, TreeFault> {

@@ -1,4 +1,4 @@
-//! Reading the whole log again: what holds is counted, and whatever was changed is found.
+//! Audits: intact events are counted, and every change is found.
 
 use statistics::log::AuditFault;
 use store::Pool;
@@ -35,8 +35,7 @@ async fn grown(world: &World) -> usize {
 
 /// Changes rows behind the log's back.
 async fn spoil(pool: &Pool, sql: &'static str) {
-    let done =
-        store::on_writer!(pool, |db| async { sqlx::raw_sql(sql).execute(db).await.map(|done| done.rows_affected()) });
+    let done = store::pool::script(sql).execute(pool.writer()).await;
     assert!(done.unwrap() > 0, "{sql}");
 }
 

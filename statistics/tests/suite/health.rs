@@ -1,13 +1,14 @@
-//! What the log says of itself: writes, failures, and how far signing is behind.
+//! Health of the log: writes, failures, and the delay of signing.
 
 use domain::Clock;
-use store::{Pool, on_reader, on_writer};
+use store::Pool;
+use store::pool::{query, scalar};
 
 use crate::world::{Chain, World};
 use harness::on_each_database;
 
 async fn run(pool: &Pool, sql: &'static str) {
-    on_writer!(pool, |db| async { sqlx::query(sql).execute(db).await.map(drop) }).unwrap();
+    query(sql).execute(pool.writer()).await.unwrap();
 }
 
 on_each_database! {
@@ -27,9 +28,10 @@ on_each_database! {
             world.log.writable().await.unwrap();
             assert!(before.is_none() || commits() != before, "nothing was written");
         }
-        let held: i64 = on_reader!(&pool, |db| {
-            sqlx::query_scalar("SELECT COUNT(*) FROM sequencer WHERE holder IS NOT NULL OR fence <> 0").fetch_one(db)
-        }).unwrap();
+        let held: i64 = scalar("SELECT COUNT(*) FROM sequencer WHERE holder IS NOT NULL OR fence <> 0")
+            .fetch_one(&pool)
+            .await
+            .unwrap();
         assert_eq!(held, 0, "a probe takes no lease");
         world.log.close().await;
         world.log.writable().await.unwrap_err();

@@ -75,7 +75,7 @@ on_each_database! {
             let log = world.another(crate::world::ORIGIN).await.unwrap();
             let mut receipts = Vec::new();
             for event in &events {
-                // Another process may be a step behind, or have moved the chain at this very moment: whoever is told so comes again.
+                // Another process may be a step behind, or have moved the chain at this very moment: the caller tries again.
                 loop {
                     match log.append(&[world.append(event)]).await {
                         Ok(outcomes) => match &outcomes[0] {

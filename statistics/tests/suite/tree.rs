@@ -112,7 +112,7 @@ on_each_database! {
             added += one.unwrap().added + two.unwrap().added;
         }
         world.log.close().await;
-        // The lease is given back, so the other goes on at once.
+        // The lease is given back, so the other continues at once.
         loop {
             let pass = other.sequence(100).await.unwrap();
             added += pass.added;

@@ -51,11 +51,8 @@ impl World {
 
     /// Overwrites the stored tiles of the lowest level.
     pub async fn forge_tiles(&self) {
-        store::on_writer!(&self.pool().await, |db| {
-            let forgery = sqlx::query("UPDATE tiles SET hashes = $1 WHERE level = 0").bind(vec![7_u8; 96]);
-            async { forgery.execute(db).await.map(drop) }
-        })
-        .unwrap();
+        let forgery = store::pool::query("UPDATE tiles SET hashes = $1 WHERE level = 0").bind(vec![7_u8; 96]);
+        forgery.execute(self.pool().await.writer()).await.unwrap();
     }
 
     pub fn machine(&self) -> (MachineUuid, UserCuid) {
@@ -123,7 +120,7 @@ impl Chain {
         Self(harness::event::Chain::new(&machine))
     }
 
-    /// The same chain at the beginning of an epoch.
+    /// The same chain, in a new epoch.
     pub fn again(&self, epoch: u64) -> Self {
         Self(self.0.at_epoch(epoch))
     }

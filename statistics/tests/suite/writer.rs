@@ -1,4 +1,4 @@
-//! The writer of an SQLite file: what it keeps in memory is what the log says, whatever happens to its connection.
+//! The writer of an SQLite file: its memory agrees with the log, also after failures of its connection.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ async fn a_file_of_version_2_is_upgraded_with_its_receipts_its_chains_and_its_pr
     assert_eq!(log.standing().await.unwrap().tree_size, 30);
     assert_eq!(log.audit().await.unwrap().events, 34);
 
-    // Resends of what was in the tree and of what was not, in another order than they came.
+    // Resends of events with and without a place in the tree, in another order.
     for sent in sent.iter().rev() {
         let receipt = sent["receipt_id"].as_str().unwrap().parse().unwrap();
         assert_eq!(take(&log, &sent["event"]).await, AppendOutcome::Receipt(receipt));
@@ -115,7 +115,7 @@ async fn heads_that_were_dropped_from_memory_are_read_again() {
     }
     assert_eq!(settled(&log).await, 120);
     assert_eq!(log.audit().await.unwrap().chains, 20);
-    // A branch of a chain whose head is not in memory is refused all the same.
+    // A branch of a chain whose head is not in memory is refused too.
     let fork = chains[0].clone().again(0).next();
     assert!(matches!(take(&log, &fork).await, AppendOutcome::Refused { .. }));
     log.close().await;

@@ -7,36 +7,25 @@ use sqlx::FromRow;
 use uuid::Uuid;
 
 use crate::error::Corrupt;
+use crate::joined;
 use crate::row::{bytes, count, parsed, parsed_opt, secret_hash};
 
 /// The columns of [`RegistrationRow`].
-macro_rules! registration_columns {
-    () => {
-        "r.id, r.registration_type, r.login_hint, r.claim_token_hash, r.claim_token_expires_at, r.created_at, r.ip_address,
-        r.last_token_at, r.account_id, r.person_id, r.claimed_email, r.claimed_at, r.claimed_via, r.claimed_by, r.revoked_at"
-    };
-}
+const COLUMNS: &str = "r.id, r.registration_type, r.login_hint, r.claim_token_hash, r.claim_token_expires_at, r.created_at,
+    r.ip_address, r.last_token_at, r.account_id, r.person_id, r.claimed_email, r.claimed_at, r.claimed_via, r.claimed_by,
+    r.revoked_at";
 
 /// Registrations alone: [`RegistrationRow`].
-macro_rules! select_registration {
-    () => {
-        concat!("SELECT ", $crate::claim::row::registration_columns!(), " FROM registrations r")
-    };
-}
+pub const SELECT_REGISTRATION: &str = joined!("SELECT ", COLUMNS, " FROM registrations r");
 
 /// Registrations with their newest attempts: [`StandingRow`].
-macro_rules! select_standing {
-    () => {
-        concat!(
-            "SELECT ",
-            $crate::claim::row::registration_columns!(),
-            ", a.token_hash, a.sealed_code, a.email, a.expires_at, a.wrong_tries, a.state
-            FROM registrations r LEFT JOIN claim_attempts a ON a.registration_id = r.id
-                AND a.number = (SELECT MAX(n.number) FROM claim_attempts n WHERE n.registration_id = r.id)"
-        )
-    };
-}
-pub(super) use {registration_columns, select_registration, select_standing};
+pub const SELECT_STANDING: &str = joined!(
+    "SELECT ",
+    COLUMNS,
+    ", a.token_hash, a.sealed_code, a.email, a.expires_at, a.wrong_tries, a.state
+    FROM registrations r LEFT JOIN claim_attempts a ON a.registration_id = r.id
+        AND a.number = (SELECT MAX(n.number) FROM claim_attempts n WHERE n.registration_id = r.id)"
+);
 
 #[derive(FromRow)]
 pub struct RegistrationRow {

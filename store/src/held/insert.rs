@@ -14,26 +14,13 @@ use std::collections::HashMap;
 use chrono::TimeDelta;
 use domain::ids::{HeldId, RegistrationId, UserAccountId};
 use domain::{Digest, Timestamp};
-use sqlx::QueryBuilder;
 
-use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, TOTALS_ADD};
-use crate::error::{Corrupt, During, StoreError};
+use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, TOTALS_ADD, TOTALS_LOCK};
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, parsed_opt};
 use crate::{Store, in_transaction};
-
-/// The steps that differ between the databases.
-trait HeldRows {
-    /// Step 1: the total.
-    async fn held_total(&mut self) -> Result<i64, sqlx::Error>;
-
-    /// Step 3: one outcome for each event.
-    async fn hold<'a>(
-        &mut self,
-        new: &[NewHeld],
-        keys: &[Key<'a>],
-        ledger: &mut Ledger<'a>,
-    ) -> Result<Vec<HeldOutcome>, sqlx::Error>;
-}
 
 impl Store {
     /// Holds events, all in one transaction; one outcome for each, in the same order. The same bytes of the same sender are
@@ -52,11 +39,11 @@ impl Store {
         let mut distinct: Vec<&str> = senders.iter().map(String::as_str).collect();
         distinct.sort_unstable();
         distinct.dedup();
-        in_transaction!(&self.pool, |tx: Db| {
-            let total = tx.held_total().await?;
+        in_transaction!(&self.pool, |tx| {
+            let total = lock_total(tx).await?;
             let mut ledger = Ledger::new(quotas, total);
             for chunk in chunks(&distinct) {
-                let mut sql = QueryBuilder::<Db>::new("WITH wanted (sender) AS (");
+                let mut sql = QueryBuilder::new("WITH wanted (sender) AS (");
                 sql.push_values(chunk, |mut row, sender| {
                     row.push_bind(*sender);
                 });
@@ -64,7 +51,7 @@ impl Store {
                     ") SELECT sender, bytes FROM (SELECT sender, (SELECT h.bytes FROM held_senders h
                         WHERE h.sender = wanted.sender) AS bytes FROM wanted) AS found WHERE bytes IS NOT NULL",
                 );
-                let rows: Vec<(String, i64)> = sql.build_query_as().fetch_all(&mut *tx).await?;
+                let rows: Vec<(String, i64)> = sql.build().fetch_all(&mut *tx).await?;
                 ledger.senders_have(chunk, &rows);
             }
             for held in new {
@@ -74,16 +61,19 @@ impl Store {
                 }
                 let since = held.received_at - SHARE_WINDOW;
                 let row: Option<AgentRow> =
-                    sqlx::query_as(AGENT).bind(agent.as_uuid()).bind(since).fetch_optional(&mut *tx).await?;
+                    query(AGENT).bind(agent.as_uuid()).bind(since).fetch_optional(&mut *tx).await?;
                 ledger.agents.insert(*agent, Agent::of(row)?);
             }
-            let outcomes = tx.hold(new, &keys, &mut ledger).await?;
+            let outcomes = match tx {
+                Tx::Sqlite(connection) => sqlite::hold(connection, new, &keys, &mut ledger)?,
+                Tx::Postgres(connection) => postgres::hold(connection, new, &keys, &mut ledger).await?,
+            };
             if ledger.total != total {
-                sqlx::query(TOTALS_ADD).bind(ledger.total - total).execute(&mut *tx).await?;
+                query(TOTALS_ADD).bind(ledger.total - total).execute(&mut *tx).await?;
             }
             let added = ledger.added();
             for chunk in chunks(&added) {
-                let mut sql = QueryBuilder::<Db>::new("INSERT INTO held_senders (sender, bytes) ");
+                let mut sql = QueryBuilder::new("INSERT INTO held_senders (sender, bytes) ");
                 sql.push_values(chunk, |mut row, (sender, bytes)| {
                     row.push_bind(*sender).push_bind(*bytes);
                 });
@@ -92,8 +82,15 @@ impl Store {
             }
             Ok(outcomes)
         })
-        .during("hold events")
+        .during(Operation::HoldEvents)
+        .await
     }
+}
+
+/// Step 1. `BEGIN IMMEDIATE` of SQLite has locked the row already.
+async fn lock_total(tx: &mut Tx<'_>) -> Result<i64, sqlx::Error> {
+    const TOTAL: &str = "SELECT bytes FROM held_totals WHERE id = 1";
+    scalar(if tx.is_postgres() { TOTALS_LOCK } else { TOTAL }).fetch_one(tx).await
 }
 
 /// Sender and body: what makes two events one entry.
@@ -111,7 +108,7 @@ fn clamped(bytes: u64) -> i64 {
 /// The window of [`HeldQuotas::registration_bytes_per_day`].
 const SHARE_WINDOW: TimeDelta = TimeDelta::days(1);
 
-/// Nobody knows when an operator makes room, or a resend does.
+/// Suggested delay: when an operator or a resend frees space cannot be predicted.
 const ROOM_AFTER: TimeDelta = TimeDelta::minutes(5);
 
 /// Account, bytes of the window, its oldest entry.
@@ -134,7 +131,7 @@ impl Agent {
     }
 }
 
-/// What is held, and how much room is left.
+/// The held events of the senders of a batch, and the remaining quotas.
 struct Ledger<'a> {
     held: HashMap<Key<'a>, HeldId>,
     senders: HashMap<&'a str, Share>,

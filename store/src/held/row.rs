@@ -11,13 +11,9 @@ use crate::error::Corrupt;
 use crate::row::{digest, parsed, parsed_opt};
 
 /// Entries without their bodies: [`EntryRow`].
-macro_rules! select_entry {
-    () => {
-        "SELECT id, sender, account_id, user_cuid, event_id, event_type, agent_id, event_machine_uuid, reason, detail,
-            body_sha256, body_bytes, seal, received_at, state, state_at, receipt_id FROM held_events"
-    };
-}
-pub(super) use select_entry;
+pub const SELECT_ENTRY: &str =
+    "SELECT id, sender, account_id, user_cuid, event_id, event_type, agent_id, event_machine_uuid,
+        reason, detail, body_sha256, body_bytes, seal, received_at, state, state_at, receipt_id FROM held_events";
 
 #[derive(FromRow)]
 pub struct EntryRow {

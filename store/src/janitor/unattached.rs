@@ -11,9 +11,11 @@ use sqlx::FromRow;
 use uuid::Uuid;
 
 use super::PurgeSettings;
-use crate::error::{During, StoreError};
-use crate::held::{TOTALS_LOCK, held_less};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::error::StoreError;
+use crate::held::{TOTALS_LOCK, subtract_held};
+use crate::operation::{During, Operation};
+use crate::pool::query;
+use crate::{Store, in_transaction};
 
 /// A computer that is removed and not cleaned up.
 #[derive(FromRow)]
@@ -60,21 +62,22 @@ impl Store {
             "INSERT INTO spent_machines (machine_uuid, user_cuid) VALUES ($1, $2) ON CONFLICT (machine_uuid)
             DO UPDATE SET user_cuid = excluded.user_cuid";
         in_transaction!(&self.pool, |tx| {
-            let removed: Vec<SpentRow> = sqlx::query_as(REMOVE).bind(before).bind(rows_max).fetch_all(&mut *tx).await?;
+            let removed: Vec<SpentRow> = query(REMOVE).bind(before).bind(rows_max).fetch_all(&mut *tx).await?;
             for row in &removed {
-                sqlx::query(SPEND).bind(row.machine_uuid).bind(&row.user_cuid).execute(&mut *tx).await?;
+                query(SPEND).bind(row.machine_uuid).bind(&row.user_cuid).execute(&mut *tx).await?;
             }
             Ok(removed.len() as u64)
         })
-        .during("remove computers that were never attached")
+        .during(Operation::RemoveComputersThatWereNeverAttached)
+        .await
     }
 
     /// Removes what only some spent computers held; how many were looked at.
     async fn clean_spent(&self, settings: &PurgeSettings) -> Result<u64, StoreError> {
         const TO_CLEAN: &str = "SELECT machine_uuid, user_cuid FROM spent_machines WHERE user_cuid IS NOT NULL ORDER BY machine_uuid LIMIT $1";
         let rows_max = i64::from(settings.batch_rows.max(1));
-        let rows: Vec<SpentRow> = on_reader!(&self.pool, |db| sqlx::query_as(TO_CLEAN).bind(rows_max).fetch_all(db))
-            .during("list removed computers")?;
+        let rows: Vec<SpentRow> =
+            query(TO_CLEAN).bind(rows_max).fetch_all(&self.pool).during(Operation::ListRemovedComputers).await?;
         for row in &rows {
             while self.discard_held_of(row.machine_uuid, rows_max).await? == rows_max.unsigned_abs() {}
             self.clean_one(row).await?;
@@ -87,12 +90,13 @@ impl Store {
         const SQL: &str = "DELETE FROM held_events WHERE id IN (SELECT id FROM held_events
                 WHERE machine_uuid = $1 AND state = 'held' LIMIT $2) RETURNING sender, charged_bytes";
         in_transaction!(&self.pool, |tx| {
-            sqlx::query(TOTALS_LOCK).execute(&mut *tx).await?;
-            let gone: Vec<(String, i64)> = sqlx::query_as(SQL).bind(machine).bind(rows_max).fetch_all(&mut *tx).await?;
-            held_less!(tx, &gone);
+            query(TOTALS_LOCK).execute(&mut *tx).await?;
+            let gone: Vec<(String, i64)> = query(SQL).bind(machine).bind(rows_max).fetch_all(&mut *tx).await?;
+            subtract_held(tx, &gone).await?;
             Ok(gone.len() as u64)
         })
-        .during("remove what a removed computer held")
+        .during(Operation::RemoveWhatRemovedComputerHeld)
+        .await
     }
 
     /// Forgets what senders sent before a day.
@@ -101,11 +105,12 @@ impl Store {
             (SELECT sender, day FROM sender_days WHERE day < $1 LIMIT $2)";
         let batch_rows = settings.batch_rows.max(1);
         for _ in 0..settings.batches_max {
-            let done = on_writer!(&self.pool, |db| async {
-                let query = sqlx::query(SQL).bind(before.number()).bind(i64::from(batch_rows));
-                query.execute(db).await.map(|done| done.rows_affected())
-            })
-            .during("forget what senders sent")?;
+            let done = query(SQL)
+                .bind(before.number())
+                .bind(i64::from(batch_rows))
+                .execute(self.pool.writer())
+                .during(Operation::ForgetWhatSendersSent)
+                .await?;
             if done < u64::from(batch_rows) {
                 break;
             }
@@ -126,14 +131,15 @@ impl Store {
         const CLEANED: &str = "UPDATE spent_machines SET user_cuid = NULL WHERE machine_uuid = $1";
         in_transaction!(&self.pool, |tx| {
             for sql in [CONSENT, USAGE] {
-                sqlx::query(sql).bind(&spent.user_cuid).bind(spent.machine_uuid).execute(&mut *tx).await?;
+                query(sql).bind(&spent.user_cuid).bind(spent.machine_uuid).execute(&mut *tx).await?;
             }
             for sql in [CONTROL, IDENTITY] {
-                sqlx::query(sql).bind(&spent.user_cuid).execute(&mut *tx).await?;
+                query(sql).bind(&spent.user_cuid).execute(&mut *tx).await?;
             }
-            sqlx::query(CLEANED).bind(spent.machine_uuid).execute(&mut *tx).await?;
+            query(CLEANED).bind(spent.machine_uuid).execute(&mut *tx).await?;
             Ok(())
         })
-        .during("clean up after a removed computer")
+        .during(Operation::CleanUpAfterRemovedComputer)
+        .await
     }
 }

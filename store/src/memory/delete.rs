@@ -1,14 +1,16 @@
-//! Forgetting a memory.
+//! Deleting memories, and unlinking them from spaces.
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use sqlx::FromRow;
 
-use super::put::chunks_delete;
+use super::piece::delete_chunks;
 use super::{json, spaces_of};
-use crate::error::{During, StoreError};
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
+use crate::pool::{Tx, query};
 use crate::{Store, in_transaction};
 
-/// Deletions that a shelf remembers for those who follow its changes; who is further behind begins anew.
+/// Deletions that a shelf remembers for followers of its changes; a follower that is further behind reads the shelf from the beginning.
 pub(crate) const DELETIONS_KEPT: i64 = 100_000;
 
 /// What became of a memory that was to be unlinked from some spaces.
@@ -25,18 +27,18 @@ pub enum Unlink {
 impl Store {
     /// Forgets a memory of an account with everything that it was found by; `false` when the account has no such memory.
     pub async fn memory_delete(&self, id: MemoryId, account: &UserAccountId) -> Result<bool, StoreError> {
-        let postgres = self.pool.is_postgres();
         in_transaction!(
             &self.pool,
             |tx| {
-                let Some((turn, there)) = turn!(tx, id, account) else { return Ok(false) };
+                let Some((turn, there)) = lock_shelf(tx, id, account).await? else { return Ok(false) };
                 let spaces = spaces_of(&there.spaces)?;
-                delete_whole!(tx, id, turn, there, spaces, postgres);
+                delete_whole(tx, id, &turn, &there, &spaces).await?;
                 Ok(true)
             },
             commit if |deleted| *deleted
         )
-        .during("forget a memory")
+        .during(Operation::ForgetMemory)
+        .await
     }
 
     /// Takes a memory of an account out of `spaces`; deletes it when it is in no other.
@@ -50,76 +52,75 @@ impl Store {
         const UNLINK: &str = "DELETE FROM memory_spaces WHERE space_id = $1 AND memory_id = $2";
         const HIDE: &str = "DELETE FROM space_chunks WHERE space_id = $1 AND shelf = $2
             AND chunk_id IN (SELECT id FROM chunks WHERE memory_id = $3)";
-        let postgres = self.pool.is_postgres();
         in_transaction!(
             &self.pool,
             |tx| {
-                let Some((turn, there)) = turn!(tx, id, account) else { return Ok(Unlink::NotThere) };
+                let Some((turn, there)) = lock_shelf(tx, id, account).await? else { return Ok(Unlink::NotThere) };
                 let (left, kept): (Vec<SpaceId>, Vec<SpaceId>) =
                     spaces_of(&there.spaces)?.into_iter().partition(|space| spaces.contains(space));
                 if left.is_empty() {
                     return Ok(Unlink::NotThere);
                 }
                 if kept.is_empty() {
-                    delete_whole!(tx, id, turn, there, left, postgres);
+                    delete_whole(tx, id, &turn, &there, &left).await?;
                     return Ok(Unlink::Deleted);
                 }
                 for space in left {
                     let space = space.as_uuid();
-                    sqlx::query(HIDE).bind(space).bind(turn.number).bind(id.as_uuid()).execute(&mut *tx).await?;
-                    sqlx::query(UNLINK).bind(space).bind(id.as_uuid()).execute(&mut *tx).await?;
-                    sqlx::query(COUNT_OUT).bind(space).bind(turn.number).execute(&mut *tx).await?;
+                    query(HIDE).bind(space).bind(turn.number).bind(id.as_uuid()).execute(&mut *tx).await?;
+                    query(UNLINK).bind(space).bind(id.as_uuid()).execute(&mut *tx).await?;
+                    query(COUNT_OUT).bind(space).bind(turn.number).execute(&mut *tx).await?;
                 }
                 let kept = json(&kept);
-                sqlx::query(KEPT).bind(id.as_uuid()).bind(&kept).bind(turn.changes).execute(&mut *tx).await?;
+                query(KEPT).bind(id.as_uuid()).bind(&kept).bind(turn.changes).execute(&mut *tx).await?;
                 Ok(Unlink::Unlinked)
             },
             commit if |outcome| *outcome != Unlink::NotThere
         )
-        .during("take a memory out of spaces")
+        .during(Operation::TakeMemoryOutOfSpaces)
+        .await
     }
 }
 
-const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1 RETURNING number, changes";
-const THERE: &str = "SELECT spaces, chunks, words FROM memories WHERE id = $1 AND shelf = $2";
 const COUNT_OUT: &str = "UPDATE space_shelves SET memories = memories - 1 WHERE space_id = $1 AND shelf = $2";
-const DELETE: &str = "DELETE FROM memories WHERE id = $1 AND shelf = $2";
-const REMEMBER: &str = "INSERT INTO memories_deleted (shelf, changed, memory_id) VALUES ($1, $2, $3)";
-const FORGET: &str = "DELETE FROM memories_deleted WHERE shelf = $1 AND changed <= $2";
-const COUNT: &str = "UPDATE shelves SET memories = memories - 1, chunks = chunks - $2, words = words - $3
-    WHERE number = $1";
 
-/// Locks the shelf of an account, and reads one of its memories; `None` when it contains none of that id.
-macro_rules! turn {
-    ($tx:ident, $id:expr, $account:expr) => {{
-        let turn: Option<TurnRow> = sqlx::query_as(NEXT).bind($account.as_str()).fetch_optional(&mut *$tx).await?;
-        match turn {
-            Some(turn) => {
-                let there: Option<ThereRow> =
-                    sqlx::query_as(THERE).bind($id.as_uuid()).bind(turn.number).fetch_optional(&mut *$tx).await?;
-                there.map(|there| (turn, there))
-            }
-            None => None,
-        }
-    }};
+/// Locks the shelf of an account and reads one of its memories; `None` when it contains none of that id.
+async fn lock_shelf(
+    tx: &mut Tx<'_>,
+    id: MemoryId,
+    account: &UserAccountId,
+) -> Result<Option<(TurnRow, ThereRow)>, sqlx::Error> {
+    const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1 RETURNING number, changes";
+    const THERE: &str = "SELECT spaces, chunks, words FROM memories WHERE id = $1 AND shelf = $2";
+    let turn: Option<TurnRow> = query(NEXT).bind(account.as_str()).fetch_optional(&mut *tx).await?;
+    let Some(turn) = turn else { return Ok(None) };
+    let there: Option<ThereRow> = query(THERE).bind(id.as_uuid()).bind(turn.number).fetch_optional(tx).await?;
+    Ok(there.map(|there| (turn, there)))
 }
-use turn;
 
-/// Deletes a memory that is in these spaces, and remembers that for those who follow the shelf.
-macro_rules! delete_whole {
-    ($tx:ident, $id:expr, $turn:expr, $there:expr, $spaces:expr, $postgres:expr) => {{
-        let (id, number) = ($id.as_uuid(), $turn.number);
-        chunks_delete!($tx, id, $postgres);
-        for space in $spaces {
-            sqlx::query(COUNT_OUT).bind(space.as_uuid()).bind(number).execute(&mut *$tx).await?;
-        }
-        sqlx::query(DELETE).bind(id).bind(number).execute(&mut *$tx).await?;
-        sqlx::query(REMEMBER).bind(number).bind($turn.changes).bind(id).execute(&mut *$tx).await?;
-        sqlx::query(FORGET).bind(number).bind($turn.changes - DELETIONS_KEPT).execute(&mut *$tx).await?;
-        sqlx::query(COUNT).bind(number).bind($there.chunks).bind($there.words).execute(&mut *$tx).await?;
-    }};
+/// Deletes a memory that is in these spaces, and records the deletion for readers that follow the shelf.
+async fn delete_whole(
+    tx: &mut Tx<'_>,
+    id: MemoryId,
+    turn: &TurnRow,
+    there: &ThereRow,
+    spaces: &[SpaceId],
+) -> Result<(), sqlx::Error> {
+    const DELETE: &str = "DELETE FROM memories WHERE id = $1 AND shelf = $2";
+    const REMEMBER: &str = "INSERT INTO memories_deleted (shelf, changed, memory_id) VALUES ($1, $2, $3)";
+    const FORGET: &str = "DELETE FROM memories_deleted WHERE shelf = $1 AND changed <= $2";
+    const COUNT: &str = "UPDATE shelves SET memories = memories - 1, chunks = chunks - $2, words = words - $3
+        WHERE number = $1";
+    let (id, number) = (id.as_uuid(), turn.number);
+    delete_chunks(tx, id).await?;
+    for space in spaces {
+        query(COUNT_OUT).bind(space.as_uuid()).bind(number).execute(&mut *tx).await?;
+    }
+    query(DELETE).bind(id).bind(number).execute(&mut *tx).await?;
+    query(REMEMBER).bind(number).bind(turn.changes).bind(id).execute(&mut *tx).await?;
+    query(FORGET).bind(number).bind(turn.changes - DELETIONS_KEPT).execute(&mut *tx).await?;
+    query(COUNT).bind(number).bind(there.chunks).bind(there.words).execute(tx).await.map(drop)
 }
-use delete_whole;
 
 #[derive(FromRow)]
 struct TurnRow {

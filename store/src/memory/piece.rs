@@ -5,11 +5,13 @@
 use std::borrow::Cow;
 
 use domain::words::{Counted, counted};
+use uuid::Uuid;
 
 use super::ChunkPut;
-use crate::passage::vector::packed;
+use crate::passage::vector::{NOT_EMBEDDED, packed};
 use crate::passage::words::token;
-use crate::row::storable;
+use crate::pool::{QueryBuilder, Tx, query};
+use crate::row::{chunks, limit, storable};
 
 /// A chunk, ready to be written.
 pub(super) struct PreparedChunk<'a> {
@@ -31,7 +33,7 @@ impl<'a> PreparedChunk<'a> {
     }
 
     /// Its stems as FTS5 takes them.
-    pub(super) fn tokens(&self, shelf_number: i64) -> String {
+    fn tokens(&self, shelf_number: i64) -> String {
         let mut text = String::new();
         for (stem, count) in &self.counted.stems {
             for _ in 0..*count {
@@ -43,10 +45,77 @@ impl<'a> PreparedChunk<'a> {
     }
 }
 
-/// The postings of chunks as [`POSTINGS_ADD`] takes them: the stems between blanks, and three arrays as PostgreSQL writes them.
+/// Inserts the chunks of a memory with their words and their vectors, in the caller's transaction.
+pub(super) async fn insert_chunks(
+    tx: &mut Tx<'_>,
+    all: &[PreparedChunk<'_>],
+    memory: Uuid,
+    shelf_number: i64,
+    model: Option<&str>,
+) -> Result<(), sqlx::Error> {
+    for pieces in all.chunks(AT_ONCE) {
+        let written = insert_texts(tx, pieces, memory).await?;
+        if tx.is_postgres() {
+            insert_postings(tx, &written, shelf_number).await?;
+        }
+        for written in chunks(&written) {
+            if !tx.is_postgres() {
+                insert_tokens(tx, written, shelf_number).await?;
+            }
+            insert_vectors(tx, written, model).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Chunks whose postings are one statement on PostgreSQL.
+const AT_ONCE: usize = 256;
+
+/// The texts; returns the chunks with the ids of their rows.
+async fn insert_texts<'p, 'a>(
+    tx: &mut Tx<'_>,
+    pieces: &'p [PreparedChunk<'a>],
+    memory: Uuid,
+) -> Result<Vec<(i64, &'p PreparedChunk<'a>)>, sqlx::Error> {
+    let mut ids: Vec<(i64, i64)> = Vec::with_capacity(pieces.len());
+    for pieces in chunks(pieces) {
+        let mut sql = QueryBuilder::new("INSERT INTO chunks (memory_id, ordinal, content, words) ");
+        sql.push_values(pieces, |mut row, piece| {
+            row.push_bind(memory).push_bind(piece.ordinal);
+            row.push_bind(&*piece.content).push_bind(i64::from(piece.counted.length));
+        });
+        sql.push(" RETURNING ordinal, id");
+        ids.extend(sql.build().fetch_all::<(i64, i64)>(&mut *tx).await?);
+    }
+    // Neither database defines the order of the returned rows.
+    ids.sort_unstable();
+    Ok(ids.into_iter().map(|(_, id)| id).zip(pieces).collect())
+}
+
+/// The words on SQLite: a row of the FTS5 table for each chunk.
+async fn insert_tokens(
+    tx: &mut Tx<'_>,
+    written: &[(i64, &PreparedChunk<'_>)],
+    shelf_number: i64,
+) -> Result<(), sqlx::Error> {
+    let mut sql = QueryBuilder::new("INSERT INTO words (rowid, stems) ");
+    sql.push_values(written, |mut row, (id, piece)| {
+        row.push_bind(*id).push_bind(piece.tokens(shelf_number));
+    });
+    sql.build().execute(tx).await.map(drop)
+}
+
+/// The words on PostgreSQL: the stems between blanks, and three arrays as PostgreSQL writes them.
 ///
 /// They are in the order of the index, so that neighbours in it are written one after the other.
-pub(super) fn postings(written: &[(i64, &PreparedChunk<'_>)]) -> [String; 4] {
+async fn insert_postings(
+    tx: &mut Tx<'_>,
+    written: &[(i64, &PreparedChunk<'_>)],
+    shelf_number: i64,
+) -> Result<(), sqlx::Error> {
+    const SQL: &str = "INSERT INTO words (shelf, stem, chunk_id, frequency, length)
+        SELECT $1, w.stem, w.chunk_id, w.frequency, w.length FROM UNNEST(string_to_array($2, ' '), CAST($3 AS BIGINT[]),
+            CAST($4 AS BIGINT[]), CAST($5 AS BIGINT[])) AS w (stem, chunk_id, frequency, length)";
     let mut rows: Vec<(&str, i64, u32, u32)> = written
         .iter()
         .flat_map(|(id, piece)| {
@@ -59,58 +128,46 @@ pub(super) fn postings(written: &[(i64, &PreparedChunk<'_>)]) -> [String; 4] {
         let numbers: Vec<String> = rows.iter().map(|row| number(row).to_string()).collect();
         format!("{{{}}}", numbers.join(","))
     };
-    [stems, array(|row| row.1), array(|row| row.2.into()), array(|row| row.3.into())]
+    query(SQL)
+        .bind(shelf_number)
+        .bind(stems)
+        .bind(array(|row| row.1))
+        .bind(array(|row| row.2.into()))
+        .bind(array(|row| row.3.into()))
+        .execute(tx)
+        .await
+        .map(drop)
 }
 
-/// Writes postings of a shelf (`$1`) into PostgreSQL.
-pub(super) const POSTINGS_ADD: &str = "INSERT INTO words (shelf, stem, chunk_id, frequency, length)
-    SELECT $1, w.stem, w.chunk_id, w.frequency, w.length FROM UNNEST(string_to_array($2, ' '), CAST($3 AS BIGINT[]),
-        CAST($4 AS BIGINT[]), CAST($5 AS BIGINT[])) AS w (stem, chunk_id, frequency, length)";
-
-/// Chunks whose postings are one statement on PostgreSQL.
-pub(super) const AT_ONCE: usize = 256;
-
-/// Writes chunks with their words and their vectors.
-macro_rules! pieces_add {
-    ($tx:ident, $Db:ident, $pieces:expr, $memory:expr, $shelf:expr, $model:expr, $postgres:expr) => {
-        for pieces in $pieces.chunks(piece::AT_ONCE) {
-            let mut ids: Vec<(i64, i64)> = Vec::with_capacity(pieces.len());
-            for pieces in chunks(pieces) {
-                let mut sql = QueryBuilder::<$Db>::new("INSERT INTO chunks (memory_id, ordinal, content, words) ");
-                sql.push_values(pieces, |mut row, piece| {
-                    row.push_bind($memory).push_bind(piece.ordinal);
-                    row.push_bind(&*piece.content).push_bind(i64::from(piece.counted.length));
-                });
-                sql.push(" RETURNING ordinal, id");
-                ids.extend(sql.build_query_as::<(i64, i64)>().fetch_all(&mut *$tx).await?);
-            }
-            // Neither database says in which order they come back.
-            ids.sort_unstable();
-            let written: Vec<(i64, &PreparedChunk<'_>)> = ids.into_iter().map(|(_, id)| id).zip(pieces).collect();
-            if $postgres {
-                let [stems, chunks, frequencies, lengths] = piece::postings(&written);
-                let query = sqlx::query(piece::POSTINGS_ADD).bind($shelf).bind(stems).bind(chunks);
-                query.bind(frequencies).bind(lengths).execute(&mut *$tx).await?;
-            }
-            for written in chunks(&written) {
-                if !$postgres {
-                    let mut sql = QueryBuilder::<$Db>::new("INSERT INTO words (rowid, stems) ");
-                    sql.push_values(written, |mut row, (id, piece)| {
-                        row.push_bind(*id).push_bind(piece.tokens($shelf));
-                    });
-                    sql.build().execute(&mut *$tx).await?;
-                }
-                let mut sql = QueryBuilder::<$Db>::new("INSERT INTO vectors (chunk_id, model, dimensions, vector) ");
-                sql.push_values(written, |mut row, (id, piece)| {
-                    let (model, vector) = match (&$model, &piece.vector) {
-                        (Some(model), Some(vector)) => (model.as_str(), vector.as_slice()),
-                        _ => (NOT_EMBEDDED, &[][..]),
-                    };
-                    row.push_bind(*id).push_bind(model).push_bind(limit(vector.len() / 2)).push_bind(vector);
-                });
-                sql.build().execute(&mut *$tx).await?;
-            }
-        }
-    };
+/// The vectors. A chunk without one gets a row without a model, by which it is found and embedded later.
+async fn insert_vectors(
+    tx: &mut Tx<'_>,
+    written: &[(i64, &PreparedChunk<'_>)],
+    model: Option<&str>,
+) -> Result<(), sqlx::Error> {
+    let mut sql = QueryBuilder::new("INSERT INTO vectors (chunk_id, model, dimensions, vector) ");
+    sql.push_values(written, |mut row, (id, piece)| {
+        let (model, vector) = match (model, &piece.vector) {
+            (Some(model), Some(vector)) => (model, vector.as_slice()),
+            _ => (NOT_EMBEDDED, &[][..]),
+        };
+        row.push_bind(*id).push_bind(model).push_bind(limit(vector.len() / 2)).push_bind(vector);
+    });
+    sql.build().execute(tx).await.map(drop)
 }
-pub(super) use pieces_add;
+
+/// Deletes the chunks of a memory, with their words and their places in spaces. Their vectors are deleted by the foreign key.
+pub(super) async fn delete_chunks(tx: &mut Tx<'_>, memory: Uuid) -> Result<(), sqlx::Error> {
+    const WORDS_SQLITE: &str = "DELETE FROM words WHERE rowid IN (SELECT id FROM chunks WHERE memory_id = $1)";
+    const WORDS_POSTGRES: &str = "DELETE FROM words WHERE chunk_id IN (SELECT id FROM chunks WHERE memory_id = $1)";
+    const PLACES: &str =
+        "DELETE FROM space_chunks WHERE space_id IN (SELECT space_id FROM memory_spaces WHERE memory_id = $1)
+        AND shelf = (SELECT shelf FROM memories WHERE id = $1)
+        AND chunk_id IN (SELECT id FROM chunks WHERE memory_id = $1)";
+    const CHUNKS: &str = "DELETE FROM chunks WHERE memory_id = $1";
+    let words = if tx.is_postgres() { WORDS_POSTGRES } else { WORDS_SQLITE };
+    for sql in [words, PLACES, CHUNKS] {
+        query(sql).bind(memory).execute(&mut *tx).await?;
+    }
+    Ok(())
+}

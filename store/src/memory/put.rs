@@ -2,14 +2,15 @@
 
 use domain::ids::SpaceId;
 use domain::{Digest, Timestamp};
-use sqlx::{FromRow, QueryBuilder};
+use sqlx::FromRow;
 use uuid::Uuid;
 
-use super::piece::{self, PreparedChunk, pieces_add};
+use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
 use super::{MemoryPut, Put, json, spaces_of};
-use crate::error::{During, StoreError};
-use crate::passage::vector::NOT_EMBEDDED;
-use crate::row::{bytes, chunks, limit, storable};
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
+use crate::pool::{Tx, query};
+use crate::row::{bytes, limit, storable};
 use crate::{Store, in_transaction};
 
 impl Store {
@@ -17,7 +18,6 @@ impl Store {
     /// id, gets new parts of the text, and is linked to the new spaces as well. A key for certain spaces gives it nothing new while it is in
     /// others too.
     pub async fn memory_put(&self, put: &MemoryPut<'_>, now: Timestamp) -> Result<Put, StoreError> {
-        let postgres = self.pool.is_postgres();
         let (title, content) = (storable(put.title), storable(put.content));
         let url = put.url.map(storable);
         let pieces: Vec<PreparedChunk> =
@@ -28,14 +28,14 @@ impl Store {
         let model = put.model.map(ToString::to_string);
         in_transaction!(
             &self.pool,
-            |tx: Db| {
+            |tx| {
                 let next: Option<ShelfRow> =
-                    sqlx::query_as(NEXT).bind(put.account.as_str()).fetch_optional(&mut *tx).await?;
+                    query(NEXT).bind(put.account.as_str()).fetch_optional(&mut *tx).await?;
                 let turn = match next {
                     Some(turn) => turn,
-                    None => sqlx::query_as(FIRST).bind(put.account.as_str()).fetch_one(&mut *tx).await?,
+                    None => query(FIRST).bind(put.account.as_str()).fetch_one(&mut *tx).await?,
                 };
-                let known: Option<KnownRow> = sqlx::query_as(KNOWN)
+                let known: Option<KnownRow> = query(KNOWN)
                     .bind(turn.number)
                     .bind(&put.dedupe.as_bytes()[..])
                     .fetch_optional(&mut *tx)
@@ -49,13 +49,13 @@ impl Store {
                         if !may_change || bytes("memories.version", &known.version)? == *version.as_bytes() =>
                     {
                         if !new.is_empty() {
-                            sqlx::query(LINK).bind(known.id).bind(&spaces).bind(turn.changes).execute(&mut *tx).await?;
+                            query(LINK).bind(known.id).bind(&spaces).bind(turn.changes).execute(&mut *tx).await?;
                         }
                         (Put::Existing(known.id.into()), known.id, None)
                     }
                     Some(known) => {
-                        chunks_delete!(tx, known.id, postgres);
-                        sqlx::query(CHANGE)
+                        delete_chunks(tx, known.id).await?;
+                        query(CHANGE)
                             .bind(known.id)
                             .bind(put.kind.as_str())
                             .bind(&*title)
@@ -74,7 +74,7 @@ impl Store {
                     None if turn.memories >= i64::from(put.memories_max) => return Ok(Put::QuotaExceeded),
                     None => {
                         let id = put.id.as_uuid();
-                        sqlx::query(ADD)
+                        query(ADD)
                             .bind(id)
                             .bind(turn.number)
                             .bind(put.kind.as_str())
@@ -94,8 +94,8 @@ impl Store {
                     }
                 };
                 if let Some((memories, chunks_gone, words_gone)) = gone {
-                    pieces_add!(tx, Db, pieces, memory, turn.number, model, postgres);
-                    sqlx::query(COUNT)
+                    insert_chunks(tx, &pieces, memory, turn.number, model.as_deref()).await?;
+                    query(COUNT)
                         .bind(turn.number)
                         .bind(memories)
                         .bind(count - chunks_gone)
@@ -104,17 +104,18 @@ impl Store {
                         .await?;
                 }
                 for space in &new {
-                    link_add!(tx, space, memory, turn.number);
+                    link(tx, *space, memory, turn.number).await?;
                 }
                 // New chunks are in every space of the memory, and known chunks in the new ones.
                 if gone.is_some() || !new.is_empty() {
-                    sqlx::query(SPACE_CHUNKS).bind(memory).bind(turn.number).execute(&mut *tx).await?;
+                    query(SPACE_CHUNKS).bind(memory).bind(turn.number).execute(&mut *tx).await?;
                 }
                 Ok(outcome)
             },
             commit if |outcome| *outcome != Put::QuotaExceeded
         )
-        .during("keep a memory")
+        .during(Operation::KeepMemory)
+        .await
     }
 }
 
@@ -154,7 +155,7 @@ fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceI
     (all, new)
 }
 
-/// A digest of what is shown and of how it is cut, each part behind its length, so that no two different ones are alike.
+/// A digest of the shown text and of its chunks, each part behind its length, so that no two different ones are alike.
 fn version(put: &MemoryPut<'_>) -> Digest {
     let head = [put.kind.as_str(), put.title, put.url.unwrap_or_default(), put.content];
     let texts = head.into_iter().chain(put.chunks.iter().map(|chunk| chunk.content));
@@ -164,43 +165,13 @@ fn version(put: &MemoryPut<'_>) -> Digest {
 }
 
 /// Links a memory to a space that it was not in.
-macro_rules! link_add {
-    ($tx:ident, $space:expr, $memory:expr, $shelf:expr) => {{
-        sqlx::query("INSERT INTO memory_spaces (space_id, memory_id) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-            .bind($space.as_uuid())
-            .bind($memory)
-            .execute(&mut *$tx)
-            .await?;
-        sqlx::query(
-            "INSERT INTO space_shelves (space_id, shelf, memories) VALUES ($1, $2, 1)
-            ON CONFLICT (space_id, shelf) DO UPDATE SET memories = space_shelves.memories + 1",
-        )
-        .bind($space.as_uuid())
-        .bind($shelf)
-        .execute(&mut *$tx)
-        .await?;
-    }};
+async fn link(tx: &mut Tx<'_>, space: SpaceId, memory: Uuid, shelf_number: i64) -> Result<(), sqlx::Error> {
+    const LINK: &str = "INSERT INTO memory_spaces (space_id, memory_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    const COUNT_IN: &str = "INSERT INTO space_shelves (space_id, shelf, memories) VALUES ($1, $2, 1)
+        ON CONFLICT (space_id, shelf) DO UPDATE SET memories = space_shelves.memories + 1";
+    query(LINK).bind(space.as_uuid()).bind(memory).execute(&mut *tx).await?;
+    query(COUNT_IN).bind(space.as_uuid()).bind(shelf_number).execute(tx).await.map(drop)
 }
-use link_add;
-
-/// Deletes the chunks of a memory, with their words and their places in spaces. Their vectors are deleted by the foreign key.
-macro_rules! chunks_delete {
-    ($tx:ident, $memory:expr, $postgres:expr) => {{
-        let words = if $postgres {
-            "DELETE FROM words WHERE chunk_id IN (SELECT id FROM chunks WHERE memory_id = $1)"
-        } else {
-            "DELETE FROM words WHERE rowid IN (SELECT id FROM chunks WHERE memory_id = $1)"
-        };
-        sqlx::query(words).bind($memory).execute(&mut *$tx).await?;
-        let places =
-            "DELETE FROM space_chunks WHERE space_id IN (SELECT space_id FROM memory_spaces WHERE memory_id = $1)
-            AND shelf = (SELECT shelf FROM memories WHERE id = $1)
-            AND chunk_id IN (SELECT id FROM chunks WHERE memory_id = $1)";
-        sqlx::query(places).bind($memory).execute(&mut *$tx).await?;
-        sqlx::query("DELETE FROM chunks WHERE memory_id = $1").bind($memory).execute(&mut *$tx).await?;
-    }};
-}
-pub(super) use chunks_delete;
 
 #[derive(FromRow)]
 struct ShelfRow {

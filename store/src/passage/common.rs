@@ -11,12 +11,14 @@ use domain::ids::{MemoryId, SpaceId};
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use super::words::{B, K1, QueryStem, array, in_spaces, quoted};
+use super::words::{B, K1, QueryStem, array, quoted};
 use super::{AccountStatistics, ChunkId};
-use crate::error::{Corrupt, During, StoreError};
+use crate::error::{Corrupt, StoreError};
 use crate::memory::json;
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::limit;
-use crate::{Store, on_reader};
+use crate::{Store, joined};
 
 /// How far a search for common words goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +34,13 @@ pub struct Reach {
 /// The text of a chunk, as ranking by words needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChunkText {
-    /// The chunk.
+    /// Number of the chunk.
     pub chunk: ChunkId,
-    /// Its memory.
+    /// Id of the memory that contains it.
     pub memory: MemoryId,
     /// The title of the memory.
     pub title: String,
-    /// The text.
+    /// Text of the chunk.
     pub content: String,
     /// Its length in words, those of the title weighted.
     pub words: u32,
@@ -64,81 +66,86 @@ const FLOOR_POSTGRES: &str =
     "SELECT COALESCE((SELECT chunk_id FROM words WHERE shelf = $1 AND stem = $2 AND chunk_id < $3
     ORDER BY chunk_id DESC LIMIT 1 OFFSET $4), 0)";
 
-/// The first chunks between two in an order, as a JSON array.
-macro_rules! matching_sqlite {
-    ($order:literal, $within:expr) => {
-        concat!(
-            "SELECT json_group_array(id) FROM (SELECT words.rowid AS id FROM words
-                WHERE words.words MATCH $1 AND words.rowid >= $2 AND words.rowid < $3 AND ",
-            $within,
-            " ORDER BY ",
-            $order,
-            " LIMIT $4)"
-        )
-    };
-}
-const NEWEST_MATCHING: &str = matching_sqlite!("words.rowid DESC", "$5 IS NULL AND $6 > 0");
-const NEWEST_MATCHING_IN_SPACES: &str =
-    matching_sqlite!("words.rowid DESC", in_spaces!(sqlite "words.rowid", "$6", "$5"));
-const BEST_MATCHING: &str = matching_sqlite!("rank", "$5 IS NULL AND $6 > 0");
-const BEST_MATCHING_IN_SPACES: &str = matching_sqlite!("rank", in_spaces!(sqlite "words.rowid", "$6", "$5"));
+/// The first chunks between two, as a JSON array: words, from, below, chunks; spaces and shelf.
+const MATCHING_SQLITE: &str = "SELECT json_group_array(id) FROM (SELECT words.rowid AS id FROM words
+    WHERE words.words MATCH $1 AND words.rowid >= $2 AND words.rowid < $3 AND ";
+const ANYWHERE: &str = "$5 IS NULL AND $6 > 0";
+/// One index lookup for each space, independent of the size of the spaces.
+const IN_SPACES: &str = "EXISTS (SELECT 1 FROM space_chunks l
+    WHERE l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($5)) AND l.shelf = $6
+        AND l.chunk_id = words.rowid)";
+const NEWEST_FIRST: &str = " ORDER BY words.rowid DESC LIMIT $4)";
+const BEST_FIRST: &str = " ORDER BY rank LIMIT $4)";
+const NEWEST_MATCHING: &str = joined!(MATCHING_SQLITE, ANYWHERE, NEWEST_FIRST);
+const NEWEST_MATCHING_IN_SPACES: &str = joined!(MATCHING_SQLITE, IN_SPACES, NEWEST_FIRST);
+const BEST_MATCHING: &str = joined!(MATCHING_SQLITE, ANYWHERE, BEST_FIRST);
+const BEST_MATCHING_IN_SPACES: &str = joined!(MATCHING_SQLITE, IN_SPACES, BEST_FIRST);
 
 /// The newest entries of the rarest word, and of these the best chunks by all of the words.
-const MATCHING_POSTGRES: &str = concat!(
+const MATCHING_POSTGRES: &str =
     "SELECT chunk_id FROM (SELECT n.chunk_id,
             (SELECT SUM(q.weight * COALESCE((SELECT o.frequency * ($9 + 1) / (o.frequency + $9 * (1 - $10 + $10 * o.length / $11))
                     FROM words o WHERE o.shelf = $1 AND o.stem = q.stem AND o.chunk_id = n.chunk_id), 0))
                 FROM UNNEST(string_to_array($5, ' '), CAST($6 AS DOUBLE PRECISION[])) q (stem, weight)) AS score
         FROM (SELECT w.chunk_id FROM words w WHERE w.shelf = $1 AND w.stem = $2 AND w.chunk_id < $3
             ORDER BY w.chunk_id DESC LIMIT $4) n
-        WHERE $7 IS NULL OR ",
-    in_spaces!(postgres "n.chunk_id", "$1", "$7"),
-    ") matching ORDER BY score DESC, chunk_id DESC LIMIT $8"
-);
+        WHERE $7 IS NULL OR COALESCE((SELECT TRUE FROM space_chunks l WHERE l.space_id = ANY(CAST($7 AS UUID[]))
+            AND l.shelf = $1 AND l.chunk_id = n.chunk_id LIMIT 1), FALSE)
+    ) matching ORDER BY score DESC, chunk_id DESC LIMIT $8";
 
-/// From the newest chunk to the newest of the next memory: the chunks of a memory have consecutive numbers.
-macro_rules! memory_by_memory {
-    ($select:expr, $newest:expr, $most:literal) => {
-        concat!(
-            "WITH RECURSIVE walked (id, nth) AS (
-                SELECT CAST(9223372036854775807 AS BIGINT), CAST(0 AS BIGINT)
-                UNION ALL
-                SELECT (",
-            $select,
-            " < COALESCE((SELECT first.id FROM chunks last JOIN chunks first ON first.memory_id = last.memory_id
-                        WHERE last.id = walked.id ORDER BY first.ordinal LIMIT 1), walked.id)",
-            $newest,
-            "), walked.nth + 1
-                FROM walked WHERE walked.id IS NOT NULL AND walked.nth < ",
-            $most,
-            ") SELECT id FROM walked WHERE nth > 0 AND id IS NOT NULL"
-        )
-    };
-}
+/// A walk from the newest chunk to the newest chunk of the next memory: the chunks of a memory have consecutive numbers. The parts are
+/// before the statement that selects the next chunk, before its order, before the maximum number of memories, and after it.
+const WALK: [&str; 4] = [
+    "WITH RECURSIVE walked (id, nth) AS (
+        SELECT CAST(9223372036854775807 AS BIGINT), CAST(0 AS BIGINT)
+        UNION ALL
+        SELECT (",
+    " < COALESCE((SELECT first.id FROM chunks last JOIN chunks first ON first.memory_id = last.memory_id
+                WHERE last.id = walked.id ORDER BY first.ordinal LIMIT 1), walked.id)",
+    "), walked.nth + 1
+        FROM walked WHERE walked.id IS NOT NULL AND walked.nth < ",
+    ") SELECT id FROM walked WHERE nth > 0 AND id IS NOT NULL",
+];
 
-const MEMORIES_SQLITE: &str = memory_by_memory!(
+const MEMORIES_SQLITE: &str = joined!(
+    WALK[0],
     "SELECT words.rowid FROM words WHERE words.words MATCH $1 AND words.rowid >= $2 AND words.rowid",
+    WALK[1],
     " ORDER BY words.rowid DESC LIMIT 1",
-    "$3"
+    WALK[2],
+    "$3",
+    WALK[3],
 );
-const MEMORIES_POSTGRES: &str = memory_by_memory!(
+const MEMORIES_POSTGRES: &str = joined!(
+    WALK[0],
     "SELECT w.chunk_id FROM words w WHERE w.shelf = $1 AND w.stem = $2 AND w.chunk_id >= $4
         AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(CAST($3 AS json)) q
             WHERE NOT EXISTS (SELECT 1 FROM words o WHERE o.shelf = $1 AND o.stem = q.value AND o.chunk_id = w.chunk_id))
         AND w.chunk_id",
+    WALK[1],
     " ORDER BY w.chunk_id DESC LIMIT 1",
-    "$5"
+    WALK[2],
+    "$5",
+    WALK[3],
 );
-const MEMORIES_OF_SPACES_SQLITE: &str = memory_by_memory!(
+const MEMORIES_OF_SPACES_SQLITE: &str = joined!(
+    WALK[0],
     "SELECT MAX((SELECT l.chunk_id FROM space_chunks l
         WHERE l.space_id = unhex(replace(w.value, '-', '')) AND l.shelf = $1 AND l.chunk_id",
+    WALK[1],
     " ORDER BY l.chunk_id DESC LIMIT 1)) FROM json_each($2) w",
-    "$3"
+    WALK[2],
+    "$3",
+    WALK[3],
 );
-const MEMORIES_OF_SPACES_POSTGRES: &str = memory_by_memory!(
+const MEMORIES_OF_SPACES_POSTGRES: &str = joined!(
+    WALK[0],
     "SELECT MAX((SELECT l.chunk_id FROM space_chunks l WHERE l.space_id = w.space_id AND l.shelf = $1 AND l.chunk_id",
+    WALK[1],
     " ORDER BY l.chunk_id DESC LIMIT 1)) FROM UNNEST(CAST($2 AS UUID[])) w (space_id)",
-    "$3"
+    WALK[2],
+    "$3",
+    WALK[3],
 );
 
 impl Store {
@@ -151,7 +158,7 @@ impl Store {
         spaces: Option<&[SpaceId]>,
         reach: Reach,
     ) -> Result<Vec<ChunkId>, StoreError> {
-        const DO: &str = "find chunks with common words";
+        const DO: Operation = Operation::FindChunksWithCommonWords;
         if asked.is_empty() || reach.chunks_max == 0 {
             return Ok(Vec::new());
         }
@@ -168,9 +175,9 @@ impl Store {
         }
         let rest = Reach { chunks_max: reach.chunks_max - found.len(), walked_max, ..reach };
         let matching = if self.pool.is_postgres() {
-            self.matching_by_postgres(on, asked, spaces, below, rest).await.during(DO)?
+            self.matching_by_postgres(on, asked, spaces, below, rest).during(DO).await?
         } else {
-            self.matching_by_fts5(on, asked, spaces, below, rest).await.during(DO)?
+            self.matching_by_fts5(on, asked, spaces, below, rest).during(DO).await?
         };
         found.extend(matching);
         Ok(found)
@@ -186,7 +193,7 @@ impl Store {
         memories_max: usize,
         walked_max: usize,
     ) -> Result<Vec<ChunkId>, StoreError> {
-        const DO: &str = "find the newest memories with common words";
+        const DO: Operation = Operation::FindNewestMemoriesWithCommonWords;
         let (Some((first, others)), most) = (asked.split_first(), limit(memories_max)) else { return Ok(Vec::new()) };
         let is_postgres = self.pool.is_postgres();
         if let Some(spaces) = spaces {
@@ -195,25 +202,16 @@ impl Store {
             } else {
                 (MEMORIES_OF_SPACES_SQLITE, json(spaces))
             };
-            return on_reader!(&self.pool, |db| {
-                sqlx::query_scalar(sql).bind(on.number).bind(&spaces).bind(most).fetch_all(db)
-            })
-            .during(DO);
+            return scalar(sql).bind(on.number).bind(&spaces).bind(most).fetch_all(&self.pool).during(DO).await;
         }
-        let floor = self.floor(on, first, TOP, walked_max).await.during(DO)?;
-        if is_postgres {
+        let floor = self.floor(on, first, TOP, walked_max).during(DO).await?;
+        let query = if is_postgres {
             let others = json(&others.iter().map(|asked| asked.stem.as_str()).collect::<Vec<_>>());
-            on_reader!(&self.pool, |db| {
-                let query = sqlx::query_scalar(MEMORIES_POSTGRES).bind(on.number).bind(&first.stem);
-                query.bind(&others).bind(floor).bind(most).fetch_all(db)
-            })
+            scalar(MEMORIES_POSTGRES).bind(on.number).bind(&first.stem).bind(others).bind(floor)
         } else {
-            let every = quoted(on, asked).join(" AND ");
-            on_reader!(&self.pool, |db| {
-                sqlx::query_scalar(MEMORIES_SQLITE).bind(&every).bind(floor).bind(most).fetch_all(db)
-            })
-        }
-        .during(DO)
+            scalar(MEMORIES_SQLITE).bind(quoted(on, asked).join(" AND ")).bind(floor)
+        };
+        query.bind(most).fetch_all(&self.pool).during(DO).await
     }
 
     /// The texts of chunks, in any order. Deleted chunks are left out.
@@ -228,8 +226,8 @@ impl Store {
         }
         let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
         let chunks = json(chunks);
-        let rows: Vec<TextRow> = on_reader!(&self.pool, |db| sqlx::query_as(sql).bind(&chunks).fetch_all(db))
-            .during("read the texts of chunks")?;
+        let rows: Vec<TextRow> =
+            query(sql).bind(&chunks).fetch_all(&self.pool).during(Operation::ReadTextsOfChunks).await?;
         Ok(rows.into_iter().map(ChunkText::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -242,10 +240,13 @@ impl Store {
     ) -> Result<Vec<ChunkId>, StoreError> {
         let (sql, spaces) =
             if self.pool.is_postgres() { (NEWEST_POSTGRES, array(spaces)) } else { (NEWEST_SQLITE, json(spaces)) };
-        let lists: Vec<String> = on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(sql).bind(on.number).bind(&spaces).bind(limit(chunks_max)).fetch_all(db)
-        })
-        .during("find the newest chunks of spaces")?;
+        let lists: Vec<String> = scalar(sql)
+            .bind(on.number)
+            .bind(&spaces)
+            .bind(limit(chunks_max))
+            .fetch_all(&self.pool)
+            .during(Operation::FindNewestChunksOfSpaces)
+            .await?;
         let mut newest = Vec::new();
         for list in &lists {
             newest.extend(numbers(list)?);
@@ -265,15 +266,16 @@ impl Store {
         walked_max: usize,
     ) -> Result<i64, sqlx::Error> {
         if self.pool.is_postgres() {
-            on_reader!(&self.pool, |db| {
-                let query = sqlx::query_scalar(FLOOR_POSTGRES).bind(on.number).bind(&stem.stem);
-                query.bind(below).bind(limit(walked_max)).fetch_one(db)
-            })
+            scalar(FLOOR_POSTGRES)
+                .bind(on.number)
+                .bind(&stem.stem)
+                .bind(below)
+                .bind(limit(walked_max))
+                .fetch_one(&self.pool)
+                .await
         } else {
             let term = quoted(on, std::slice::from_ref(stem)).concat();
-            on_reader!(&self.pool, |db| {
-                sqlx::query_scalar(FLOOR_SQLITE).bind(&term).bind(below).bind(limit(walked_max)).fetch_one(db)
-            })
+            scalar(FLOOR_SQLITE).bind(&term).bind(below).bind(limit(walked_max)).fetch_one(&self.pool).await
         }
     }
 
@@ -300,10 +302,15 @@ impl Store {
                 (false, false) => NEWEST_MATCHING,
                 (false, true) => NEWEST_MATCHING_IN_SPACES,
             };
-            let list: String = on_reader!(&self.pool, |db| {
-                let query = sqlx::query_scalar(sql).bind(&query).bind(floor).bind(below);
-                query.bind(limit(reach.chunks_max)).bind(&spaces).bind(on.number).fetch_one(db)
-            })?;
+            let list: String = scalar(sql)
+                .bind(&query)
+                .bind(floor)
+                .bind(below)
+                .bind(limit(reach.chunks_max))
+                .bind(&spaces)
+                .bind(on.number)
+                .fetch_one(&self.pool)
+                .await?;
             let chunks = numbers(&list).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
             found.extend(chunks.into_iter().filter(|chunk| known.insert(*chunk)));
             if found.len() >= reach.chunks_max {
@@ -328,12 +335,13 @@ impl Store {
         let stems = asked.iter().map(|asked| asked.stem.as_str()).collect::<Vec<_>>().join(" ");
         let weights: Vec<String> = asked.iter().map(|asked| asked.weight.to_string()).collect();
         let (weights, spaces) = (format!("{{{}}}", weights.join(",")), spaces.map(array));
-        on_reader!(&self.pool, |db| {
-            let query = sqlx::query_scalar(MATCHING_POSTGRES).bind(on.number).bind(&first.stem).bind(below);
+        {
+            let query = scalar(MATCHING_POSTGRES).bind(on.number).bind(&first.stem).bind(below);
             let query = query.bind(limit(entries_max)).bind(&stems).bind(&weights);
             let query = query.bind(&spaces).bind(limit(reach.chunks_max));
-            query.bind(K1).bind(B).bind(on.length_average()).fetch_all(db)
-        })
+            query.bind(K1).bind(B).bind(on.length_average()).fetch_all(&self.pool)
+        }
+        .await
     }
 }
 

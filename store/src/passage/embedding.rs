@@ -3,25 +3,27 @@
 use std::collections::HashMap;
 
 use domain::memory::ModelId;
-use sqlx::{FromRow, QueryBuilder};
+use sqlx::FromRow;
 use uuid::Uuid;
 
 use super::ChunkId;
 use super::vector::packed;
-use crate::error::{During, StoreError};
+use crate::error::StoreError;
 use crate::memory::json;
+use crate::operation::{During, Operation};
+use crate::pool::{QueryBuilder, query, scalar};
 use crate::row::{chunks, limit};
-use crate::{Store, in_transaction, on_reader};
+use crate::{Store, in_transaction};
 
 /// A chunk that waits for its vector.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub struct Unembedded {
-    /// The chunk.
+    /// Number of the chunk.
     #[sqlx(rename = "id")]
     pub chunk: ChunkId,
-    /// Its memory's title.
+    /// Title of the memory.
     pub title: String,
-    /// Its text.
+    /// Text of the chunk.
     pub content: String,
 }
 
@@ -33,8 +35,12 @@ impl Store {
                 UNION ALL SELECT chunk_id FROM vectors WHERE model > $1 LIMIT $2) v
                 JOIN chunks c ON c.id = v.chunk_id JOIN memories m ON m.id = c.memory_id";
         let model = model.to_string();
-        on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(&model).bind(limit(rows_max)).fetch_all(db))
-            .during("find chunks without a vector")
+        query(SQL)
+            .bind(&model)
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::FindChunksWithoutVector)
+            .await
     }
 
     /// Whether every chunk has a vector of `model`.
@@ -50,29 +56,25 @@ impl Store {
             WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))
             ORDER BY m.shelf, m.id";
         const NEXT: &str = "UPDATE shelves SET changes = changes + $2 WHERE number = $1 RETURNING changes";
-        const DO: &str = "keep vectors";
+        const DO: Operation = Operation::KeepVectors;
         let sql = if self.pool.is_postgres() { OF_POSTGRES } else { OF_SQLITE };
         let ids = json(&vectors.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>());
-        let places: Vec<(i64, Uuid, i64)> =
-            on_reader!(&self.pool, |db| sqlx::query_as(sql).bind(&ids).fetch_all(db)).during(DO)?;
+        let places: Vec<(i64, Uuid, i64)> = query(sql).bind(&ids).fetch_all(&self.pool).during(DO).await?;
         let name = model.to_string();
         let vectors: HashMap<ChunkId, &[f32]> =
             vectors.iter().map(|(chunk, vector)| (*chunk, vector.as_slice())).collect();
         let mut kept = 0;
-        // A transaction per shelf: nobody holds one shelf while waiting for another.
+        // A transaction per shelf: none holds one shelf while it waits for another.
         for places in places.chunk_by(|a, b| a.0 == b.0) {
             let memories: Vec<&[(i64, Uuid, i64)]> = places.chunk_by(|a, b| a.1 == b.1).collect();
-            kept += in_transaction!(&self.pool, |tx: Db| {
-                // A number for each memory: whoever follows them must be able to stop after any one.
-                let last: Option<i64> = sqlx::query_scalar(NEXT)
-                    .bind(places[0].0)
-                    .bind(limit(memories.len()))
-                    .fetch_optional(&mut *tx)
-                    .await?;
+            kept += in_transaction!(&self.pool, |tx| {
+                // A number for each memory: a follower may stop after any of them.
+                let last: Option<i64> =
+                    scalar(NEXT).bind(places[0].0).bind(limit(memories.len())).fetch_optional(&mut *tx).await?;
                 let first = last.unwrap_or(0) - limit(memories.len()) + 1;
                 let mut kept = 0;
                 for places in chunks(places) {
-                    let mut sql = QueryBuilder::<Db>::new("WITH given (chunk_id, dimensions, vector) AS (");
+                    let mut sql = QueryBuilder::new("WITH given (chunk_id, dimensions, vector) AS (");
                     sql.push_values(places, |mut row, (_, _, chunk)| {
                         let vector = vectors.get(chunk).copied().unwrap_or_default();
                         row.push_bind(*chunk).push_bind(limit(vector.len())).push_bind(packed(vector));
@@ -81,11 +83,11 @@ impl Store {
                     sql.push(", dimensions = given.dimensions, vector = given.vector FROM given");
                     sql.push(" WHERE vectors.chunk_id = given.chunk_id");
                     let done = sql.build().execute(&mut *tx).await?;
-                    kept += usize::try_from(done.rows_affected()).unwrap_or(0);
+                    kept += usize::try_from(done).unwrap_or(0);
                 }
                 let changes: Vec<(Uuid, i64)> = memories.iter().map(|chunks| chunks[0].1).zip(first..).collect();
                 for changes in chunks(&changes) {
-                    let mut sql = QueryBuilder::<Db>::new("WITH given (id, changed) AS (");
+                    let mut sql = QueryBuilder::new("WITH given (id, changed) AS (");
                     sql.push_values(changes, |mut row, (memory, change)| {
                         row.push_bind(*memory).push_bind(*change);
                     });
@@ -94,7 +96,8 @@ impl Store {
                 }
                 Ok(kept)
             })
-            .during(DO)?;
+            .during(DO)
+            .await?;
         }
         Ok(kept)
     }

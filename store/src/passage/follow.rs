@@ -1,4 +1,4 @@
-//! Following the changes of a shelf, for an index in memory that has to be what was committed.
+//! Following the changes of a shelf, for an index in memory that has to agree with the committed rows.
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::memory::ModelId;
@@ -6,17 +6,19 @@ use sqlx::FromRow;
 use uuid::Uuid;
 
 use super::ChunkId;
-use crate::error::{During, StoreError};
+use crate::Store;
+use crate::error::StoreError;
 use crate::memory::{deletions_kept, spaces_of};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::limit;
-use crate::{Store, on_reader};
 
 /// Some changes of a shelf, in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
     /// The last change that is in here, or the `since` that was asked for when there is none.
     pub upto: i64,
-    /// Whether what was known before is to be forgotten: it is older than the deletions that are remembered.
+    /// Whether the index has to be rebuilt: its state is older than the remembered deletions.
     pub anew: bool,
     /// Memories as they are now.
     pub memories: Vec<Followed>,
@@ -25,7 +27,7 @@ pub struct Changes {
 /// A memory as it is now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Followed {
-    /// The memory.
+    /// Id of the memory.
     pub memory: MemoryId,
     /// The spaces that it is linked to.
     pub spaces: Vec<SpaceId>,
@@ -51,9 +53,8 @@ impl Store {
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $4
             ORDER BY m.changed, c.id";
         const NEWEST: &str = "SELECT changes FROM shelves WHERE number = $1";
-        const DO: &str = "follow the changes of a shelf";
-        let newest: Option<i64> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(NEWEST).bind(shelf_number).fetch_optional(db)).during(DO)?;
+        const DO: Operation = Operation::FollowChangesOfShelf;
+        let newest: Option<i64> = scalar(NEWEST).bind(shelf_number).fetch_optional(&self.pool).during(DO).await?;
         let newest = newest.unwrap_or(0);
         let anew = since > 0 && since < newest - deletions_kept();
         let since = if anew { 0 } else { since };
@@ -62,15 +63,22 @@ impl Store {
         let deleted: Vec<(Uuid, i64)> = if since == 0 {
             Vec::new()
         } else {
-            on_reader!(&self.pool, |db| {
-                sqlx::query_as(DELETED).bind(shelf_number).bind(since).bind(limit(memories_max)).fetch_all(db)
-            })
-            .during(DO)?
+            query(DELETED)
+                .bind(shelf_number)
+                .bind(since)
+                .bind(limit(memories_max))
+                .fetch_all(&self.pool)
+                .during(DO)
+                .await?
         };
-        let changed: Vec<ChangedRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(CHANGED).bind(shelf_number).bind(since).bind(limit(memories_max)).bind(&model).fetch_all(db)
-        })
-        .during(DO)?;
+        let changed: Vec<ChangedRow> = query(CHANGED)
+            .bind(shelf_number)
+            .bind(since)
+            .bind(limit(memories_max))
+            .bind(&model)
+            .fetch_all(&self.pool)
+            .during(DO)
+            .await?;
         let mut memories: Vec<(i64, Followed)> = Vec::new();
         for row in changed {
             let memory = row.id.into();
@@ -87,14 +95,14 @@ impl Store {
             |count: usize, last: Option<i64>| if count < memories_max { i64::MAX } else { last.unwrap_or(i64::MAX) };
         let upto = end(deleted.len(), deleted.last().map(|(_, changed)| *changed))
             .min(end(memories.len(), memories.last().map(|(changed, _)| *changed)));
-        // What comes after `newest` was read may be half of what is there by then.
+        // Changes after `newest` was read may be incomplete.
         let upto = if upto == i64::MAX { newest.max(since) } else { upto };
         let gone = deleted.into_iter().map(|(memory, changed)| {
             (changed, Followed { memory: memory.into(), spaces: Vec::new(), vectors: Vec::new() })
         });
         memories.extend(gone);
         memories.sort_by_key(|(changed, _)| *changed);
-        // What is beyond the end is left in: it is true already, and comes once more.
+        // Changes beyond the end are returned too: they are committed, and are returned again by the next call.
         Ok(Changes { upto, anew, memories: memories.into_iter().map(|(_, followed)| followed).collect() })
     }
 }

@@ -1,8 +1,8 @@
 //! Vectors that the database compares itself: PostgreSQL with the extension pgvector.
 //!
-//! The table `vectors_near` has the vectors once more, in the extension's own type, and triggers on `vectors` keep it: whoever
-//! writes, also a process that searches in memory, changes both in one transaction. It is made at start ([`prepare`]) and not by a
-//! migration, since the extension may be absent, and come later. What was there before is copied page by page.
+//! The table `vectors_near` has the vectors once more, in the extension's own type, and triggers on `vectors` keep it: every
+//! process that writes, also one that searches in memory, changes both in one transaction. It is made at start ([`prepare`]) and not by a
+//! migration, since the extension may be absent, and come later. Older vectors are copied page by page.
 //!
 //! A shelf is compared vector by vector as long as that is fast. A larger one gets an index of its own ([`graph`]), so that no
 //! candidate is lost to a filter; a search of spaces always compares all that is in them.
@@ -15,15 +15,16 @@ use std::collections::HashMap;
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
 use sqlx::AssertSqlSafe;
+use sqlx::postgres::PgPool;
 use uuid::Uuid;
 
 use self::graph::graph_name;
 use super::{AccountStatistics, ChunkId, Wanted};
-use crate::error::{During, StoreError};
+use crate::error::StoreError;
 use crate::memory::json;
-use crate::pool::PgPool;
+use crate::operation::{During, Operation};
 use crate::row::limit;
-use crate::{Pool, Store};
+use crate::{Pool, Store, joined};
 
 /// Numbers of a vector that the extension can keep an index of.
 pub const DIMENSIONS_MAX: u16 = 2_000;
@@ -31,26 +32,19 @@ pub const DIMENSIONS_MAX: u16 = 2_000;
 /// Chunks with their cosines, nearest first.
 pub type Neighbours = Vec<(ChunkId, f32)>;
 
-/// The nearest of what was compared.
-macro_rules! nearest {
-    ($compared:expr) => {
-        concat!("SELECT chunk_id, far FROM (", $compared, ") compared ORDER BY far, chunk_id LIMIT $4")
-    };
-    ($compared:expr, of each $each_max:literal) => {
-        concat!(
-            "SELECT chunk_id, far FROM (SELECT chunk_id, far, ROW_NUMBER() OVER
-                    (PARTITION BY memory_id ORDER BY far, chunk_id) AS place FROM (",
-            $compared,
-            ") compared) placed WHERE place <= ",
-            $each_max,
-            " ORDER BY far, chunk_id LIMIT $4"
-        )
-    };
-}
+/// Around a statement that compares chunks: the nearest of them, at most `$4`.
+const NEAREST: [&str; 2] = ["SELECT chunk_id, far FROM (", ") compared ORDER BY far, chunk_id LIMIT $4"];
+/// The same, with a maximum for each memory, whose parameter follows the second part.
+const NEAREST_OF_EACH: [&str; 3] = [
+    "SELECT chunk_id, far FROM (SELECT chunk_id, far, ROW_NUMBER() OVER
+        (PARTITION BY memory_id ORDER BY far, chunk_id) AS place FROM (",
+    ") compared) placed WHERE place <= ",
+    " ORDER BY far, chunk_id LIMIT $4",
+];
 
 impl Store {
     /// The chunks of a shelf that are nearest to a vector, each with its cosine, nearest first. Beyond `exact_max` chunks the shelf's
-    /// own index answers, if there is one yet; then what it has in view is all that is spread over memories.
+    /// own index answers, if there is one yet; then only its candidates are spread over memories.
     pub async fn nearest(
         &self,
         on: &AccountStatistics,
@@ -59,32 +53,28 @@ impl Store {
         wanted: Wanted,
         exact_max: usize,
     ) -> Result<Neighbours, StoreError> {
-        macro_rules! compared {
-            () => {
-                "SELECT chunk_id, memory_id, vector <=> CAST($3 AS vector) AS far FROM vectors_near
-                WHERE shelf = $1 AND model = $2"
-            };
-        }
-        const NEAREST: &str = nearest!(compared!());
-        const OF_EACH: &str = nearest!(compared!(), of each "$5");
-        const DO: &str = "find near vectors";
+        const COMPARED: &str = "SELECT chunk_id, memory_id, vector <=> CAST($3 AS vector) AS far FROM vectors_near
+                WHERE shelf = $1 AND model = $2";
+        const ALL: &str = joined!(NEAREST[0], COMPARED, NEAREST[1]);
+        const OF_EACH: &str = joined!(NEAREST_OF_EACH[0], COMPARED, NEAREST_OF_EACH[1], "$5", NEAREST_OF_EACH[2]);
+        const DO: Operation = Operation::FindNearVectors;
         let Some((pool, query)) = self.comparing(query) else { return Ok(Neighbours::new()) };
         let rows_max = limit(wanted.chunks_max);
         if on.chunks > limit(exact_max) {
             let walked_max = if wanted.each_max.is_some() { EXTENSION_MAX / 2 } else { rows_max };
-            let walked = by_graph(pool, on, model, &query, walked_max).await.during(DO)?;
+            let walked = by_graph(pool, on, model, &query, walked_max).during(DO).await?;
             // Deleted vectors stay in a graph for a while, where they take the places of others.
             if limit(walked.len()) >= walked_max.min(on.chunks) {
                 return Ok(shared_out(walked, wanted));
             }
         }
-        let rows = sqlx::query_as(if wanted.each_max.is_some() { OF_EACH } else { NEAREST });
+        let rows = sqlx::query_as(if wanted.each_max.is_some() { OF_EACH } else { ALL });
         let rows = rows.bind(on.number).bind(model.to_string()).bind(query).bind(rows_max);
         let rows = if let Some(each_max) = wanted.each_max { rows.bind(limit(each_max)) } else { rows };
-        Ok(cosines(rows.fetch_all(pool).await.during(DO)?))
+        Ok(cosines(rows.fetch_all(pool).during(DO).await?))
     }
 
-    /// The same of memories that are linked to one of `spaces` and stand on one of `shelves`. All of them are compared.
+    /// The same for memories that are linked to one of `spaces` and are on one of `shelves`. All of them are compared.
     pub async fn nearest_in_spaces(
         &self,
         shelves: &[AccountStatistics],
@@ -93,26 +83,22 @@ impl Store {
         query: &[f32],
         wanted: Wanted,
     ) -> Result<Neighbours, StoreError> {
-        macro_rules! compared {
-            () => {
-                "SELECT n.chunk_id, n.memory_id, n.vector <=> CAST($3 AS vector) AS far
+        const COMPARED: &str = "SELECT n.chunk_id, n.memory_id, n.vector <=> CAST($3 AS vector) AS far
                 FROM (SELECT DISTINCT s.memory_id FROM memory_spaces s WHERE s.space_id IN
                         (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))) linked
                     JOIN memories m ON m.id = linked.memory_id
                     JOIN vectors_near n ON n.shelf = m.shelf AND n.memory_id = m.id
                 WHERE m.shelf IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))
-                    AND n.model = $5"
-            };
-        }
-        const NEAREST: &str = nearest!(compared!());
-        const OF_EACH: &str = nearest!(compared!(), of each "$6");
+                    AND n.model = $5";
+        const ALL: &str = joined!(NEAREST[0], COMPARED, NEAREST[1]);
+        const OF_EACH: &str = joined!(NEAREST_OF_EACH[0], COMPARED, NEAREST_OF_EACH[1], "$6", NEAREST_OF_EACH[2]);
         let Some((pool, query)) = self.comparing(query) else { return Ok(Neighbours::new()) };
         let numbers: Vec<i64> = shelves.iter().map(|shelf| shelf.number).collect();
-        let rows = sqlx::query_as(if wanted.each_max.is_some() { OF_EACH } else { NEAREST });
+        let rows = sqlx::query_as(if wanted.each_max.is_some() { OF_EACH } else { ALL });
         let rows = rows.bind(json(&numbers)).bind(json(spaces)).bind(query).bind(limit(wanted.chunks_max));
         let rows = rows.bind(model.to_string());
         let rows = if let Some(each_max) = wanted.each_max { rows.bind(limit(each_max)) } else { rows };
-        Ok(cosines(rows.fetch_all(pool).await.during("find near vectors in spaces")?))
+        Ok(cosines(rows.fetch_all(pool).during(Operation::FindNearVectorsInSpaces).await?))
     }
 
     /// The database and a vector as the extension reads it, if they can be compared with anything at all.
@@ -157,7 +143,7 @@ async fn by_graph(
     Ok(rows)
 }
 
-/// The first of what was walked to, nearest first, of each memory no more than its share.
+/// The first candidates, nearest first, of each memory no more than its share.
 fn shared_out(walked: Vec<NeighbourRow>, wanted: Wanted) -> Neighbours {
     let mut taken: HashMap<Uuid, usize> = HashMap::new();
     let kept = walked.into_iter().filter(|(_, _, memory)| {

@@ -1,7 +1,7 @@
 //! Finding chunks by their words.
 //!
-//! SQLite keeps the stems in FTS5, each as a token that begins with the number of its shelf: whoever searches one account walks
-//! through the words of no other. PostgreSQL has no BM25, and its `ts_rank` knows neither how rare a word is nor how long a text:
+//! SQLite keeps the stems in FTS5, each as a token that begins with the number of its shelf: a search of one account reads
+//! the entries of no other. PostgreSQL has no BM25, and its `ts_rank` knows neither how rare a word is nor how long a text:
 //! there, the same formula is computed from a table of stems.
 
 use std::collections::HashMap;
@@ -9,10 +9,12 @@ use std::collections::HashMap;
 use domain::ids::SpaceId;
 
 use super::{AccountStatistics, ChunkId, Wanted};
-use crate::error::{During, StoreError};
+use crate::error::StoreError;
 use crate::memory::json;
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
 use crate::row::limit;
-use crate::{Store, on_reader};
+use crate::{Store, joined};
 
 /// How fast a word that comes again stops counting, in BM25.
 pub const K1: f64 = 0.9;
@@ -22,40 +24,11 @@ pub const B: f64 = 0.4;
 /// A stem that is looked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryStem {
-    /// The stem.
+    /// Text of the stem.
     pub stem: String,
-    /// What it tells: its inverse document frequency.
+    /// Its inverse document frequency.
     pub weight: f64,
 }
-
-/// The condition that a chunk of a shelf is in one of the spaces: one index lookup per space, independent of the size of the spaces.
-macro_rules! in_spaces {
-    (sqlite $chunk:expr, $shelf:expr, $spaces:expr) => {
-        concat!(
-            "EXISTS (SELECT 1 FROM space_chunks l
-                WHERE l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each(",
-            $spaces,
-            ")) AND l.shelf = ",
-            $shelf,
-            " AND l.chunk_id = ",
-            $chunk,
-            ")"
-        )
-    };
-    // Without EXISTS, which PostgreSQL may execute as a hash of all chunks of the spaces.
-    (postgres $chunk:expr, $shelf:expr, $spaces:expr) => {
-        concat!(
-            "COALESCE((SELECT TRUE FROM space_chunks l WHERE l.space_id = ANY(CAST(",
-            $spaces,
-            " AS UUID[])) AND l.shelf = ",
-            $shelf,
-            " AND l.chunk_id = ",
-            $chunk,
-            " LIMIT 1), FALSE)"
-        )
-    };
-}
-pub(super) use in_spaces;
 
 impl Store {
     /// In how many chunks of a shelf each of `stems` is.
@@ -70,8 +43,7 @@ impl Store {
             stems.iter().map(|stem| if postgres { stem.clone() } else { token(shelf_number, stem) }).collect();
         let list = json(&names);
         let rows: Vec<(String, i64)> =
-            on_reader!(&self.pool, |db| sqlx::query_as(sql).bind(shelf_number).bind(&list).fetch_all(db))
-                .during("count words")?;
+            query(sql).bind(shelf_number).bind(&list).fetch_all(&self.pool).during(Operation::CountWords).await?;
         let counts: HashMap<String, i64> = rows.into_iter().collect();
         names.iter().map(|name| Ok(crate::row::count("words", counts.get(name).copied().unwrap_or(0))?)).collect()
     }
@@ -85,14 +57,15 @@ impl Store {
         spaces: Option<&[SpaceId]>,
         wanted: Wanted,
     ) -> Result<Vec<ChunkId>, StoreError> {
-        let found = if asked.is_empty() {
-            Ok(Vec::new())
-        } else if self.pool.is_postgres() {
-            self.ranked_by_postgres(on, asked, spaces.map(array).as_deref(), wanted).await
+        const OPERATION: Operation = Operation::FindChunksByTheirWords;
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.pool.is_postgres() {
+            self.ranked_by_postgres(on, asked, spaces.map(array).as_deref(), wanted).during(OPERATION).await
         } else {
-            self.ranked_by_fts5(on, asked, spaces.map(json).as_deref(), wanted).await
-        };
-        found.during("find chunks by their words")
+            self.ranked_by_fts5(on, asked, spaces.map(json).as_deref(), wanted).during(OPERATION).await
+        }
     }
 
     async fn ranked_by_fts5(
@@ -102,24 +75,21 @@ impl Store {
         spaces: Option<&str>,
         wanted: Wanted,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
-        macro_rules! best {
-            ($matching:expr) => {
-                concat!("SELECT rowid FROM words WHERE words.words MATCH $1 AND ", $matching, " ORDER BY rank LIMIT $3")
-            };
-            (of each $matching:expr) => {
-                concat!(
-                    "SELECT id FROM (SELECT words.rowid AS id, words.rank AS score, ROW_NUMBER() OVER
-                            (PARTITION BY placed.memory_id ORDER BY words.rank, words.rowid) AS place
-                        FROM words CROSS JOIN chunks placed ON placed.id = words.rowid WHERE words.words MATCH $1 AND ",
-                    $matching,
-                    ") WHERE place <= $5 ORDER BY score, id LIMIT $3"
-                )
-            };
-        }
-        const BEST: &str = best!("$2 IS NULL AND $4 > 0");
-        const BEST_IN_SPACES: &str = best!(in_spaces!(sqlite "words.rowid", "$4", "$2"));
-        const BEST_OF_EACH: &str = best!(of each "$2 IS NULL AND $4 > 0");
-        const BEST_OF_EACH_IN_SPACES: &str = best!(of each in_spaces!(sqlite "words.rowid", "$4", "$2"));
+        // One index lookup for each space, independent of the size of the spaces.
+        const IN_SPACES: &str = "EXISTS (SELECT 1 FROM space_chunks l
+            WHERE l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)) AND l.shelf = $4
+                AND l.chunk_id = words.rowid)";
+        const ANYWHERE: &str = "$2 IS NULL AND $4 > 0";
+        const MATCHING: &str = "SELECT rowid FROM words WHERE words.words MATCH $1 AND ";
+        const BY_RANK: &str = " ORDER BY rank LIMIT $3";
+        const PLACED: &str = "SELECT id FROM (SELECT words.rowid AS id, words.rank AS score, ROW_NUMBER() OVER
+                (PARTITION BY placed.memory_id ORDER BY words.rank, words.rowid) AS place
+            FROM words CROSS JOIN chunks placed ON placed.id = words.rowid WHERE words.words MATCH $1 AND ";
+        const BY_SCORE: &str = ") WHERE place <= $5 ORDER BY score, id LIMIT $3";
+        const BEST: &str = joined!(MATCHING, ANYWHERE, BY_RANK);
+        const BEST_IN_SPACES: &str = joined!(MATCHING, IN_SPACES, BY_RANK);
+        const BEST_OF_EACH: &str = joined!(PLACED, ANYWHERE, BY_SCORE);
+        const BEST_OF_EACH_IN_SPACES: &str = joined!(PLACED, IN_SPACES, BY_SCORE);
         let sql = match (spaces, wanted.each_max) {
             (None, None) => BEST,
             (Some(_), None) => BEST_IN_SPACES,
@@ -127,11 +97,11 @@ impl Store {
             (Some(_), Some(_)) => BEST_OF_EACH_IN_SPACES,
         };
         let query = quoted(on, asked).join(" OR ");
-        on_reader!(&self.pool, |db| {
-            let query =
-                sqlx::query_scalar(sql).bind(&query).bind(spaces).bind(limit(wanted.chunks_max)).bind(on.number);
-            if let Some(each_max) = wanted.each_max { query.bind(limit(each_max)) } else { query }.fetch_all(db)
-        })
+        {
+            let query = scalar(sql).bind(&query).bind(spaces).bind(limit(wanted.chunks_max)).bind(on.number);
+            if let Some(each_max) = wanted.each_max { query.bind(limit(each_max)) } else { query }.fetch_all(&self.pool)
+        }
+        .await
     }
 
     async fn ranked_by_postgres(
@@ -141,31 +111,25 @@ impl Store {
         spaces: Option<&str>,
         wanted: Wanted,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
-        macro_rules! ranked {
-            () => {
-                concat!(
-                    "SELECT w.chunk_id, SUM(CAST(q.value AS DOUBLE PRECISION) * w.frequency * ($4 + 1)
-                        / (w.frequency + $4 * (1 - $5 + $5 * w.length / $6))) AS score
-                    FROM json_each_text(CAST($2 AS json)) q JOIN words w ON w.shelf = $1 AND w.stem = q.key
-                    WHERE $3 IS NULL OR ",
-                    in_spaces!(postgres "w.chunk_id", "$1", "$3"),
-                    " GROUP BY w.chunk_id"
-                )
-            };
-        }
-        const BEST: &str =
-            concat!("SELECT chunk_id FROM (", ranked!(), ") ranked ORDER BY score DESC, chunk_id LIMIT $7");
-        const BEST_OF_EACH: &str = concat!(
+        // Without EXISTS, which PostgreSQL may execute as a hash of all chunks of the spaces.
+        const RANKED: &str = "SELECT w.chunk_id, SUM(CAST(q.value AS DOUBLE PRECISION) * w.frequency * ($4 + 1)
+                / (w.frequency + $4 * (1 - $5 + $5 * w.length / $6))) AS score
+            FROM json_each_text(CAST($2 AS json)) q JOIN words w ON w.shelf = $1 AND w.stem = q.key
+            WHERE $3 IS NULL OR COALESCE((SELECT TRUE FROM space_chunks l WHERE l.space_id = ANY(CAST($3 AS UUID[]))
+                AND l.shelf = $1 AND l.chunk_id = w.chunk_id LIMIT 1), FALSE)
+            GROUP BY w.chunk_id";
+        const BEST: &str = joined!("SELECT chunk_id FROM (", RANKED, ") ranked ORDER BY score DESC, chunk_id LIMIT $7");
+        const BEST_OF_EACH: &str = joined!(
             "SELECT chunk_id FROM (SELECT chunk_id, score, ROW_NUMBER() OVER
                     (PARTITION BY placed.memory_id ORDER BY score DESC, chunk_id) AS place FROM (",
-            ranked!(),
+            RANKED,
             ") ranked JOIN chunks placed ON placed.id = ranked.chunk_id) placed
                 WHERE place <= $8 ORDER BY score DESC, chunk_id LIMIT $7"
         );
         let stems: HashMap<&str, f64> = asked.iter().map(|asked| (asked.stem.as_str(), asked.weight)).collect();
         let stems = serde_json::to_string(&stems).unwrap_or_default();
-        on_reader!(&self.pool, |db| {
-            let query = sqlx::query_scalar(if wanted.each_max.is_some() { BEST_OF_EACH } else { BEST })
+        {
+            let query = scalar(if wanted.each_max.is_some() { BEST_OF_EACH } else { BEST })
                 .bind(on.number)
                 .bind(&stems)
                 .bind(spaces)
@@ -173,8 +137,9 @@ impl Store {
                 .bind(B)
                 .bind(on.length_average())
                 .bind(limit(wanted.chunks_max));
-            if let Some(each_max) = wanted.each_max { query.bind(limit(each_max)) } else { query }.fetch_all(db)
-        })
+            if let Some(each_max) = wanted.each_max { query.bind(limit(each_max)) } else { query }.fetch_all(&self.pool)
+        }
+        .await
     }
 }
 

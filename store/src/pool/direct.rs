@@ -2,7 +2,7 @@
 //!
 //! A connection of sqlx's own SQLite driver is a thread, and every statement is a message to it and an answer. [`Direct`] is a
 //! [`sqlx::Database`] for the same queries (`sqlx::query`, `query_as`, `QueryBuilder`, `FromRow`) that runs a statement in the task that polls
-//! it. Values are encoded as sqlx's driver encodes them, so each reads what the other wrote.
+//! it. Values are encoded as sqlx's driver encodes them, so each reads the values of the other.
 //!
 //! - A statement runs to its end in one poll. A future that is dropped is never dropped in the middle of a statement, and its transaction can
 //!   be rolled back at once.
@@ -23,13 +23,17 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use rusqlite::Statement;
 use rusqlite::fallible_iterator::FallibleIterator;
 use sqlx::{ConnectOptions, Connection, Database, Either, Error, Execute, Executor, SqlStr};
 use sqlx_core::transaction::TransactionManager;
 
+pub(super) use self::arguments::bind_numbered;
 pub use self::arguments::{DirectArguments, Values};
 pub use self::error::DirectError;
 pub use self::row::{DirectColumn, DirectDone, DirectRow, DirectStatement, DirectType, DirectValue, DirectValueRef};
+use super::argument::{Argument, bind_arguments};
+use super::query::DatabaseRow;
 use super::{DatabaseSettings, SqliteFile};
 
 /// Longest time for which a task runs statements before it moves the other tasks of its thread.
@@ -140,19 +144,58 @@ impl DirectConnection {
         }
     }
 
+    /// Runs a statement to its end and returns the number of rows that it changed.
+    pub(super) fn execute_with(&mut self, sql: &str, arguments: &[Argument<'_>]) -> Result<u64, Error> {
+        self.run_with(sql, arguments, usize::MAX).map(|outcome| outcome.done.rows_affected())
+    }
+
+    /// Runs a statement and returns all rows.
+    pub(super) fn fetch_all_with<R: DatabaseRow>(
+        &mut self,
+        sql: &str,
+        arguments: &[Argument<'_>],
+    ) -> Result<Vec<R>, Error> {
+        let outcome = self.run_with(sql, arguments, usize::MAX)?;
+        outcome.rows.iter().map(R::from_row).collect()
+    }
+
+    /// Runs a statement and returns its first row.
+    pub(super) fn fetch_optional_with<R: DatabaseRow>(
+        &mut self,
+        sql: &str,
+        arguments: &[Argument<'_>],
+    ) -> Result<Option<R>, Error> {
+        let outcome = self.run_with(sql, arguments, 1)?;
+        outcome.rows.first().map(R::from_row).transpose()
+    }
+
+    fn run_with(&mut self, sql: &str, arguments: &[Argument<'_>], rows_max: usize) -> Result<Outcome, Error> {
+        let bind = |statement: &mut Statement<'_>| bind_arguments(statement, arguments);
+        self.timed(sql, true, |connection| one(connection, sql, bind, true, rows_max))
+    }
+
     fn run<'q>(&mut self, mut query: impl Execute<'q, Direct>, rows_max: usize) -> Result<Outcome, Error> {
         let arguments = query.take_arguments().map_err(Error::Encode)?;
         let is_persistent = query.persistent();
         let sql = query.sql();
         let sql = sql.as_str();
+        self.timed(sql, is_persistent, |connection| match &arguments {
+            Some(arguments) => one(connection, sql, |statement| arguments.bind(statement), is_persistent, rows_max),
+            None => many(connection, sql, rows_max),
+        })
+    }
+
+    /// Runs `work`, with the other tasks of this thread moved to another one if it takes long.
+    fn timed(
+        &mut self,
+        sql: &str,
+        is_persistent: bool,
+        work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<Outcome>,
+    ) -> Result<Outcome, Error> {
         let begun = Instant::now();
         let was_slow = self.slow.contains(sql);
         let is_long = begun.saturating_duration_since(self.since) > IN_PLACE_MAX || was_slow;
-        let work = || match &arguments {
-            Some(arguments) => one(&self.connection, sql, arguments, is_persistent, rows_max),
-            None => many(&self.connection, sql, rows_max),
-        };
-        let outcome = if is_long { aside(work) } else { work() };
+        let outcome = if is_long { aside(|| work(&self.connection)) } else { work(&self.connection) };
         if is_persistent {
             self.note(sql, was_slow, begun.elapsed());
         }
@@ -184,18 +227,18 @@ fn aside<T>(work: impl FnOnce() -> T) -> T {
 fn one(
     connection: &rusqlite::Connection,
     sql: &str,
-    arguments: &DirectArguments,
+    bind: impl FnOnce(&mut Statement<'_>) -> rusqlite::Result<()>,
     is_persistent: bool,
     rows_max: usize,
 ) -> rusqlite::Result<Outcome> {
     let mut rows = Vec::new();
     if is_persistent {
         let mut statement = connection.prepare_cached(sql)?;
-        arguments.bind(&mut statement)?;
+        bind(&mut statement)?;
         row::collect(&mut statement, rows_max, &mut rows)?;
     } else {
         let mut statement = connection.prepare(sql)?;
-        arguments.bind(&mut statement)?;
+        bind(&mut statement)?;
         row::collect(&mut statement, rows_max, &mut rows)?;
     }
     Ok(Outcome { rows, done: DirectDone::new(connection.changes()) })

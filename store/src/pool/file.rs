@@ -23,7 +23,7 @@ pub struct SqliteFile {
     cache_kib: u32,
     page_bytes: u32,
     statements_max: usize,
-    /// A copy that nobody writes to, such as a backup.
+    /// A copy that no process writes to, such as a backup.
     is_immutable: bool,
     /// Connections for probes.
     pub(super) readers: Arc<Readers>,
@@ -43,7 +43,7 @@ impl SqliteFile {
         }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -2,7 +2,7 @@
 //!
 //! A future that is dropped while `BEGIN` is on its way leaves a transaction open of which the driver knows nothing; the
 //! next user of the connection would work inside it and lose everything. So every connection is rolled back,
-//! unconditionally, between two users. That happens when it is given back, in the background, where it costs nobody a
+//! unconditionally, between two users. That happens when it is given back, in the background, where no request waits for the
 //! round trip; a connection that then lay idle is rolled back once more before it is used, which also shows whether the
 //! server still hears us. A connection whose `BEGIN`, `COMMIT` or `ROLLBACK` failed is closed instead.
 
@@ -10,11 +10,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions, Postgres};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgTransactionManager, Postgres};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+use sqlx_core::transaction::TransactionManager;
 
+use super::query::query;
 use super::{DatabaseSettings, Pool};
-use crate::error::{During, StoreError};
+use crate::error::{Context, StoreError};
 
 /// An idle time after which a connection is tried before it is used.
 const TRIED_AFTER: Duration = Duration::from_secs(1);
@@ -31,7 +33,7 @@ pub async fn open(settings: &DatabaseSettings, url: &str, schema: Option<&'stati
     if let Some(schema) = schema {
         make_schema(&mut first, schema).await?;
     }
-    first.close().await.during("close a connection")?;
+    first.close().await.context("close a connection")?;
 
     let greeting = greeting(settings, schema);
     let pool = PgPoolOptions::new()
@@ -71,53 +73,78 @@ async fn cleaned(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     Ok(!connection.is_in_transaction())
 }
 
-/// Begins a transaction on a connection that is given back with [`Settled::leave`].
-pub async fn begin(connection: &mut PoolConnection<Postgres>) -> Result<sqlx::Transaction<'_, Postgres>, sqlx::Error> {
-    Connection::begin(&mut **connection).await
-}
-
-/// The outcome of a transaction, and whether its connection may be used again.
+/// A transaction on a connection of the pool. Dropping it rolls it back.
 #[derive(Debug)]
-pub struct Settled<T> {
-    outcome: Result<T, sqlx::Error>,
-    is_broken: bool,
+pub struct PgTransaction {
+    /// Absent after [`Self::close`].
+    connection: Option<PoolConnection<Postgres>>,
+    /// `BEGIN` was sent, and neither `COMMIT` nor `ROLLBACK` has succeeded.
+    is_open: bool,
 }
 
-impl<T> Settled<T> {
-    /// `BEGIN`, `COMMIT` or `ROLLBACK` failed.
-    pub fn broken(outcome: Result<T, sqlx::Error>) -> Self {
-        Self { outcome, is_broken: true }
-    }
-
-    /// Gives the connection back, or closes it.
-    pub fn leave(self, connection: PoolConnection<Postgres>) -> Result<T, sqlx::Error> {
-        if self.is_broken {
-            // Without a message of termination, which a server that is gone would never receive.
-            drop(connection.detach());
-        }
-        self.outcome
-    }
-}
-
-/// Commits an outcome that is good and rolls every other back. The error of a failed rollback would hide the reason for it; the connection
-/// is closed then, which rolls back as well.
-pub async fn settle<T>(
-    transaction: sqlx::Transaction<'_, Postgres>,
-    outcome: Result<T, sqlx::Error>,
-    good: impl FnOnce(&T) -> bool,
-) -> Settled<T> {
-    if outcome.as_ref().is_ok_and(good) {
-        match transaction.commit().await {
-            Ok(()) => Settled { outcome, is_broken: false },
-            Err(error) => Settled::broken(Err(error)),
-        }
-    } else {
-        match transaction.rollback().await {
-            Ok(()) => Settled { outcome, is_broken: false },
-            Err(second) => {
-                tracing::debug!(%second, "a transaction could not be rolled back");
-                Settled::broken(outcome)
+impl PgTransaction {
+    /// `BEGIN`, on a connection of the pool.
+    pub(super) async fn begin(pool: &PgPool) -> Result<Self, sqlx::Error> {
+        let connection = pool.acquire().await?;
+        // Open before `BEGIN` is sent: if this future is dropped meanwhile, the transaction may have begun.
+        let mut transaction = Self { connection: Some(connection), is_open: true };
+        match PgTransactionManager::begin(transaction.connection()?, None).await {
+            Ok(()) => Ok(transaction),
+            Err(error) => {
+                transaction.close();
+                Err(error)
             }
+        }
+    }
+
+    /// The connection, within the transaction.
+    pub(super) fn connection(&mut self) -> Result<&mut PgConnection, sqlx::Error> {
+        self.connection.as_deref_mut().ok_or(sqlx::Error::WorkerCrashed)
+    }
+
+    /// Commits an outcome that is good and rolls every other back. The error of a failed rollback would hide the reason for it; the connection
+    /// is closed then, which rolls back as well.
+    pub(super) async fn settle<T>(
+        mut self,
+        outcome: Result<T, sqlx::Error>,
+        good: impl FnOnce(&T) -> bool,
+    ) -> Result<T, sqlx::Error> {
+        let keep = outcome.as_ref().is_ok_and(good);
+        let connection = self.connection()?;
+        let ended = if keep {
+            PgTransactionManager::commit(connection).await
+        } else {
+            PgTransactionManager::rollback(connection).await
+        };
+        match ended {
+            Ok(()) => {
+                self.is_open = false;
+                outcome
+            }
+            Err(error) => {
+                self.close();
+                if keep {
+                    return Err(error);
+                }
+                tracing::debug!(%error, "a transaction could not be rolled back");
+                outcome
+            }
+        }
+    }
+
+    /// Closes a connection whose `BEGIN`, `COMMIT` or `ROLLBACK` failed. No message of termination is sent: a server that is gone would never
+    /// receive it.
+    fn close(&mut self) {
+        drop(self.connection.take().map(PoolConnection::detach));
+    }
+}
+
+impl Drop for PgTransaction {
+    fn drop(&mut self) {
+        if self.is_open
+            && let Some(connection) = &mut self.connection
+        {
+            PgTransactionManager::start_rollback(connection);
         }
     }
 }
@@ -126,17 +153,17 @@ pub async fn settle<T>(
 pub async fn probe_write(pool: &Pool) -> Result<(), sqlx::Error> {
     const SQL: &str = "UPDATE _sqlx_migrations SET success = success
         WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)";
-    crate::in_transaction!(pool, |tx| sqlx::query(SQL).execute(&mut *tx).await.map(drop))
+    crate::in_transaction!(pool, |tx| query(SQL).execute(&mut *tx).await.map(drop)).await
 }
 
-/// A server that does not wait for its disk would lose what it acknowledged.
+/// A server that does not wait for its disk can lose acknowledged writes.
 async fn check_durable(connection: &mut PgConnection) -> Result<(), StoreError> {
     for setting in ["fsync", "synchronous_commit"] {
         let found: Option<String> = sqlx::query_scalar("SELECT current_setting($1, true)")
             .bind(setting)
             .fetch_one(&mut *connection)
             .await
-            .during("read the settings of the database")?;
+            .context("read the settings of the database")?;
         // A setting that an engine does not have is not switched off.
         if let Some(found) = found.filter(|found| found == "off") {
             return Err(StoreError::Unsafe { setting, found, needed: "on" });
@@ -150,7 +177,7 @@ pub async fn describe(pool: &sqlx::PgPool) -> Result<Vec<String>, StoreError> {
     const SQL: &str = "SELECT name || ' ' || current_setting(name, true) FROM (VALUES
         (1, 'server_version'), (2, 'fsync'), (3, 'synchronous_commit'), (4, 'full_page_writes')) AS s (place, name)
         WHERE current_setting(name, true) IS NOT NULL ORDER BY place";
-    let settings: Vec<String> = sqlx::query_scalar(SQL).fetch_all(pool).await.during("describe the database")?;
+    let settings: Vec<String> = sqlx::query_scalar(SQL).fetch_all(pool).await.context("describe the database")?;
     Ok([vec!["PostgreSQL".to_owned()], settings].concat())
 }
 
@@ -159,9 +186,9 @@ pub async fn faults(pool: &sqlx::PgPool) -> Result<Vec<String>, StoreError> {
     const ASK: &str = "read every table";
     const TABLES: &str = "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1";
     // A connection of its own: a large table takes longer than a statement otherwise may.
-    let mut connection = pool.acquire().await.during(ASK)?.detach();
-    sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut connection).await.during(ASK)?;
-    let tables: Vec<String> = sqlx::query_scalar(TABLES).fetch_all(&mut connection).await.during(ASK)?;
+    let mut connection = pool.acquire().await.context(ASK)?.detach();
+    sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut connection).await.context(ASK)?;
+    let tables: Vec<String> = sqlx::query_scalar(TABLES).fetch_all(&mut connection).await.context(ASK)?;
     let mut faults = Vec::new();
     for table in tables {
         // The text of a row is made of all its values, also of those that are stored apart.
@@ -170,20 +197,20 @@ pub async fn faults(pool: &sqlx::PgPool) -> Result<Vec<String>, StoreError> {
         match sqlx::query_scalar::<_, Option<i64>>(read).fetch_one(&mut connection).await {
             Ok(_) => {}
             Err(sqlx::Error::Database(error)) => faults.push(format!("{table}: {}", error.message())),
-            Err(error) => return Err(error).during(ASK),
+            Err(error) => return Err(error).context(ASK),
         }
     }
-    connection.close().await.during(ASK)?;
+    connection.close().await.context(ASK)?;
     Ok(faults)
 }
 
 /// Gives a schema another name; the next [`open`] makes a new one under the old name.
 pub(super) async fn set_schema_aside(pool: &sqlx::PgPool, schema: &'static str, name: &str) -> Result<(), StoreError> {
     // The connection keeps the statements that it prepared for the old tables, so it is closed.
-    let mut connection = pool.acquire().await.during("rename the schema")?.detach();
+    let mut connection = pool.acquire().await.context("rename the schema")?.detach();
     let rename = AssertSqlSafe(format!("ALTER SCHEMA {schema} RENAME TO {name}"));
-    sqlx::raw_sql(rename).execute(&mut connection).await.during("rename the schema")?;
-    connection.close().await.during("close a connection")
+    sqlx::raw_sql(rename).execute(&mut connection).await.context("rename the schema")?;
+    connection.close().await.context("close a connection")
 }
 
 async fn make_schema(connection: &mut PgConnection, schema: &'static str) -> Result<(), StoreError> {
@@ -192,12 +219,12 @@ async fn make_schema(connection: &mut PgConnection, schema: &'static str) -> Res
         .bind(schema)
         .fetch_one(&mut *connection)
         .await
-        .during(MAKE)?;
+        .context(MAKE)?;
     if there {
         return Ok(());
     }
     let create = AssertSqlSafe(format!("CREATE SCHEMA IF NOT EXISTS {schema}"));
-    match sqlx::raw_sql(create).execute(connection).await.during(MAKE) {
+    match sqlx::raw_sql(create).execute(connection).await.context(MAKE) {
         // Two processes that start together both find none, and both make it.
         Err(error) if error.is_unique_violation() => Ok(()),
         made => made.map(drop),

@@ -22,15 +22,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use domain::Timestamp;
-use domain::clock::{from_stored, stored};
+use domain::clock::from_stored;
 use rusqlite::types::ValueRef;
-use rusqlite::{CachedStatement, Connection, ErrorCode};
-use sqlx::FromRow;
-use sqlx::postgres::{PgRow, Postgres};
-use sqlx::sqlite::{Sqlite, SqliteRow};
+use rusqlite::{Connection, ErrorCode};
 use uuid::Uuid;
 
 use self::kept::Kept;
+use super::argument::{Argument, bind_arguments};
+use super::query::{DatabaseRow, query};
 use super::{DirectError, Pool, SqliteFile};
 
 /// Maximum number of rows read on the caller's thread; with more, the pool answers.
@@ -78,10 +77,8 @@ macro_rules! probes {
     };
 }
 
-/// A row that both drivers decode. Declared by [`row!`](crate::row!).
-pub trait Row:
-    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Clone + Send + Unpin + Sized + 'static
-{
+/// A row of a probe. Declared by [`row!`](crate::row!).
+pub trait Row: DatabaseRow + Clone + Sized + 'static {
     /// The columns, in order.
     const COLUMNS: &'static [&'static str];
 
@@ -179,93 +176,6 @@ impl Column for Timestamp {
     }
 }
 
-/// The value of a parameter; the first one is `$1`.
-#[derive(Debug, Clone, Copy)]
-pub enum Argument<'a> {
-    /// TEXT.
-    Text(&'a str),
-    /// BLOB, BYTEA.
-    Bytes(&'a [u8]),
-    /// An id: a BLOB of 16 bytes in SQLite.
-    Uuid(Uuid),
-    /// A moment: RFC 3339 in SQLite.
-    Moment(Timestamp),
-    /// A whole number.
-    Integer(i64),
-}
-
-impl<'a> From<&'a str> for Argument<'a> {
-    fn from(text: &'a str) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl<'a> From<&'a [u8]> for Argument<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self::Bytes(bytes)
-    }
-}
-
-impl From<Uuid> for Argument<'_> {
-    fn from(id: Uuid) -> Self {
-        Self::Uuid(id)
-    }
-}
-
-impl From<Timestamp> for Argument<'_> {
-    fn from(moment: Timestamp) -> Self {
-        Self::Moment(moment)
-    }
-}
-
-impl From<i64> for Argument<'_> {
-    fn from(number: i64) -> Self {
-        Self::Integer(number)
-    }
-}
-
-impl Argument<'_> {
-    /// Appends the argument, so that no two lists of arguments read the same.
-    fn name(&self, to: &mut Vec<u8>) {
-        let mut put = |kind: u8, bytes: &[u8]| {
-            to.push(kind);
-            to.extend_from_slice(&bytes.len().to_ne_bytes());
-            to.extend_from_slice(bytes);
-        };
-        match self {
-            Self::Text(text) => put(0, text.as_bytes()),
-            Self::Bytes(bytes) => put(1, bytes),
-            Self::Uuid(id) => put(2, id.as_bytes()),
-            Self::Moment(moment) => put(3, stored(*moment).as_bytes()),
-            Self::Integer(number) => put(4, &number.to_ne_bytes()),
-        }
-    }
-
-    fn bind(&self, statement: &mut CachedStatement<'_>, place: usize) -> rusqlite::Result<()> {
-        match self {
-            Self::Text(text) => statement.raw_bind_parameter(place, text),
-            Self::Bytes(bytes) => statement.raw_bind_parameter(place, bytes),
-            Self::Uuid(id) => statement.raw_bind_parameter(place, &id.as_bytes()[..]),
-            // The encoding of the pool: SQLite compares moments as text.
-            Self::Moment(moment) => statement.raw_bind_parameter(place, stored(*moment)),
-            Self::Integer(number) => statement.raw_bind_parameter(place, number),
-        }
-    }
-}
-
-/// Binds arguments to a query of either driver.
-macro_rules! bound {
-    ($query:expr, $arguments:expr) => {
-        $arguments.iter().fold($query, |query, argument| match *argument {
-            Argument::Text(text) => query.bind(text),
-            Argument::Bytes(bytes) => query.bind(bytes),
-            Argument::Uuid(id) => query.bind(id),
-            Argument::Moment(moment) => query.bind(moment),
-            Argument::Integer(number) => query.bind(number),
-        })
-    };
-}
-
 impl Pool {
     /// Runs a probe and returns its first row.
     pub async fn probe_one<R: Row>(
@@ -273,15 +183,12 @@ impl Pool {
         probe: Probe<R>,
         arguments: &[Argument<'_>],
     ) -> Result<Option<R>, sqlx::Error> {
-        match self {
-            Self::Sqlite { file, reader, .. } => match file.in_place(probe.sql, arguments, first) {
-                Some(row) => Ok(row),
-                None => bound!(sqlx::query_as::<Sqlite, R>(probe.sql), arguments).fetch_optional(reader).await,
-            },
-            Self::Postgres(pool) => {
-                bound!(sqlx::query_as::<Postgres, R>(probe.sql), arguments).fetch_optional(pool).await
-            }
+        if let Self::Sqlite { file, .. } = self
+            && let Some(row) = file.in_place(probe.sql, arguments, first)
+        {
+            return Ok(row);
         }
+        query(probe.sql).bind_all(arguments).fetch_optional(self).await
     }
 
     /// Runs a probe to test whether probes are answered. On SQLite an error of the connection is returned even if the pool would answer
@@ -329,13 +236,12 @@ impl Pool {
 
     /// Runs a probe and returns all rows.
     pub async fn probe_all<R: Row>(&self, probe: Probe<R>, arguments: &[Argument<'_>]) -> Result<Vec<R>, sqlx::Error> {
-        match self {
-            Self::Sqlite { file, reader, .. } => match file.in_place(probe.sql, arguments, all) {
-                Some(rows) => Ok(rows),
-                None => bound!(sqlx::query_as::<Sqlite, R>(probe.sql), arguments).fetch_all(reader).await,
-            },
-            Self::Postgres(pool) => bound!(sqlx::query_as::<Postgres, R>(probe.sql), arguments).fetch_all(pool).await,
+        if let Self::Sqlite { file, .. } = self
+            && let Some(rows) = file.in_place(probe.sql, arguments, all)
+        {
+            return Ok(rows);
         }
+        query(probe.sql).bind_all(arguments).fetch_all(self).await
     }
 }
 
@@ -493,14 +399,7 @@ impl Reader {
         read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
     ) -> Result<T, NotInPlace> {
         let mut statement = self.connection.prepare_cached(sql)?;
-        // SQLite numbers named parameters in the order of the text, where `$2` may precede `$1`.
-        for place in 1..=statement.parameter_count() {
-            let name = statement.parameter_name(place).and_then(|name| name.strip_prefix('$')?.parse::<usize>().ok());
-            let argument = name.and_then(|name| arguments.get(name.checked_sub(1)?));
-            argument
-                .ok_or(rusqlite::Error::InvalidParameterCount(arguments.len(), place))?
-                .bind(&mut statement, place)?;
-        }
+        bind_arguments(&mut statement, arguments)?;
         read(&mut statement.raw_query())
     }
 

@@ -2,8 +2,8 @@
 
 use sqlx::migrate::Migrator;
 
-use super::Pool;
-use crate::error::{During, StoreError};
+use super::{Pool, scalar};
+use crate::error::{Context, StoreError};
 
 const ASK: &str = "read the schema of the database";
 
@@ -18,12 +18,12 @@ impl Pool {
             }
             Self::Postgres(pool) => {
                 refuse_newer(self.schema_version().await?, postgres)?;
-                let mut connection = pool.acquire().await.during(ASK)?;
+                let mut connection = pool.acquire().await.context(ASK)?;
                 // A migration may take longer than any other statement, and waits for another process that migrates.
-                sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut *connection).await.during(ASK)?;
+                sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut *connection).await.context(ASK)?;
                 let migrated = postgres.run_direct(None, &mut *connection, false).await;
-                // Whatever became of it, nobody gets a connection without a time-out or with the lock still held.
-                connection.close().await.during("close a connection")?;
+                // In every case: a connection without a time-out, or with the lock, must not return to the pool.
+                connection.close().await.context("close a connection")?;
                 migrated?;
             }
         }
@@ -46,29 +46,16 @@ impl Pool {
 
     /// The newest migration that was applied; 0 when there is none.
     async fn schema_version(&self) -> Result<i64, StoreError> {
-        let there: i64 = match self {
-            Self::Sqlite { reader, .. } => {
-                sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'")
-                    .fetch_one(reader)
-                    .await
-            }
-            Self::Postgres(pool) => {
-                sqlx::query_scalar(
-                    "SELECT COUNT(*) FROM information_schema.tables
-                     WHERE table_schema = current_schema() AND table_name = '_sqlx_migrations'",
-                )
-                .fetch_one(pool)
-                .await
-            }
-        }
-        .during(ASK)?;
+        const OF_SQLITE: &str = "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
+        const OF_POSTGRES: &str = "SELECT COUNT(*) FROM information_schema.tables
+            WHERE table_schema = current_schema() AND table_name = '_sqlx_migrations'";
+        const NEWEST: &str = "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success";
+        let sql = if self.is_postgres() { OF_POSTGRES } else { OF_SQLITE };
+        let there: i64 = scalar(sql).fetch_one(self).await.context(ASK)?;
         if there == 0 {
             return Ok(0);
         }
-        crate::on_reader!(self, |db| {
-            sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success").fetch_one(db)
-        })
-        .during(ASK)
+        scalar(NEWEST).fetch_one(self).await.context(ASK)
     }
 }
 

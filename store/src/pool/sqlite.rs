@@ -9,9 +9,9 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePo
 use sqlx::{ConnectOptions, Connection};
 
 use super::{DatabaseSettings, DirectError, Pool, SqliteFile, Undo, Writer};
-use crate::error::{During, StoreError};
+use crate::error::{Context, StoreError};
 
-/// Run before the writer is closed. `PRAGMA optimize` looks at so many rows per index: enough for the planner, and closing stays quick.
+/// Run before the writer is closed. The limit is the number of rows that `PRAGMA optimize` reads per index: enough for the planner, and closing stays quick.
 const LAST_WORDS: &str = "PRAGMA analysis_limit = 400; PRAGMA optimize";
 /// The log beside the file shrinks back to this after a burst.
 pub(super) const LOG_BYTES_MAX: &str = "67108864";
@@ -28,7 +28,7 @@ pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, Stor
     Ok(Pool::Sqlite { writer, reader, file })
 }
 
-/// A file that nobody writes to. It is opened as one that cannot change, so that no log is made beside it.
+/// A file without writers. It is opened as one that cannot change, so that no log is made beside it.
 pub async fn open_copy(path: &Path) -> Result<Pool, StoreError> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(true);
     let settings = DatabaseSettings::default();
@@ -58,13 +58,13 @@ fn options(path: &Path, busy_timeout: Duration, settings: &DatabaseSettings) -> 
 /// Runs all missing migrations in one transaction, on a connection of sqlx's driver. Other writes of this process wait for it.
 pub async fn migrate(writer: &Writer, file: &SqliteFile, migrator: &Migrator) -> Result<(), StoreError> {
     const DO: &str = "migrate the database";
-    let turn = writer.alone().await.during(DO)?;
+    let turn = writer.alone().await.context(DO)?;
     let options = options(file.path(), file.busy_timeout(), &DatabaseSettings::default());
-    let mut connection = options.connect().await.during(DO)?;
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.during(DO)?;
+    let mut connection = options.connect().await.context(DO)?;
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.context(DO)?;
     migrator.run_direct(None, &mut *transaction, false).await?;
-    transaction.commit().await.during("commit the migrations")?;
-    connection.close().await.during(DO)?;
+    transaction.commit().await.context("commit the migrations")?;
+    connection.close().await.context(DO)?;
     drop(turn);
     Ok(())
 }
@@ -80,7 +80,7 @@ pub async fn probe_write(writer: &Writer) -> Result<(), sqlx::Error> {
     turn.settle(written, |()| true).await
 }
 
-/// `VACUUM INTO`: one read of all that is committed. The file holds what the original holds, keys included, so only its owner may read
+/// `VACUUM INTO`: one read of all that is committed. The copy contains everything, keys included, so only its owner may read
 /// it; it is on the disk when this returns. It runs on a connection of its own and blocks no writes.
 pub async fn copy_to(original: &SqliteFile, path: &Path) -> Result<(), StoreError> {
     // It writes into an empty file too, which has the rights that it is to have.
@@ -93,7 +93,7 @@ pub async fn copy_to(original: &SqliteFile, path: &Path) -> Result<(), StoreErro
         .await
         .map_err(|_| sqlx::Error::WorkerCrashed)
         .and_then(|copied| copied.map_err(|error| sqlx::Error::Database(Box::new(DirectError::from(&error)))));
-    copied.during("copy the database")?;
+    copied.context("copy the database")?;
     let cannot = |source: std::io::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
     fs::File::open(path).and_then(|file| file.sync_all()).map_err(cannot)
 }
@@ -105,7 +105,7 @@ pub async fn describe(writer: &Writer) -> Result<Vec<String>, StoreError> {
             CASE f.foreign_keys WHEN 1 THEN 'on' ELSE 'off' END || ', ' ||
             ROUND(c.page_count * z.page_size / 1e6, 1) || ' MB'
         FROM pragma_journal_mode j, pragma_synchronous s, pragma_foreign_keys f, pragma_page_count c, pragma_page_size z";
-    Ok(vec![asked(writer, SQL).await.during("describe the database")?])
+    Ok(vec![asked(writer, SQL).await.context("describe the database")?])
 }
 
 /// Reads one text value on the writer's connection, outside of any transaction.
@@ -122,11 +122,11 @@ pub async fn close(writer: &Writer) {
 /// What `PRAGMA integrity_check` and `foreign_key_check` find.
 pub async fn faults(pool: &SqlitePool) -> Result<Vec<String>, StoreError> {
     const ASK: &str = "check the database";
-    let lines: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check").fetch_all(pool).await.during(ASK)?;
+    let lines: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check").fetch_all(pool).await.context(ASK)?;
     let strays: Vec<String> = sqlx::query_scalar("SELECT DISTINCT \"table\" FROM pragma_foreign_key_check")
         .fetch_all(pool)
         .await
-        .during(ASK)?;
+        .context(ASK)?;
     let strays = strays.into_iter().map(|table| format!("{table}: rows refer to others that are not there"));
     Ok(lines.into_iter().filter(|line| line != "ok").chain(strays).collect())
 }
@@ -203,7 +203,7 @@ async fn connect(
         .map_err(|source| StoreError::Open { what: path.display().to_string(), source: source.into() })
 }
 
-/// Asks the connection what it really does: a network disk or a read-only file may refuse the log without an error.
+/// Reads the effective settings of the connection: a network disk or a read-only file may refuse the log without an error.
 async fn check_durable(writer: &Writer) -> Result<(), StoreError> {
     const NEEDED: [(&str, &str, &[&str], &str); 3] = [
         ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode", &["wal"], "wal"),
@@ -211,7 +211,7 @@ async fn check_durable(writer: &Writer) -> Result<(), StoreError> {
         ("foreign_keys", "SELECT CAST(foreign_keys AS TEXT) FROM pragma_foreign_keys", &["1"], "1 (ON)"),
     ];
     for (setting, sql, good, needed) in NEEDED {
-        let found = asked(writer, sql).await.during("read the settings of the database")?;
+        let found = asked(writer, sql).await.context("read the settings of the database")?;
         if !good.contains(&found.as_str()) {
             return Err(StoreError::Unsafe { setting, found, needed });
         }

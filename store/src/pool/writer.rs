@@ -71,7 +71,7 @@ struct Queue {
     is_closed: bool,
 }
 
-/// What a turn owns.
+/// The state that a turn owns.
 #[derive(Default)]
 struct WriterConnection {
     /// `None`: not opened yet, or closed after a failure.
@@ -109,7 +109,7 @@ pub enum Undo {
     Statement,
 }
 
-/// What a turn has begun and not settled.
+/// The part of a transaction that a turn has begun and not settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begun {
     Nothing,

@@ -1,11 +1,12 @@
-//! Opening, closing, and what a dropped future leaves behind.
+//! Opening, closing, and the state after a dropped future.
 
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Waker};
+use std::task::Waker;
 
 use store::pool::Undo;
-use store::{DatabaseSettings, During, Pool, Store, StoreError, in_transaction, on_reader, on_writer};
+use store::pool::{query, scalar, script};
+use store::{Context, DatabaseSettings, Pool, Store, StoreError, in_transaction};
 
 use crate::world::{World, email, now};
 use harness::on_each_database;
@@ -18,7 +19,7 @@ on_each_database! {
         assert_eq!(world.store.pool().is_postgres(), world.settings.url.is_some());
     }
 
-    /// Also where the tables are somebody else's.
+    /// Also when the tables belong to another program.
     async fn a_probe_is_committed_and_changes_nothing(world: &World) {
         let pool = world.store.pool();
         let observer = match pool {
@@ -74,21 +75,32 @@ on_each_database! {
         assert!(matches!(world.store.check_schema().await, Err(StoreError::SchemaTooOld { found: 0, .. })));
     }
 
+    async fn a_statement_returns_its_first_row_or_none(world: &World) {
+        const SQL: &str = "SELECT beats FROM heartbeat WHERE id = $1 AND CAST($2 AS TEXT) IS NULL";
+        let beats = async |id: i64, text: Option<&'static str>| -> Option<i64> {
+            scalar(SQL).bind(id).bind(text).fetch_optional(world.store.pool()).await.unwrap()
+        };
+        assert_eq!(beats(1, None).await, Some(0));
+        assert_eq!(beats(1, Some("text")).await, None);
+        assert_eq!(beats(2, None).await, None);
+    }
+
     async fn an_outcome_that_is_not_good_is_given_and_not_written(world: &World) {
         let pool = world.store.pool();
         for (good, beats) in [(false, 0_i64), (true, 1)] {
             let value = in_transaction!(pool, |tx| {
-                sqlx::query("UPDATE heartbeat SET beats = beats + 1").execute(&mut *tx).await?;
+                query("UPDATE heartbeat SET beats = beats + 1").execute(&mut *tx).await?;
                 Ok(7)
-            }, commit if |_| good);
+            }, commit if |_| good).await;
             assert_eq!(value.unwrap(), 7);
             assert_eq!(beats_of(pool).await, beats);
         }
         let refused: Result<i32, sqlx::Error> = in_transaction!(pool, |tx| {
-            sqlx::query("UPDATE heartbeat SET beats = beats + 1").execute(&mut *tx).await?;
-            sqlx::query("INSERT INTO heartbeat (id, beats) VALUES (1, 0)").execute(&mut *tx).await?;
+            query("UPDATE heartbeat SET beats = beats + 1").execute(&mut *tx).await?;
+            query("INSERT INTO heartbeat (id, beats) VALUES (1, 0)").execute(&mut *tx).await?;
             Ok(7)
-        });
+        })
+        .await;
         assert!(refused.is_err());
         assert_eq!(beats_of(pool).await, 1);
     }
@@ -101,16 +113,16 @@ on_each_database! {
             {
                 let mut dropped = pin!(async {
                     let done: Result<(), sqlx::Error> = in_transaction!(store.pool(), |tx| {
-                        sqlx::query("INSERT INTO accounts (user_account_id, created_at) VALUES ('dropped', $1)")
+                        query("INSERT INTO accounts (user_account_id, created_at) VALUES ('dropped', $1)")
                             .bind(now())
                             .execute(&mut *tx)
                             .await?;
                         Ok(())
-                    }, commit if |()| false);
+                    }, commit if |()| false).await;
                     done
                 });
                 for _ in 0..polls {
-                    let mut context = Context::from_waker(Waker::noop());
+                    let mut context = std::task::Context::from_waker(Waker::noop());
                     if dropped.as_mut().poll(&mut context).is_ready() {
                         break;
                     }
@@ -152,7 +164,7 @@ async fn fresh(world: &World, path: &std::path::Path) -> Store {
 }
 
 async fn beats_of(pool: &Pool) -> i64 {
-    on_reader!(pool, |db| sqlx::query_scalar("SELECT beats FROM heartbeat").fetch_one(db)).unwrap()
+    scalar("SELECT beats FROM heartbeat").fetch_one(pool).await.unwrap()
 }
 
 /// SQLite then ends the transaction on its own, and the driver must not believe that it is still open.
@@ -162,11 +174,12 @@ async fn a_full_file_refuses_writes_and_takes_them_again_without_a_restart() {
     let pool = world.store.pool();
     for _ in 0..3 {
         let filled: Result<(), sqlx::Error> = in_transaction!(pool, |tx| {
-            sqlx::raw_sql("PRAGMA max_page_count = 1").execute(&mut *tx).await?;
+            script("PRAGMA max_page_count = 1").execute(&mut *tx).await?;
             let mail = "INSERT INTO mails (id, recipient, subject, text, created_at, next_try_at) VALUES (x'00', hex(zeroblob(1000000)), '', '', $1, $1)";
-            sqlx::query(mail).bind(now()).execute(&mut *tx).await.map(drop)
-        });
-        let error = filled.during("fill the file").unwrap_err();
+            query(mail).bind(now()).execute(&mut *tx).await.map(drop)
+        })
+        .await;
+        let error = filled.context("fill the file").unwrap_err();
         assert!(error.is_unavailable(), "{error:?}");
         world.store.writable().await.unwrap();
     }
@@ -197,15 +210,13 @@ async fn a_connection_whose_transaction_went_wrong_is_not_used_again() {
     world.tamper("CREATE TABLE strict (id BIGINT UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
     let settings = DatabaseSettings { connections_max: 1, ..world.settings.clone() };
     let store = Store::open(&settings, &world.path()).await.unwrap();
-    let backend = || async {
-        on_reader!(store.pool(), |db| sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(db)).unwrap()
-    };
-    // The commit finds the second row, or there is nobody to commit to.
+    let backend = || async { scalar("SELECT pg_backend_pid()").fetch_one::<i32>(store.pool()).await.unwrap() };
+    // The commit finds the second row, or the server has ended the connection.
     let wrong = ["INSERT INTO strict VALUES (1), (1)", "SELECT pg_terminate_backend(pg_backend_pid())"];
     for sql in wrong {
         let before = backend().await;
         let done: Result<(), sqlx::Error> =
-            in_transaction!(store.pool(), |tx| sqlx::raw_sql(sql).execute(&mut *tx).await.map(drop));
+            in_transaction!(store.pool(), |tx| script(sql).execute(&mut *tx).await.map(drop)).await;
         assert!(done.is_err(), "{sql}");
         store.writable().await.unwrap();
         assert_ne!(backend().await, before, "{sql}");
@@ -216,9 +227,9 @@ async fn a_connection_whose_transaction_went_wrong_is_not_used_again() {
 async fn a_reader_of_a_file_cannot_write() {
     let world = World::on_sqlite().await;
     let sql = "UPDATE heartbeat SET beats = 1";
-    let written = on_reader!(world.store.pool(), |db| async { sqlx::query(sql).execute(db).await.map(drop) });
+    let written = query(sql).execute(world.store.pool()).await;
     assert!(written.is_err());
-    on_writer!(world.store.pool(), |db| async { sqlx::query(sql).execute(db).await.map(drop) }).unwrap();
+    query(sql).execute(world.store.pool().writer()).await.unwrap();
 }
 
 #[cfg(unix)]
@@ -272,9 +283,8 @@ async fn a_schema_of_its_own_keeps_the_same_names_apart() {
     let other = Pool::open(&world.settings, &world.path(), Some("statistics")).await.unwrap();
     let again = Pool::open(&world.settings, &world.path(), Some("statistics")).await.unwrap();
     let make = "CREATE TABLE heartbeat (id BIGINT, beats BIGINT)";
-    on_writer!(&other, |db| async { sqlx::query(make).execute(db).await.map(drop) }).unwrap();
-    let rows: i64 =
-        on_reader!(&again, |db| sqlx::query_scalar("SELECT COUNT(*) FROM heartbeat").fetch_one(db)).unwrap();
+    query(make).execute(other.writer()).await.unwrap();
+    let rows: i64 = scalar("SELECT COUNT(*) FROM heartbeat").fetch_one(&again).await.unwrap();
     assert_eq!(rows, 0);
     world.store.writable().await.unwrap();
     assert_eq!(beats_of(world.store.pool()).await, 1);
@@ -294,7 +304,7 @@ async fn the_server_may_end_every_connection_and_is_used_again() {
     .execute(other)
     .await
     .unwrap();
-    // Each connection that was cut is noticed once at most; every failure tells that it may pass.
+    // Each connection that was cut is noticed once at most; every failure is reported as temporary.
     for _ in 0..=pool.size() {
         match world.store.person_by_id(person.id).await {
             Ok(found) => return assert_eq!(found, Some(person)),

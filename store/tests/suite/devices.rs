@@ -62,7 +62,7 @@ async fn without_account(world: &World, address: &str) -> Person {
     world.store.person_sign_in(&email(address), false, now(), &world.rng).await.unwrap()
 }
 
-/// An account of an identity that nobody owns yet.
+/// An account of an identity without an owner.
 async fn provisioned(world: &World, identity: &UserCuid) -> UserAccountId {
     match world.store.account_provision(Some(identity), None, None, now(), &world.rng).await.unwrap() {
         Provision::Created(account) => account,
@@ -137,7 +137,7 @@ on_each_database! {
         assert_eq!(approve(store, &first, &ada, at(2)).await, Err(ApprovalRefusal::CodeConsumed));
         assert!(!store.device_deny(&first.code, &by(&ada), at(2)).await.unwrap());
         assert!(approve(store, &second, &ada, at(2)).await.is_ok());
-        // What is settled is not superseded any more.
+        // A settled code is not superseded.
         let (third, sealed) = new_code(world, first.machine, &first.identity, at(3));
         assert_eq!(start(store, &third, sealed).await, DeviceStart::Started { superseded: None });
         assert!(matches!(state(store, &second).await, DeviceState::Claimed { .. }));
@@ -310,7 +310,7 @@ on_each_database! {
             assert_eq!(approve(store, &code, person, at(1)).await, Err(ApprovalRefusal::CodeConsumed));
         }
 
-        // The computer is gone, or was detached for ever; its identity is Bob's.
+        // The computer is gone, or was detached permanently; its identity is Bob's.
         let (machine, identity, _) = world.attached(&bob).await;
         let code = asking(world, machine, &identity).await;
         assert!(store.machine_detach(machine, &bob).await.unwrap());
@@ -320,7 +320,7 @@ on_each_database! {
         refused(&code, &ada, conflict(AttachRefusal::MachineNotRegistered)).await;
         refused(&code, &nobody, conflict(AttachRefusal::MachineNotRegistered)).await;
 
-        // Registered anew by somebody else: what waits for an answer is not what asked.
+        // Registered again by another person: the pending code is of another computer.
         let (user_cuid, secret) = (world.cuid(), world.secret());
         let new = NewMachine { machine_uuid: machine, user_cuid: &user_cuid, name: None, secret };
         assert_eq!(store.machine_register(&new, now()).await.unwrap(), Register::Registered);
@@ -338,7 +338,7 @@ on_each_database! {
         refused(&code, &ada, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
         refused(&code, &nobody, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
 
-        // The identity has an account of its own that nobody owns.
+        // The identity has an account of its own without an owner.
         let code = asking_anew(world).await;
         let account = provisioned(world, &code.identity).await;
         refused(&code, &ada, conflict(AttachRefusal::PersonBoundToOtherAccount)).await;

@@ -1,4 +1,4 @@
-//! What new content has to be, and what was left out.
+//! Filter settings, and rejected content.
 
 use domain::filter::{FilterSettings, FilterVerdict, VerdictBy};
 use tokio::task::JoinSet;

@@ -146,7 +146,7 @@ on_each_database! {
         assert_eq!(refused, Err(AttachRefusal::CuidAlreadyClaimed));
         assert_eq!(store.machine_attach(second, &bob, now()).await.unwrap(), Ok(()));
 
-        // An identity for which an account was provisioned that nobody owns yet.
+        // An identity for which an account was provisioned, without an owner.
         let (machine, cuid, secret) = {
             let cuid = world.cuid();
             let new = NewMachine {
@@ -285,7 +285,7 @@ on_each_database! {
 #[tokio::test]
 async fn a_plan_made_for_empty_tables_probes_full_ones() {
     let Some(world) = World::on_postgres().await else { return };
-    // One connection, so that its own kept plans are what is measured.
+    // One connection, so that its cached plans are measured.
     let settings = store::DatabaseSettings { connections_max: 1, ..world.settings.clone() };
     let store = store::Store::open(&settings, &world.path()).await.unwrap();
     let store::Pool::Postgres(pool) = store.pool() else { unreachable!() };

@@ -4,7 +4,8 @@ use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
 use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put, Unlink};
-use store::{Pool, Store, on_writer};
+use store::pool::query;
+use store::{Pool, Store};
 
 use crate::world::{World, at, now};
 use harness::on_each_vector_index;
@@ -72,10 +73,8 @@ pub async fn space(world: &World, account: &UserAccountId) -> SpaceId {
     const SQL: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
         VALUES ($1, $2, 'space', $3, $3, $4)";
     let id = world.rng.uuid_v7(now());
-    on_writer!(world.store.pool(), |db| async {
-        sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now()).execute(db).await.map(drop)
-    })
-    .unwrap();
+    let add = query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now());
+    add.execute(world.store.pool().writer()).await.unwrap();
     id.into()
 }
 
@@ -151,7 +150,7 @@ on_each_vector_index! {
         let first = Draft::new(world, &ada, "1", &["one"]);
         assert_eq!(first.put(store, 1).await, Put::Created(first.id));
         assert_eq!(Draft::new(world, &ada, "2", &["two"]).put(store, 1).await, Put::QuotaExceeded);
-        // What is there may still change.
+        // Existing memories may still change.
         let changed = Draft::new(world, &ada, "1", &["one and a half"]);
         assert_eq!(changed.put(store, 1).await, Put::Updated(first.id));
         assert!(store.memory_delete(first.id, &ada).await.unwrap());
@@ -233,7 +232,7 @@ on_each_vector_index! {
         assert_eq!(store.memory_by_id(draft.id, &MemoryScope::Account(ada.clone())).await.unwrap(), None);
         let shelf = store.shelves_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
         assert_eq!((shelf.chunks, shelf.words), (0, 0));
-        // It may be kept anew.
+        // It may be stored again.
         of_bob.account = ada;
         assert!(matches!(of_bob.put(store, 9).await, Put::Created(_)));
     }

@@ -23,7 +23,7 @@ async fn kept(world: &World, account: &UserAccountId, key: &'static str, vectors
     draft
 }
 
-/// The texts of what is near, nearest first.
+/// The texts of the near chunks, nearest first.
 async fn texts(store: &Store, account: &UserAccountId, near: &[(ChunkId, f32)]) -> Vec<String> {
     assert!(near.is_sorted_by(|a, b| a.1 >= b.1), "{near:?}");
     let chunks: Vec<ChunkId> = near.iter().map(|(chunk, _)| *chunk).collect();
@@ -38,7 +38,7 @@ async fn near(world: &World, account: &UserAccountId, query: [f32; 4], count: us
     texts(&world.store, account, &near).await
 }
 
-/// Rows of the copy that are not exactly what the vectors say.
+/// Rows of the copy that differ from the vectors.
 async fn differences(world: &World) -> i64 {
     const SQL: &str = "SELECT COUNT(*) FROM vectors v FULL JOIN vectors_near n ON n.chunk_id = v.chunk_id
         WHERE v.model IS DISTINCT FROM COALESCE(n.model, '') OR n.vector <> vectors_near_unpacked(v.vector)";
@@ -51,7 +51,7 @@ on_each_database! {
         match world.store.near_prepare().await.unwrap() {
             Prepared::Absent(why) if world.store.pool().is_postgres() => assert!(why.contains("pgvector"), "{why}"),
             Prepared::Absent(why) => assert!(why.contains("not PostgreSQL"), "{why}"),
-            // Somebody brought a cluster that can.
+            // The cluster has the extension.
             can => assert!(world.store.pool().is_postgres() && can == Prepared::Filling, "{can:?}"),
         }
     }
@@ -248,7 +248,7 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
     assert!(same >= 54, "{same} of 60");
     let long = ModelId { name: "long".into(), dimensions: 3_000 };
     assert!(!world.store.graph_make(at.number, &long).await.unwrap());
-    // What was deleted is in the graph still, and in no answer; what is left is found, however much is deleted.
+    // Deleted vectors are in the graph still, and in no answer; the remaining ones are found, however many are deleted.
     kept(&world, &ada, "new", &[point(0), point(1)]).await;
     assert!(world.store.memory_delete(many.id, &ada).await.unwrap());
     let left = AccountStatistics { chunks: 2, ..at };

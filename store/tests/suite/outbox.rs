@@ -95,7 +95,7 @@ on_each_database! {
         assert_eq!(ids(&moved), ids(&before[1..]));
         // A lower epoch than ours is closed already.
         assert_eq!(store.outbox_rechain(&cuid, 7, 0).await.unwrap(), 2);
-        // Whoever was refused on an epoch that is left comes too late.
+        // A caller that was refused in an earlier epoch changes nothing.
         for refused in [0, 7] {
             assert_eq!(store.outbox_rechain(&cuid, refused, 20).await.unwrap(), 0);
         }

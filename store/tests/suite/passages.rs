@@ -105,7 +105,7 @@ on_each_vector_index! {
         }
     }
 
-    /// Whatever is typed is words or nothing.
+    /// Any typed text is read as words.
     async fn no_query_is_an_error(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         Draft::new(world, &ada, "1", &["near or not near, and a column: stems"]).put(store, 9).await;
@@ -248,7 +248,7 @@ on_each_vector_index! {
         let ids: Vec<_> = all.iter().map(|followed| followed.memory).collect();
         assert_eq!(ids, drafts.iter().map(|draft| draft.id).collect::<Vec<_>>());
         assert_eq!(all[0].vectors[0].1, packed(&[0.5; 4]));
-        // A link, a deletion, a change: each is told once, deleted ones too.
+        // A link, a deletion, a change: each is returned once, deletions too.
         drafts[0].spaces = vec![red];
         drafts[0].put(store, 9).await;
         store.memory_delete(drafts[1].id, &ada).await.unwrap();
@@ -262,7 +262,7 @@ on_each_vector_index! {
             assert_eq!(last(2).vectors.len(), 1);
             assert!(news.iter().all(|followed| drafts[..3].iter().any(|draft| draft.id == followed.memory)));
         }
-        // Who is so far behind that deletions are forgotten begins anew.
+        // A follower that is further behind than the remembered deletions starts from the beginning.
         world.tamper("UPDATE shelves SET changes = changes + 200000").await;
         let changes = store.shelf_changes(number, upto, &model(), 100).await.unwrap();
         assert!(changes.anew);

@@ -53,7 +53,7 @@ on_each_database! {
     async fn a_database_that_lost_a_table_of_credentials_is_not_readable(world: &World) {
         let rename = async |sql: &'static str| {
             let pool = world.store.pool();
-            store::on_writer!(pool, |db| async { sqlx::raw_sql(sql).execute(db).await.map(drop) }).unwrap();
+            store::pool::script(sql).execute(pool.writer()).await.unwrap();
         };
         world.store.readable().await.unwrap();
         rename("ALTER TABLE machines RENAME TO elsewhere").await;

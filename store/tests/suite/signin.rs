@@ -51,7 +51,7 @@ on_each_database! {
             assert_eq!(start("here", seconds).await, TicketStart::Started);
         }
         assert_eq!(start("here", 100).await, wait(3500));
-        // Whoever used that up keeps nobody out who asks from elsewhere, up to a total.
+        // Requests that used up the quota of their network do not block another network, up to a total.
         assert_eq!(start("there", 200).await, TicketStart::Started);
         assert_eq!(start("there", 300).await, TicketStart::Started);
         assert_eq!(start("there", 400).await, wait(3200));

@@ -1,4 +1,4 @@
-//! What was used, counted once.
+//! Usage is counted once.
 
 use domain::recorder::Recorder;
 use domain::usage::{Day, Used, Window};

@@ -16,7 +16,7 @@ use store::machine::{NewMachine, Register};
 use store::mail::QueuedMail;
 use store::passage::near::prepare::Prepared;
 use store::session::NewSession;
-use store::{DatabaseSettings, Store, on_writer};
+use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
 
 /// A store on an empty database that is gone with it.
@@ -25,7 +25,7 @@ pub struct World {
     pub rng: Rng,
     pub settings: DatabaseSettings,
     pub folder: TempDir,
-    /// Dropped last: whoever is still connected is cut off.
+    /// Dropped last: open connections are ended.
     _database: Option<TestDatabase>,
 }
 
@@ -75,7 +75,7 @@ impl World {
 
     /// Runs a statement that the store would never run.
     pub async fn tamper(&self, sql: &'static str) {
-        on_writer!(self.store.pool(), |db| async { sqlx::raw_sql(sql).execute(db).await.map(drop) }).unwrap();
+        store::pool::script(sql).execute(self.store.pool().writer()).await.unwrap();
     }
 
     pub fn secret(&self) -> SecretHash {

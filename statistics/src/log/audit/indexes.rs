@@ -48,7 +48,7 @@ impl Indexes {
         self.until[0]
     }
 
-    /// Adds an event to the sums, as far as the indexes must contain it.
+    /// Adds an event to the sums that the indexes must have.
     pub fn add(&mut self, row: &AuditRow) {
         let number = row.id.to_be_bytes();
         let [activity, ids] = &mut self.made;

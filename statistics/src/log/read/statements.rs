@@ -1,6 +1,7 @@
 //! The SQL of proofs.
 
 use domain::Timestamp;
+use store::joined;
 use uuid::Uuid;
 
 use crate::log::sql::ProofRow;
@@ -90,31 +91,38 @@ store::row! {
     }
 }
 
-macro_rules! placed {
-    ($index:literal, $leaves:literal, $event:literal) => {
-        concat!(
-            "SELECT e.event_id, e.receipt_id, s.machine_id, s.user_cuid, s.agent_id, e.chain_epoch, e.seq,
-                e.self AS self_hash, e.prev_event_id, e.received_at_ms, e.leaf_hash, e.canonical, ",
-            $index,
-            " AS leaf_index, t.size AS tree_size,
-                (SELECT substr(h.hashes, CAST((",
-            $index,
-            ") % 256 / 16 * 512 + 1 AS INTEGER), 512) FROM tiles h WHERE h.level = 0 AND h.place = (",
-            $index,
-            ") / 256) AS siblings
-            FROM events e JOIN sources s ON s.id = e.source_id ",
-            $leaves,
-            " CROSS JOIN tree t WHERE ",
-            $event,
-            " AND t.id = 1"
-        )
-    };
-}
+/// An event with its place. The parts are before the expression of the place in each of its three uses, before the further tables, before
+/// the condition of the event, and after it.
+const SELECT_PLACED: [&str; 6] = [
+    "SELECT e.event_id, e.receipt_id, s.machine_id, s.user_cuid, s.agent_id, e.chain_epoch, e.seq,
+        e.self AS self_hash, e.prev_event_id, e.received_at_ms, e.leaf_hash, e.canonical, ",
+    " AS leaf_index, t.size AS tree_size,
+        (SELECT substr(h.hashes, CAST((",
+    ") % 256 / 16 * 512 + 1 AS INTEGER), 512) FROM tiles h WHERE h.level = 0 AND h.place = (",
+    ") / 256) AS siblings
+    FROM events e JOIN sources s ON s.id = e.source_id ",
+    " CROSS JOIN tree t WHERE ",
+    " AND t.id = 1",
+];
+
+/// The event with number n has place n - 1, once the signed tree contains it.
+const PLACE_ON_SQLITE: &str = "CASE WHEN e.id <= t.size THEN e.id - 1 END";
 
 store::probes! {
-    /// An event by its number and its id. The event with number n has place n - 1, once the signed tree contains it.
+    /// An event by its number and its id.
     pub(in crate::log) const PLACED: PlacedRow =
-        placed!("CASE WHEN e.id <= t.size THEN e.id - 1 END", "", "e.id = $1 AND e.event_id = $2");
+        joined!(
+        SELECT_PLACED[0],
+        PLACE_ON_SQLITE,
+        SELECT_PLACED[1],
+        PLACE_ON_SQLITE,
+        SELECT_PLACED[2],
+        PLACE_ON_SQLITE,
+        SELECT_PLACED[3],
+        SELECT_PLACED[4],
+        "e.id = $1 AND e.event_id = $2",
+        SELECT_PLACED[5]
+    );
     /// The chunks of ids that may have an id, one for each run.
     pub(in crate::log) const CHUNKS: ChunkRow = "SELECT c.entries FROM id_runs r CROSS JOIN id_chunks c
             ON c.chunk = (SELECT f.chunk FROM id_fences f WHERE f.run = r.run AND f.first_id <= $1 ORDER BY f.first_id DESC LIMIT 1)
@@ -129,7 +137,19 @@ store::probes! {
 }
 
 /// An event by its id on PostgreSQL, where numbers and places differ.
-pub const PLACED_ON_POSTGRES: &str = placed!("l.leaf_index", "LEFT JOIN leaves l ON l.event = e.id", "e.event_id = $1");
+pub const PLACED_ON_POSTGRES: &str = joined!(
+    SELECT_PLACED[0],
+    "l.leaf_index",
+    SELECT_PLACED[1],
+    "l.leaf_index",
+    SELECT_PLACED[2],
+    "l.leaf_index",
+    SELECT_PLACED[3],
+    "LEFT JOIN leaves l ON l.event = e.id",
+    SELECT_PLACED[4],
+    "e.event_id = $1",
+    SELECT_PLACED[5]
+);
 
 #[cfg(test)]
 mod tests {

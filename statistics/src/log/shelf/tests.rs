@@ -7,7 +7,7 @@ use crate::merkle::{self, leaf_hash};
 /// Two levels of tiles with full ones, and the first tile of a third.
 const LEAVES: u64 = 66_000;
 
-/// A log with the tiles of [`LEAVES`] leaves. It has no events: paths need none.
+/// A log whose tiles are those of a given number of leaves. It has no events: paths need none.
 async fn planted(tree: &mut Tiles) -> (tempfile::TempDir, Log) {
     let folder = tempfile::tempdir().unwrap();
     let pool = Pool::open(&DatabaseSettings::default(), &folder.path().join("statistics.db"), None).await.unwrap();

@@ -30,7 +30,7 @@ struct Machine {
     used: u64,
 }
 
-/// A chain with its head and sources.
+/// The head of one chain, kept in memory by the writer.
 pub struct Chain {
     agent_id: Box<str>,
     /// The last event; `None` for an empty chain.
@@ -43,9 +43,9 @@ pub struct Chain {
 pub struct ChainHead {
     /// Epoch, sequence number and seal.
     pub head: Head,
-    /// Id of the event.
+    /// Event id, chosen by the sender.
     pub event_id: EventId,
-    /// Number of its row; 0 for a head from the table, whose row is indexed.
+    /// Number of its row, which is also its order in the log; 0 for a head from the table, whose row is indexed.
     pub id: i64,
 }
 
@@ -118,7 +118,7 @@ impl Chains {
 }
 
 impl Chain {
-    /// The agent kind.
+    /// Agent id of the chain.
     pub fn agent_id(&self) -> &str {
         &self.agent_id
     }

@@ -31,7 +31,7 @@ const NEWER: &str = "SELECT e.id, e.event_id, s.machine_id, s.agent_id, s.user_c
 /// The result of one event of a committed group.
 pub type Outcome = Result<AppendOutcome, Arc<LogError>>;
 
-/// The results of a committed group.
+/// The outcome of a committed group.
 pub struct Committed {
     /// One outcome for each event, in order.
     pub outcomes: Vec<Outcome>,
@@ -39,7 +39,7 @@ pub struct Committed {
     pub has_written: bool,
 }
 
-/// Begins a transaction with the write lock, so that its reads remain valid until it commits.
+/// A transaction that has the write lock from its beginning, so the rows that it reads do not change until it commits.
 pub fn begin(db: &mut Connection) -> Result<Transaction<'_>, LogError> {
     db.transaction_with_behavior(TransactionBehavior::Immediate).during("begin a transaction of the log")
 }

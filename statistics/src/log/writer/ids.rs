@@ -57,7 +57,7 @@ const SPENT: &str = "SELECT run FROM id_runs WHERE state = 'spent' ORDER BY run 
 
 /// The finished runs, as one connection has read them.
 pub struct Ids {
-    /// Newest first.
+    /// Runs of ids, the newest first.
     runs: Vec<Run>,
     /// The lowest level with enough batches for a merge.
     crowded: Option<i64>,

@@ -35,7 +35,7 @@ pub fn reached(db: &Connection) -> Result<(i64, i64), LogError> {
     db.prepare_cached(INDEXED).during(ASK)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).during(ASK)
 }
 
-/// A pass over the unindexed events.
+/// State of one indexing pass.
 pub struct Indexing {
     from: i64,
     until: i64,

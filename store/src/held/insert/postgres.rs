@@ -1,109 +1,104 @@
 //! Many rows per statement: a round trip costs more than a row.
 
 use domain::ids::UserAccountId;
-use sqlx::postgres::{PgConnection, Postgres};
-use sqlx::{QueryBuilder, query_scalar};
+use sqlx::postgres::PgConnection;
 use uuid::Uuid;
 
-use super::{HeldRows, Key, Ledger, charge, clamped};
-use crate::held::{HeldOutcome, NewHeld, Sender, TOTALS_LOCK};
+use super::{Key, Ledger, charge, clamped};
+use crate::held::{HeldOutcome, NewHeld, Sender};
+use crate::pool::{QueryBuilder, Tx};
 use crate::row::{chunks, storable};
 
-impl HeldRows for PgConnection {
-    async fn held_total(&mut self) -> Result<i64, sqlx::Error> {
-        query_scalar(TOTALS_LOCK).fetch_one(self).await
+/// Step 3: one outcome for each event. The statements look each body up in the index, also with a plan that was made when the table was empty.
+pub(super) async fn hold<'a>(
+    on: &mut PgConnection,
+    new: &[NewHeld],
+    keys: &[Key<'a>],
+    ledger: &mut Ledger<'a>,
+) -> Result<Vec<HeldOutcome>, sqlx::Error> {
+    let mut tx = Tx::Postgres(on);
+    let (mut named, mut unnamed) = (Vec::new(), Vec::new());
+    for (place, (held, (sender, digest))) in (0_i64..).zip(new.iter().zip(keys)) {
+        match held.outline.event_id {
+            Some(event) => named.push((place, event.as_uuid(), *sender, *digest)),
+            None => unnamed.push((place, *sender, *digest)),
+        }
+    }
+    for chunk in chunks(&named) {
+        let mut sql = QueryBuilder::new("WITH wanted (place, event_id, sender, body_sha256) AS (");
+        sql.push_values(chunk, |mut row, (place, event, sender, digest)| {
+            row.push_bind(*place).push_bind(*event).push_bind(*sender).push_bind(&digest.as_bytes()[..]);
+        });
+        sql.push(
+            ") SELECT place, id FROM (SELECT place, (SELECT h.id FROM held_events h
+                WHERE h.event_id = wanted.event_id AND h.sender = wanted.sender
+                    AND h.body_sha256 = wanted.body_sha256 AND h.state = 'held') AS id
+            FROM wanted) AS found WHERE id IS NOT NULL",
+        );
+        ledger.are_held(keys, sql.build().fetch_all(&mut tx).await?);
+    }
+    for chunk in chunks(&unnamed) {
+        let mut sql = QueryBuilder::new("WITH wanted (place, sender, body_sha256) AS (");
+        sql.push_values(chunk, |mut row, (place, sender, digest)| {
+            row.push_bind(*place).push_bind(*sender).push_bind(&digest.as_bytes()[..]);
+        });
+        sql.push(
+            ") SELECT place, id FROM (SELECT place, (SELECT h.id FROM held_events h
+                WHERE h.event_id IS NULL AND h.sender = wanted.sender
+                    AND h.body_sha256 = wanted.body_sha256 AND h.state = 'held') AS id
+            FROM wanted) AS found WHERE id IS NOT NULL",
+        );
+        ledger.are_held(keys, sql.build().fetch_all(&mut tx).await?);
     }
 
-    /// One probe of an index for each body, and so says even a plan that was made when the table was empty.
-    async fn hold<'a>(
-        &mut self,
-        new: &[NewHeld],
-        keys: &[Key<'a>],
-        ledger: &mut Ledger<'a>,
-    ) -> Result<Vec<HeldOutcome>, sqlx::Error> {
-        let (mut named, mut unnamed) = (Vec::new(), Vec::new());
-        for (place, (held, (sender, digest))) in (0_i64..).zip(new.iter().zip(keys)) {
-            match held.outline.event_id {
-                Some(event) => named.push((place, event.as_uuid(), *sender, *digest)),
-                None => unnamed.push((place, *sender, *digest)),
-            }
-        }
-        for chunk in chunks(&named) {
-            let mut sql = QueryBuilder::<Postgres>::new("WITH wanted (place, event_id, sender, body_sha256) AS (");
-            sql.push_values(chunk, |mut row, (place, event, sender, digest)| {
-                row.push_bind(*place).push_bind(*event).push_bind(*sender).push_bind(&digest.as_bytes()[..]);
-            });
-            sql.push(
-                ") SELECT place, id FROM (SELECT place, (SELECT h.id FROM held_events h
-                    WHERE h.event_id = wanted.event_id AND h.sender = wanted.sender
-                        AND h.body_sha256 = wanted.body_sha256 AND h.state = 'held') AS id
-                FROM wanted) AS found WHERE id IS NOT NULL",
-            );
-            ledger.are_held(keys, sql.build_query_as().fetch_all(&mut *self).await?);
-        }
-        for chunk in chunks(&unnamed) {
-            let mut sql = QueryBuilder::<Postgres>::new("WITH wanted (place, sender, body_sha256) AS (");
-            sql.push_values(chunk, |mut row, (place, sender, digest)| {
-                row.push_bind(*place).push_bind(*sender).push_bind(&digest.as_bytes()[..]);
-            });
-            sql.push(
-                ") SELECT place, id FROM (SELECT place, (SELECT h.id FROM held_events h
-                    WHERE h.event_id IS NULL AND h.sender = wanted.sender
-                        AND h.body_sha256 = wanted.body_sha256 AND h.state = 'held') AS id
-                FROM wanted) AS found WHERE id IS NOT NULL",
-            );
-            ledger.are_held(keys, sql.build_query_as().fetch_all(&mut *self).await?);
-        }
-
-        let outcomes: Vec<HeldOutcome> = new.iter().zip(keys).map(|(held, key)| ledger.admit(held, *key)).collect();
-        let admitted: Vec<(&NewHeld, &str)> = new
-            .iter()
-            .zip(keys)
-            .zip(&outcomes)
-            .filter(|(_, outcome)| matches!(outcome, HeldOutcome::Held(_)))
-            .map(|((held, (sender, _)), _)| (held, *sender))
-            .collect();
-        for chunk in chunks(&admitted) {
-            let mut sql = QueryBuilder::<Postgres>::new(
-                "INSERT INTO held_events (id, sender, registration_id, machine_uuid, account_id, user_cuid, event_id,
-                    event_type, agent_id, event_machine_uuid, reason, detail, body, body_sha256, body_bytes,
-                    charged_bytes, seal, received_at, state) ",
-            );
-            sql.push_values(chunk, |mut row, (held, sender)| {
-                let (registration, machine) = match &held.sender {
-                    Sender::Registration(id) => (Some(id.as_uuid()), None),
-                    Sender::Machine(id) => (None, Some(id.as_uuid())),
-                    Sender::Account(_) => (None, None),
-                };
-                let outline = &held.outline;
-                row.push_bind(held.id.as_uuid())
-                    .push_bind(*sender)
-                    .push_bind(registration)
-                    .push_bind(machine)
-                    .push_bind(ledger.account(held).map(UserAccountId::as_str))
-                    .push_bind(held.user_cuid.as_ref().map(domain::ids::UserCuid::as_str))
-                    .push_bind(outline.event_id.map(|id| id.as_uuid()))
-                    .push_bind(outline.event_type.as_deref().map(storable))
-                    .push_bind(outline.agent_id.as_deref().map(storable))
-                    .push_bind(outline.machine_uuid.map(|id| id.as_uuid()))
-                    .push_bind(held.reason.as_str())
-                    .push_bind(storable(&held.detail))
-                    .push_bind(held.body.as_deref())
-                    .push_bind(&held.body_sha256.as_bytes()[..])
-                    .push_bind(clamped(held.body_bytes))
-                    .push_bind(charge(held))
-                    .push_bind(held.seal.as_ref().map(|seal| &seal.as_bytes()[..]))
-                    .push_bind(held.received_at)
-                    .push_bind("held");
-            });
-            sql.build().execute(&mut *self).await?;
-        }
-        Ok(outcomes)
+    let outcomes: Vec<HeldOutcome> = new.iter().zip(keys).map(|(held, key)| ledger.admit(held, *key)).collect();
+    let admitted: Vec<(&NewHeld, &str)> = new
+        .iter()
+        .zip(keys)
+        .zip(&outcomes)
+        .filter(|(_, outcome)| matches!(outcome, HeldOutcome::Held(_)))
+        .map(|((held, (sender, _)), _)| (held, *sender))
+        .collect();
+    for chunk in chunks(&admitted) {
+        let mut sql = QueryBuilder::new(
+            "INSERT INTO held_events (id, sender, registration_id, machine_uuid, account_id, user_cuid, event_id,
+                event_type, agent_id, event_machine_uuid, reason, detail, body, body_sha256, body_bytes,
+                charged_bytes, seal, received_at, state) ",
+        );
+        sql.push_values(chunk, |mut row, (held, sender)| {
+            let (registration, machine) = match &held.sender {
+                Sender::Registration(id) => (Some(id.as_uuid()), None),
+                Sender::Machine(id) => (None, Some(id.as_uuid())),
+                Sender::Account(_) => (None, None),
+            };
+            let outline = &held.outline;
+            row.push_bind(held.id.as_uuid())
+                .push_bind(*sender)
+                .push_bind(registration)
+                .push_bind(machine)
+                .push_bind(ledger.account(held).map(UserAccountId::as_str))
+                .push_bind(held.user_cuid.as_ref().map(domain::ids::UserCuid::as_str))
+                .push_bind(outline.event_id.map(|id| id.as_uuid()))
+                .push_bind(outline.event_type.as_deref().map(storable))
+                .push_bind(outline.agent_id.as_deref().map(storable))
+                .push_bind(outline.machine_uuid.map(|id| id.as_uuid()))
+                .push_bind(held.reason.as_str())
+                .push_bind(storable(&held.detail))
+                .push_bind(held.body.as_deref())
+                .push_bind(&held.body_sha256.as_bytes()[..])
+                .push_bind(clamped(held.body_bytes))
+                .push_bind(charge(held))
+                .push_bind(held.seal.as_ref().map(|seal| &seal.as_bytes()[..]))
+                .push_bind(held.received_at)
+                .push_bind("held");
+        });
+        sql.build().execute(&mut tx).await?;
     }
+    Ok(outcomes)
 }
 
 impl<'a> Ledger<'a> {
-    /// Takes down which bodies are held already: place in the batch, entry.
+    /// Records the bodies that are held already: place in the batch, entry.
     fn are_held(&mut self, keys: &[Key<'a>], rows: Vec<(i64, Uuid)>) {
         for (place, id) in rows {
             if let Some(key) = usize::try_from(place).ok().and_then(|place| keys.get(place)) {

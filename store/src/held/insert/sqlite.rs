@@ -6,10 +6,9 @@ use domain::clock::stored;
 use domain::ids::{UserAccountId, UserCuid};
 use domain::{Digest, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ffi, params};
-use sqlx::query_scalar;
 use uuid::Uuid;
 
-use super::{HeldRows, Key, Ledger, charge, clamped};
+use super::{Key, Ledger, charge, clamped};
 use crate::held::{HeldOutcome, NewHeld, Sender};
 use crate::pool::DirectConnection;
 use crate::row::storable;
@@ -17,24 +16,18 @@ use crate::row::storable;
 /// Rows that are inserted within a millisecond, at some 6 µs each.
 const IN_PLACE_ROWS_MAX: usize = 128;
 
-impl HeldRows for DirectConnection {
-    /// `BEGIN IMMEDIATE` has locked the row already.
-    async fn held_total(&mut self) -> Result<i64, sqlx::Error> {
-        query_scalar("SELECT bytes FROM held_totals WHERE id = 1").fetch_one(self).await
-    }
-
-    async fn hold<'a>(
-        &mut self,
-        new: &[NewHeld],
-        keys: &[Key<'a>],
-        ledger: &mut Ledger<'a>,
-    ) -> Result<Vec<HeldOutcome>, sqlx::Error> {
-        let hold = |connection: &Connection| {
-            let mut rows = Rows::new(connection)?;
-            new.iter().zip(keys).map(|(held, key)| rows.hold(held, *key, ledger)).collect()
-        };
-        if new.len() > IN_PLACE_ROWS_MAX { self.visit_long(hold) } else { self.visit(hold) }
-    }
+/// Step 3: one outcome for each event.
+pub(super) fn hold<'a>(
+    on: &mut DirectConnection,
+    new: &[NewHeld],
+    keys: &[Key<'a>],
+    ledger: &mut Ledger<'a>,
+) -> Result<Vec<HeldOutcome>, sqlx::Error> {
+    let hold = |connection: &Connection| {
+        let mut rows = Rows::new(connection)?;
+        new.iter().zip(keys).map(|(held, key)| rows.hold(held, *key, ledger)).collect()
+    };
+    if new.len() > IN_PLACE_ROWS_MAX { on.visit_long(hold) } else { on.visit(hold) }
 }
 
 struct Rows<'c> {

@@ -1,6 +1,6 @@
 //! Graphs of neighbours (HNSW), one for each large shelf.
 //!
-//! Of one shelf and one model: whoever searches it walks among its vectors alone, where an index of everybody's would find the
+//! Of one shelf and one model: a search visits the vectors of the shelf alone, where an index of all shelves would find the
 //! neighbours of others and leave nothing when those are taken out.
 
 use domain::Digest;
@@ -8,7 +8,8 @@ use domain::memory::ModelId;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::DIMENSIONS_MAX;
-use crate::error::{During, StoreError};
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
 use crate::row::limit;
 use crate::{Pool, Store};
 
@@ -22,18 +23,18 @@ impl Store {
             WHERE i.indexrelid = to_regclass('vectors_near_' || s.number || $2) AND i.indisvalid) ORDER BY s.number LIMIT 1";
         let Pool::Postgres(pool) = &self.pool else { return Ok(None) };
         let query = sqlx::query_scalar(SQL).bind(limit(exact_max)).bind(suffix(model));
-        query.fetch_optional(pool).await.during("find shelves without a graph")
+        query.fetch_optional(pool).during(Operation::FindShelvesWithoutGraph).await
     }
 
-    /// Makes the graph of a shelf, which may take minutes and keeps nobody waiting. `false`: somebody else makes one right now, or
-    /// there can be none.
+    /// Makes the graph of a shelf, which may take minutes and blocks no other query. `false`: another process is making one, or
+    /// the model has too many dimensions.
     pub async fn graph_make(&self, shelf_number: i64, model: &ModelId) -> Result<bool, StoreError> {
         let Pool::Postgres(pool) = &self.pool else { return Ok(false) };
         if model.dimensions > DIMENSIONS_MAX {
             return Ok(false);
         }
         let made = async {
-            // Closed at the end, whatever happens: the lock and the settings go with it.
+            // Closed at the end in every case: the lock and the settings end with it.
             let mut connection = pool.acquire().await?.detach();
             let made = make(&mut connection, shelf_number, model).await?;
             // The server takes a moment to see that it is closed.
@@ -41,7 +42,7 @@ impl Store {
             connection.close().await?;
             Ok(made)
         };
-        made.await.during("make the graph of a shelf")
+        made.during(Operation::MakeGraphOfShelf).await
     }
 }
 
@@ -75,7 +76,7 @@ async fn make(connection: &mut PgConnection, shelf_number: i64, model: &ModelId)
     Ok(true)
 }
 
-/// What the index of a shelf and a model is called.
+/// Name of the index of a shelf and a model.
 pub(super) fn graph_name(shelf_number: i64, model: &ModelId) -> String {
     format!("vectors_near_{shelf_number}{}", suffix(model))
 }

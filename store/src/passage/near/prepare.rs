@@ -1,10 +1,11 @@
-//! Making the table of the extension, and filling it from what is there.
+//! Making the table of the extension, and filling it with the existing vectors.
 //!
-//! Whoever changes vectors takes the row of their shelf first; so does who copies them, and nothing changes under its hands.
+//! A transaction that changes vectors locks the row of their shelf first, and so does the copy: vectors do not change while they are copied.
 
-use sqlx::PgConnection;
+use sqlx::postgres::{PgConnection, PgPool};
 
-use crate::error::{During, StoreError};
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
 use crate::row::limit;
 use crate::{Pool, Store};
 
@@ -15,7 +16,7 @@ pub enum Prepared {
     Absent(String),
     /// It will, when [`Store::near_fill`] has come to its end.
     Filling,
-    /// It does.
+    /// All vectors are copied; the database compares them.
     Whole,
 }
 
@@ -23,39 +24,12 @@ pub enum Prepared {
 const LOCK: i64 = 0x6e65_6172_7631;
 
 impl Store {
-    /// Makes what the database needs to compare vectors, if it can; the extension too, if it may.
+    /// Prepares the database for comparing vectors, if it can: its table, and the extension if it is available and may be created.
     pub async fn near_prepare(&self) -> Result<Prepared, StoreError> {
-        const DO: &str = "make the table of near vectors";
-        const INSTALLED: &str = "SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'vector')";
-        const AVAILABLE: &str = "SELECT EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector')";
-        const FIT: &str =
-            "SELECT to_regtype('vector') IS NOT NULL AND EXISTS (SELECT 1 FROM pg_am WHERE amname = 'hnsw')";
-        let Pool::Postgres(pool) = &self.pool else {
-            return Ok(Prepared::Absent("the database is not PostgreSQL".into()));
-        };
-        let mut transaction = pool.begin().await.during(DO)?;
-        sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *transaction).await.during(DO)?;
-        if !asked(&mut transaction, INSTALLED).await? {
-            if !asked(&mut transaction, AVAILABLE).await? {
-                return Ok(Prepared::Absent("the extension pgvector is not installed on the server".into()));
-            }
-            match sqlx::query("CREATE EXTENSION vector").execute(&mut *transaction).await {
-                Ok(_) => {}
-                Err(sqlx::Error::Database(error)) => {
-                    return Ok(Prepared::Absent(format!("the extension pgvector may not be created: {error}")));
-                }
-                Err(error) => return Err(error).during(DO),
-            }
+        match &self.pool {
+            Pool::Sqlite { .. } => Ok(Prepared::Absent("the database is not PostgreSQL".into())),
+            Pool::Postgres(pool) => prepare(pool).during(Operation::MakeTableOfNearVectors).await,
         }
-        if !asked(&mut transaction, FIT).await? {
-            return Ok(Prepared::Absent("the extension pgvector is older than 0.5, or not in the search path".into()));
-        }
-        if !asked(&mut transaction, "SELECT to_regclass('vectors_near') IS NOT NULL").await? {
-            sqlx::raw_sql(TABLE).execute(&mut *transaction).await.during(DO)?;
-        }
-        let whole = asked(&mut transaction, "SELECT whole FROM vectors_near_filled").await?;
-        transaction.commit().await.during(DO)?;
-        Ok(if whole { Prepared::Whole } else { Prepared::Filling })
     }
 
     /// Copies up to `chunks_max` vectors that were there before; `true` when there was nothing left to copy. Any number of processes
@@ -91,12 +65,42 @@ impl Store {
             tx.commit().await?;
             Ok(last.is_none())
         };
-        page.await.during("copy vectors for the database to compare")
+        page.during(Operation::CopyVectorsForDatabaseToCompare).await
     }
 }
 
-async fn asked(connection: &mut PgConnection, sql: &'static str) -> Result<bool, StoreError> {
-    sqlx::query_scalar(sql).fetch_one(connection).await.during("make the table of near vectors")
+async fn prepare(pool: &PgPool) -> Result<Prepared, sqlx::Error> {
+    const INSTALLED: &str = "SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'vector')";
+    const AVAILABLE: &str = "SELECT EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector')";
+    const FIT: &str = "SELECT to_regtype('vector') IS NOT NULL AND EXISTS (SELECT 1 FROM pg_am WHERE amname = 'hnsw')";
+    let mut transaction = pool.begin().await?;
+    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *transaction).await?;
+    if !holds(&mut transaction, INSTALLED).await? {
+        if !holds(&mut transaction, AVAILABLE).await? {
+            return Ok(Prepared::Absent("the extension pgvector is not installed on the server".into()));
+        }
+        match sqlx::query("CREATE EXTENSION vector").execute(&mut *transaction).await {
+            Ok(_) => {}
+            Err(sqlx::Error::Database(error)) => {
+                return Ok(Prepared::Absent(format!("the extension pgvector may not be created: {error}")));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if !holds(&mut transaction, FIT).await? {
+        return Ok(Prepared::Absent("the extension pgvector is older than 0.5, or not in the search path".into()));
+    }
+    if !holds(&mut transaction, "SELECT to_regclass('vectors_near') IS NOT NULL").await? {
+        sqlx::raw_sql(TABLE).execute(&mut *transaction).await?;
+    }
+    let whole = holds(&mut transaction, "SELECT whole FROM vectors_near_filled").await?;
+    transaction.commit().await?;
+    Ok(if whole { Prepared::Whole } else { Prepared::Filling })
+}
+
+/// Whether a condition holds.
+async fn holds(connection: &mut PgConnection, sql: &'static str) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar(sql).fetch_one(connection).await
 }
 
 /// Vectors at rest are 16-bit floats ([`crate::passage::vector`]), a type that older versions of the extension lack.

@@ -55,7 +55,7 @@ impl Kept {
         // A statement is a constant of the program, so its address names it. Two statements at one address have the same text.
         key.extend_from_slice(&sql.as_ptr().addr().to_ne_bytes());
         for argument in arguments {
-            argument.name(&mut key);
+            argument.encode_key(&mut key);
         }
         Ok(Some(key))
     }
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(world.ask(1, 10), None);
         let key = world.kept.key(&world.reader, SQL, &[Argument::Integer(1)]).unwrap().unwrap();
         assert_eq!(world.kept.get::<String>(&key), None);
-        let text = world.kept.key(&world.reader, SQL, &[Argument::Text("1")]).unwrap().unwrap();
+        let text = world.kept.key(&world.reader, SQL, &[Argument::Text("1".into())]).unwrap().unwrap();
         assert_ne!(key, text);
     }
 

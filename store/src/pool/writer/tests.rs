@@ -40,7 +40,7 @@ impl World {
         world
     }
 
-    /// One statement, as `on_writer!` runs it.
+    /// One statement, as `Pool::writer` runs it.
     async fn run(&self, sql: &'static str) -> Result<u64, Error> {
         let mut turn = self.writer.begin(Undo::Statement).await?;
         let done = sqlx::raw_sql(sql).execute(turn.connection()?).await;
@@ -58,7 +58,7 @@ impl World {
         })
     }
 
-    /// Waits until so many wait for their turn.
+    /// Waits until the given number of bodies wait for their turn.
     async fn waiting(&self, count: usize) {
         while self.writer.counts().waiting < count {
             tokio::task::yield_now().await;
@@ -212,7 +212,7 @@ async fn a_body_that_is_dropped_is_undone_and_its_neighbours_stay() {
         });
         world.waiting(1 + usize::from(!is_first)).await;
         drop(holder);
-        // Nobody has the turn's connection but the one that stands still.
+        // Only the blocked body has the connection of the turn.
         while world.writer.counts().waiting > 0 || world.writer.is_idle() {
             tokio::task::yield_now().await;
         }
@@ -465,7 +465,7 @@ async fn a_reader_that_keeps_the_log_from_being_copied_does_not_keep_it_for_long
     assert!(file > 1_000 * PAGE_BYTES && wal < held + 128 * PAGE_BYTES, "{file} and {wal} bytes");
 }
 
-/// What a random member does.
+/// The action of a random member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Kept,
@@ -495,7 +495,7 @@ async fn whatever_its_neighbours_do_a_member_is_written_once_or_not_at_all() {
                 let body = async {
                     let mut turn = world.writer.begin(Undo::Whole).await?;
                     let connection = turn.connection()?;
-                    // What it reads stays true until it is committed: no two read the same.
+                    // The rows that it reads do not change until it is committed: no two members read the same.
                     let before: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM facts")
                         .fetch_one(&mut *connection)
                         .await?;

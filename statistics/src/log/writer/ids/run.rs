@@ -55,7 +55,7 @@ impl RunWriter {
         })
     }
 
-    /// Number of the batch that the run belongs to.
+    /// Number of the batch that wrote it.
     pub fn batch(&self) -> i64 {
         self.batch
     }

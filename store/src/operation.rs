@@ -1,0 +1,362 @@
+//! Operations of the store: their names in errors, in metrics and in spans.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use metrics::Histogram;
+use strum::{EnumCount, IntoStaticStr};
+use tracing::Instrument;
+
+use crate::error::{Context, StoreError};
+
+/// A request to the database that is counted by itself: a statement or a transaction. The text is a verb and its object, for
+/// "cannot attach a machine", and is the label `operation` of the metric `attache_store_seconds`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, EnumCount)]
+#[expect(missing_docs, reason = "the text of each operation is its description")]
+pub enum Operation {
+    #[strum(serialize = "find chunks by their words")]
+    FindChunksByTheirWords,
+    #[strum(serialize = "make the table of near vectors")]
+    MakeTableOfNearVectors,
+    #[strum(serialize = "add usage")]
+    AddUsage,
+    #[strum(serialize = "approve a device code")]
+    ApproveDeviceCode,
+    #[strum(serialize = "attach a machine")]
+    AttachMachine,
+    #[strum(serialize = "cancel a batch")]
+    CancelBatch,
+    #[strum(serialize = "chain the outbox anew")]
+    ChainOutboxAnew,
+    #[strum(serialize = "change the filter settings of an account")]
+    ChangeFilterSettingsOfAccount,
+    #[strum(serialize = "change some of the filter settings of an account")]
+    ChangeSomeOfFilterSettingsOfAccount,
+    #[strum(serialize = "change a space")]
+    ChangeSpace,
+    #[strum(serialize = "clean up after a removed computer")]
+    CleanUpAfterRemovedComputer,
+    #[strum(serialize = "complete a claim")]
+    CompleteClaim,
+    #[strum(serialize = "copy vectors for the database to compare")]
+    CopyVectorsForDatabaseToCompare,
+    #[strum(serialize = "count everything")]
+    CountEverything,
+    #[strum(serialize = "count the memories of an account")]
+    CountMemoriesOfAccount,
+    #[strum(serialize = "count the memories of a space")]
+    CountMemoriesOfSpace,
+    #[strum(serialize = "count a sign-in code")]
+    CountSignInCode,
+    #[strum(serialize = "count usage")]
+    CountUsage,
+    #[strum(serialize = "count what an agent confirmed")]
+    CountWhatAgentConfirmed,
+    #[strum(serialize = "count words")]
+    CountWords,
+    #[strum(serialize = "count a wrong code")]
+    CountWrongCode,
+    #[strum(serialize = "create a registration")]
+    CreateRegistration,
+    #[strum(serialize = "create a session")]
+    CreateSession,
+    #[strum(serialize = "delete what is over")]
+    DeleteWhatIsOver,
+    #[strum(serialize = "deny a device code")]
+    DenyDeviceCode,
+    #[strum(serialize = "detach a machine")]
+    DetachMachine,
+    #[strum(serialize = "discard a held event")]
+    DiscardHeldEvent,
+    #[strum(serialize = "end a batch")]
+    EndBatch,
+    #[strum(serialize = "end a device code")]
+    EndDeviceCode,
+    #[strum(serialize = "file a verdict")]
+    FileVerdict,
+    #[strum(serialize = "find an account by an address")]
+    FindAccountByAddress,
+    #[strum(serialize = "find chunks with common words")]
+    FindChunksWithCommonWords,
+    #[strum(serialize = "find chunks without a vector")]
+    FindChunksWithoutVector,
+    #[strum(serialize = "find the default space of an account")]
+    FindDefaultSpaceOfAccount,
+    #[strum(serialize = "find a machine by its secret")]
+    FindMachineByItsSecret,
+    #[strum(serialize = "find machines by their secrets")]
+    FindMachinesByTheirSecrets,
+    #[strum(serialize = "find near vectors")]
+    FindNearVectors,
+    #[strum(serialize = "find near vectors in spaces")]
+    FindNearVectorsInSpaces,
+    #[strum(serialize = "find the newest chunks of spaces")]
+    FindNewestChunksOfSpaces,
+    #[strum(serialize = "find the newest memories with common words")]
+    FindNewestMemoriesWithCommonWords,
+    #[strum(serialize = "find the public spaces of a memory")]
+    FindPublicSpacesOfMemory,
+    #[strum(serialize = "find a registration by its claim token")]
+    FindRegistrationByItsClaimToken,
+    #[strum(serialize = "find a session")]
+    FindSession,
+    #[strum(serialize = "find the shelves of a search")]
+    FindShelvesOfSearch,
+    #[strum(serialize = "find shelves without a graph")]
+    FindShelvesWithoutGraph,
+    #[strum(serialize = "find a token")]
+    FindToken,
+    #[strum(serialize = "find a typed code")]
+    FindTypedCode,
+    #[strum(serialize = "find whose attempt it is")]
+    FindWhoseAttemptItIs,
+    #[strum(serialize = "follow the changes of a shelf")]
+    FollowChangesOfShelf,
+    #[strum(serialize = "forget a memory")]
+    ForgetMemory,
+    #[strum(serialize = "forget what senders sent")]
+    ForgetWhatSendersSent,
+    #[strum(serialize = "get the key of short codes")]
+    GetKeyOfShortCodes,
+    #[strum(serialize = "give the installation an id")]
+    GiveInstallationId,
+    #[strum(serialize = "hold events")]
+    HoldEvents,
+    #[strum(serialize = "issue a token")]
+    IssueToken,
+    #[strum(serialize = "keep a memory")]
+    KeepMemory,
+    #[strum(serialize = "keep vectors")]
+    KeepVectors,
+    #[strum(serialize = "lease a batch")]
+    LeaseBatch,
+    #[strum(serialize = "list accounts")]
+    ListAccounts,
+    #[strum(serialize = "list agents")]
+    ListAgents,
+    #[strum(serialize = "list the agents of an account")]
+    ListAgentsOfAccount,
+    #[strum(serialize = "list API keys")]
+    ListApiKeys,
+    #[strum(serialize = "list the API keys of an account")]
+    ListApiKeysOfAccount,
+    #[strum(serialize = "list the batches of an account")]
+    ListBatchesOfAccount,
+    #[strum(serialize = "list batches on which nobody works")]
+    ListBatchesOnWhichNobodyWorks,
+    #[strum(serialize = "list the computers of an account")]
+    ListComputersOfAccount,
+    #[strum(serialize = "list device codes that changed")]
+    ListDeviceCodesThatChanged,
+    #[strum(serialize = "list the entries of a balance")]
+    ListEntriesOfBalance,
+    #[strum(serialize = "list held events")]
+    ListHeldEvents,
+    #[strum(serialize = "list the identities of an account")]
+    ListIdentitiesOfAccount,
+    #[strum(serialize = "list machines")]
+    ListMachines,
+    #[strum(serialize = "list memories")]
+    ListMemories,
+    #[strum(serialize = "list people")]
+    ListPeople,
+    #[strum(serialize = "list registrations that changed")]
+    ListRegistrationsThatChanged,
+    #[strum(serialize = "list removed computers")]
+    ListRemovedComputers,
+    #[strum(serialize = "list the sessions of a person")]
+    ListSessionsOfPerson,
+    #[strum(serialize = "list the spaces of an account")]
+    ListSpacesOfAccount,
+    #[strum(serialize = "list unclassified events")]
+    ListUnclassifiedEvents,
+    #[strum(serialize = "list the verdicts of an account")]
+    ListVerdictsOfAccount,
+    #[strum(serialize = "list who has events in the outbox")]
+    ListWhoHasEventsInOutbox,
+    #[strum(serialize = "list whose records an account reads")]
+    ListWhoseRecordsAccountReads,
+    #[strum(serialize = "look a credential up")]
+    LookCredentialUp,
+    #[strum(serialize = "look up an API key")]
+    LookUpApiKey,
+    #[strum(serialize = "make an API key")]
+    MakeApiKey,
+    #[strum(serialize = "make the default space of an account")]
+    MakeDefaultSpaceOfAccount,
+    #[strum(serialize = "make the graph of a shelf")]
+    MakeGraphOfShelf,
+    #[strum(serialize = "make the signing keys")]
+    MakeSigningKeys,
+    #[strum(serialize = "make a space")]
+    MakeSpace,
+    #[strum(serialize = "mark a held event as released")]
+    MarkHeldEventAsReleased,
+    #[strum(serialize = "mark a space")]
+    MarkSpace,
+    #[strum(serialize = "move a balance")]
+    MoveBalance,
+    #[strum(serialize = "note that a letter was not sent")]
+    NoteThatLetterWasNotSent,
+    #[strum(serialize = "note that a letter was sent")]
+    NoteThatLetterWasSent,
+    #[strum(serialize = "provision an account")]
+    ProvisionAccount,
+    #[strum(serialize = "read an account")]
+    ReadAccount,
+    #[strum(serialize = "read an API key")]
+    ReadApiKey,
+    #[strum(serialize = "read a batch")]
+    ReadBatch,
+    #[strum(serialize = "read consent")]
+    ReadConsent,
+    #[strum(serialize = "read the consent of an account")]
+    ReadConsentOfAccount,
+    #[strum(serialize = "read a device code")]
+    ReadDeviceCode,
+    #[strum(serialize = "read the filter settings of an account")]
+    ReadFilterSettingsOfAccount,
+    #[strum(serialize = "read a held event")]
+    ReadHeldEvent,
+    #[strum(serialize = "read how a batch stands")]
+    ReadHowBatchStands,
+    #[strum(serialize = "read how far usage is counted")]
+    ReadHowFarUsageIsCounted,
+    #[strum(serialize = "read an identity")]
+    ReadIdentity,
+    #[strum(serialize = "read an item of a batch")]
+    ReadItemOfBatch,
+    #[strum(serialize = "read the items of a batch")]
+    ReadItemsOfBatch,
+    #[strum(serialize = "read a machine")]
+    ReadMachine,
+    #[strum(serialize = "read memories")]
+    ReadMemories,
+    #[strum(serialize = "read the outbox")]
+    ReadOutbox,
+    #[strum(serialize = "read passages")]
+    ReadPassages,
+    #[strum(serialize = "read a person")]
+    ReadPerson,
+    #[strum(serialize = "read a registration")]
+    ReadRegistration,
+    #[strum(serialize = "read a sign-in ticket")]
+    ReadSignInTicket,
+    #[strum(serialize = "read the signing keys")]
+    ReadSigningKeys,
+    #[strum(serialize = "read the size of held events")]
+    ReadSizeOfHeldEvents,
+    #[strum(serialize = "read spaces")]
+    ReadSpaces,
+    #[strum(serialize = "read the texts of chunks")]
+    ReadTextsOfChunks,
+    #[strum(serialize = "read the titles of a batch")]
+    ReadTitlesOfBatch,
+    #[strum(serialize = "read what a sender sent")]
+    ReadWhatSenderSent,
+    #[strum(serialize = "read which installation this is")]
+    ReadWhichInstallationThisIs,
+    #[strum(serialize = "register a machine")]
+    RegisterMachine,
+    #[strum(serialize = "release a held event")]
+    ReleaseHeldEvent,
+    #[strum(serialize = "remember a checkpoint of the log")]
+    RememberCheckpointOfLog,
+    #[strum(serialize = "remember the new log")]
+    RememberNewLog,
+    #[strum(serialize = "remove computers that were never attached")]
+    RemoveComputersThatWereNeverAttached,
+    #[strum(serialize = "remove a machine")]
+    RemoveMachine,
+    #[strum(serialize = "remove what a removed computer held")]
+    RemoveWhatRemovedComputerHeld,
+    #[strum(serialize = "revoke an API key")]
+    RevokeApiKey,
+    #[strum(serialize = "revoke the other sessions of a person")]
+    RevokeOtherSessionsOfPerson,
+    #[strum(serialize = "revoke a registration")]
+    RevokeRegistration,
+    #[strum(serialize = "revoke a session")]
+    RevokeSession,
+    #[strum(serialize = "revoke a session of a person")]
+    RevokeSessionOfPerson,
+    #[strum(serialize = "revoke a token")]
+    RevokeToken,
+    #[strum(serialize = "rotate the signing keys")]
+    RotateSigningKeys,
+    #[strum(serialize = "set consent")]
+    SetConsent,
+    #[strum(serialize = "set a plan")]
+    SetPlan,
+    #[strum(serialize = "share a space")]
+    ShareSpace,
+    #[strum(serialize = "sign a person in")]
+    SignPersonIn,
+    #[strum(serialize = "slide a session")]
+    SlideSession,
+    #[strum(serialize = "start the attachment of a machine")]
+    StartAttachmentOfMachine,
+    #[strum(serialize = "start a claim")]
+    StartClaim,
+    #[strum(serialize = "sum usage")]
+    SumUsage,
+    #[strum(serialize = "take a batch in")]
+    TakeBatchIn,
+    #[strum(serialize = "take down a letter")]
+    TakeDownLetter,
+    #[strum(serialize = "take down a sign-in code")]
+    TakeDownSignInCode,
+    #[strum(serialize = "take an event out of the outbox")]
+    TakeEventOutOfOutbox,
+    #[strum(serialize = "take letters to send")]
+    TakeLettersToSend,
+    #[strum(serialize = "take a memory out of spaces")]
+    TakeMemoryOutOfSpaces,
+    #[strum(serialize = "use a sign-in code")]
+    UseSignInCode,
+    #[strum(serialize = "use a sign-in errand")]
+    UseSignInErrand,
+    #[strum(serialize = "write a heartbeat")]
+    WriteHeartbeat,
+    #[strum(serialize = "write that an API key was used")]
+    WriteThatApiKeyWasUsed,
+    #[strum(serialize = "write what became of an item")]
+    WriteWhatBecameOfItem,
+    #[strum(serialize = "write what senders sent")]
+    WriteWhatSendersSent,
+    #[strum(serialize = "write when machines were seen")]
+    WriteWhenMachinesWereSeen,
+}
+
+/// Name of the histogram.
+pub const SECONDS: &str = "attache_store_seconds";
+
+static HISTOGRAMS: [OnceLock<Histogram>; Operation::COUNT] = [const { OnceLock::new() }; Operation::COUNT];
+
+impl Operation {
+    /// The text, as in errors and metrics.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    /// The handle is looked up once, after the recorder of metrics was installed: the server does that before it opens the store.
+    fn histogram(self) -> &'static Histogram {
+        let make = || metrics::histogram!(SECONDS, "operation" => self.as_str());
+        HISTOGRAMS[self as usize].get_or_init(make)
+    }
+}
+
+/// Names the operation of a request to the database, measures it, and runs it in a span at debug level.
+pub trait During<T>: Future<Output = Result<T, sqlx::Error>> + Send + Sized {
+    /// Records the time until the outcome, good or bad. A future that is dropped before is not counted.
+    fn during(self, operation: Operation) -> impl Future<Output = Result<T, StoreError>> + Send {
+        async move {
+            let begun = Instant::now();
+            let outcome = self.instrument(tracing::debug_span!("store", operation = operation.as_str())).await;
+            operation.histogram().record(begun.elapsed().as_secs_f64());
+            outcome.context(operation.as_str())
+        }
+    }
+}
+
+impl<T, F: Future<Output = Result<T, sqlx::Error>> + Send> During<T> for F {}

@@ -1,0 +1,320 @@
+//! Statements that are written once and run on either database.
+//!
+//! `query(SQL).bind(id).fetch_optional(&pool)` mirrors the functions of sqlx, but the driver is chosen when the statement runs, so code that
+//! uses it is compiled once. A [`Target`] says where it runs: `&Pool` reads, [`Pool::writer`] commits one statement by itself, and
+//! `&mut Tx` is a transaction.
+
+use std::fmt::Write;
+
+use sqlx::postgres::{PgConnection, PgPool, PgRow, Postgres};
+use sqlx::sqlite::{Sqlite, SqlitePool, SqliteRow};
+use sqlx::{AssertSqlSafe, Error, FromRow, SqlSafeStr, SqlStr};
+
+use super::argument::{Argument, encoded};
+use super::direct::{DirectConnection, DirectRow};
+use super::{Pool, Tx, Undo, Writer};
+
+/// A row that every driver decodes. A struct with `#[derive(FromRow)]` is one, and a tuple of columns.
+pub trait DatabaseRow:
+    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, DirectRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
+{
+}
+
+impl<R> DatabaseRow for R where
+    R: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, DirectRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
+{
+}
+
+/// Where a statement runs.
+#[derive(Debug)]
+pub enum Target<'t> {
+    /// SQLite, on a connection that cannot write.
+    SqliteReader(&'t SqlitePool),
+    /// SQLite, in a transaction of its own. Concurrent writes share commits ([`super::Writer`]).
+    SqliteWriter(&'t Writer),
+    /// SQLite, in the transaction of the caller.
+    SqliteTransaction(&'t mut DirectConnection),
+    /// PostgreSQL, in a transaction of its own.
+    PostgresPool(&'t PgPool),
+    /// PostgreSQL, in the transaction of the caller.
+    PostgresTransaction(&'t mut PgConnection),
+}
+
+impl<'t> From<&'t Pool> for Target<'t> {
+    fn from(pool: &'t Pool) -> Self {
+        match pool {
+            Pool::Sqlite { reader, .. } => Self::SqliteReader(reader),
+            Pool::Postgres(pool) => Self::PostgresPool(pool),
+        }
+    }
+}
+
+impl<'t> From<&'t PgPool> for Target<'t> {
+    fn from(pool: &'t PgPool) -> Self {
+        Self::PostgresPool(pool)
+    }
+}
+
+impl<'t> From<&'t mut Tx<'_>> for Target<'t> {
+    fn from(tx: &'t mut Tx<'_>) -> Self {
+        match tx {
+            Tx::Sqlite(connection) => Self::SqliteTransaction(connection),
+            Tx::Postgres(connection) => Self::PostgresTransaction(connection),
+        }
+    }
+}
+
+impl Pool {
+    /// Runs one statement that writes. Its outcome is returned after the commit.
+    pub fn writer(&self) -> Target<'_> {
+        match self {
+            Self::Sqlite { writer, .. } => Target::SqliteWriter(writer),
+            Self::Postgres(pool) => Target::PostgresPool(pool),
+        }
+    }
+}
+
+/// A statement with its arguments. The connection keeps it prepared.
+#[derive(Debug)]
+#[must_use]
+pub struct Query<'q> {
+    sql: SqlStr,
+    arguments: Vec<Argument<'q>>,
+}
+
+/// A statement that returns rows of several columns, or none.
+pub fn query<'q>(sql: impl SqlSafeStr) -> Query<'q> {
+    Query { sql: sql.into_sql_str(), arguments: Vec::new() }
+}
+
+/// A statement whose first column is wanted.
+pub fn scalar<'q>(sql: impl SqlSafeStr) -> ScalarQuery<'q> {
+    ScalarQuery(query(sql))
+}
+
+impl<'q> Query<'q> {
+    /// Binds the next argument: the first one is `$1`.
+    pub fn bind(mut self, argument: impl Into<Argument<'q>>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Binds all arguments, in their order.
+    pub(super) fn bind_all(mut self, arguments: &[Argument<'q>]) -> Self {
+        self.arguments.extend_from_slice(arguments);
+        self
+    }
+
+    /// Runs the statement to its end and returns the number of rows that it inserted, updated or deleted.
+    pub async fn execute(self, on: impl Into<Target<'_>>) -> Result<u64, Error> {
+        match on.into() {
+            Target::SqliteReader(pool) => Ok(self.of_sqlite()?.execute(pool).await?.rows_affected()),
+            Target::SqliteWriter(writer) => {
+                on_writer(writer, |connection| connection.execute_with(self.sql.as_str(), &self.arguments)).await
+            }
+            Target::SqliteTransaction(connection) => connection.execute_with(self.sql.as_str(), &self.arguments),
+            Target::PostgresPool(pool) => Ok(self.of_postgres()?.execute(pool).await?.rows_affected()),
+            Target::PostgresTransaction(connection) => {
+                Ok(self.of_postgres()?.execute(connection).await?.rows_affected())
+            }
+        }
+    }
+
+    /// Runs the statement and returns all rows.
+    pub async fn fetch_all<R: DatabaseRow>(self, on: impl Into<Target<'_>>) -> Result<Vec<R>, Error> {
+        match on.into() {
+            Target::SqliteReader(pool) => self.rows_of_sqlite()?.fetch_all(pool).await,
+            Target::SqliteWriter(writer) => {
+                on_writer(writer, |connection| connection.fetch_all_with(self.sql.as_str(), &self.arguments)).await
+            }
+            Target::SqliteTransaction(connection) => connection.fetch_all_with(self.sql.as_str(), &self.arguments),
+            Target::PostgresPool(pool) => self.rows_of_postgres()?.fetch_all(pool).await,
+            Target::PostgresTransaction(connection) => self.rows_of_postgres()?.fetch_all(connection).await,
+        }
+    }
+
+    /// The first row, if there is one.
+    pub async fn fetch_optional<R: DatabaseRow>(self, on: impl Into<Target<'_>>) -> Result<Option<R>, Error> {
+        match on.into() {
+            Target::SqliteReader(pool) => self.rows_of_sqlite()?.fetch_optional(pool).await,
+            Target::SqliteWriter(writer) => {
+                on_writer(writer, |connection| connection.fetch_optional_with(self.sql.as_str(), &self.arguments)).await
+            }
+            Target::SqliteTransaction(connection) => connection.fetch_optional_with(self.sql.as_str(), &self.arguments),
+            Target::PostgresPool(pool) => self.rows_of_postgres()?.fetch_optional(pool).await,
+            Target::PostgresTransaction(connection) => self.rows_of_postgres()?.fetch_optional(connection).await,
+        }
+    }
+
+    /// The first row; [`Error::RowNotFound`] if there is none.
+    pub async fn fetch_one<R: DatabaseRow>(self, on: impl Into<Target<'_>>) -> Result<R, Error> {
+        self.fetch_optional(on).await?.ok_or(Error::RowNotFound)
+    }
+
+    fn of_sqlite(self) -> Result<sqlx::query::Query<'static, Sqlite, sqlx::sqlite::SqliteArguments>, Error> {
+        let arguments = encoded::<Sqlite>(&self.arguments).map_err(Error::Encode)?;
+        Ok(sqlx::query_with(self.sql, arguments))
+    }
+
+    fn of_postgres(self) -> Result<sqlx::query::Query<'static, Postgres, sqlx::postgres::PgArguments>, Error> {
+        let arguments = encoded::<Postgres>(&self.arguments).map_err(Error::Encode)?;
+        Ok(sqlx::query_with(self.sql, arguments))
+    }
+
+    fn rows_of_sqlite<R: DatabaseRow>(
+        self,
+    ) -> Result<sqlx::query::QueryAs<'static, Sqlite, R, sqlx::sqlite::SqliteArguments>, Error> {
+        let arguments = encoded::<Sqlite>(&self.arguments).map_err(Error::Encode)?;
+        Ok(sqlx::query_as_with(self.sql, arguments))
+    }
+
+    fn rows_of_postgres<R: DatabaseRow>(
+        self,
+    ) -> Result<sqlx::query::QueryAs<'static, Postgres, R, sqlx::postgres::PgArguments>, Error> {
+        let arguments = encoded::<Postgres>(&self.arguments).map_err(Error::Encode)?;
+        Ok(sqlx::query_as_with(self.sql, arguments))
+    }
+}
+
+/// Statements without parameters, separated by semicolons. They are not kept prepared.
+#[derive(Debug)]
+#[must_use]
+pub struct Script(SqlStr);
+
+/// Statements without parameters, separated by semicolons.
+pub fn script(sql: impl SqlSafeStr) -> Script {
+    Script(sql.into_sql_str())
+}
+
+impl Script {
+    /// Runs all statements and returns the number of rows that they inserted, updated or deleted.
+    pub async fn execute(self, on: impl Into<Target<'_>>) -> Result<u64, Error> {
+        let script = sqlx::raw_sql(self.0);
+        match on.into() {
+            Target::SqliteReader(pool) => Ok(script.execute(pool).await?.rows_affected()),
+            Target::SqliteWriter(writer) => {
+                let mut turn = writer.begin(Undo::Whole).await?;
+                let outcome = match turn.connection() {
+                    Ok(connection) => script.execute(connection).await.map(|done| done.rows_affected()),
+                    Err(error) => Err(error),
+                };
+                turn.settle(outcome, |_| true).await
+            }
+            Target::SqliteTransaction(connection) => Ok(script.execute(connection).await?.rows_affected()),
+            Target::PostgresPool(pool) => Ok(script.execute(pool).await?.rows_affected()),
+            Target::PostgresTransaction(connection) => Ok(script.execute(connection).await?.rows_affected()),
+        }
+    }
+}
+
+/// Runs one statement in the next group of the writer and returns its outcome after the commit.
+async fn on_writer<T>(
+    writer: &Writer,
+    run: impl FnOnce(&mut DirectConnection) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut turn = writer.begin(Undo::Statement).await?;
+    let outcome = turn.connection().and_then(run);
+    turn.settle(outcome, |_| true).await
+}
+
+/// A [`Query`] whose rows are the values of their first column.
+#[derive(Debug)]
+#[must_use]
+pub struct ScalarQuery<'q>(Query<'q>);
+
+impl<'q> ScalarQuery<'q> {
+    /// Binds the next argument: the first one is `$1`.
+    pub fn bind(self, argument: impl Into<Argument<'q>>) -> Self {
+        Self(self.0.bind(argument))
+    }
+
+    /// The values of all rows.
+    pub async fn fetch_all<T>(self, on: impl Into<Target<'_>>) -> Result<Vec<T>, Error>
+    where
+        (T,): DatabaseRow,
+    {
+        Ok(self.0.fetch_all::<(T,)>(on).await?.into_iter().map(|(value,)| value).collect())
+    }
+
+    /// The value of the first row, if there is one.
+    pub async fn fetch_optional<T>(self, on: impl Into<Target<'_>>) -> Result<Option<T>, Error>
+    where
+        (T,): DatabaseRow,
+    {
+        Ok(self.0.fetch_optional::<(T,)>(on).await?.map(|(value,)| value))
+    }
+
+    /// The value of the first row; [`Error::RowNotFound`] if there is none.
+    pub async fn fetch_one<T>(self, on: impl Into<Target<'_>>) -> Result<T, Error>
+    where
+        (T,): DatabaseRow,
+    {
+        Ok(self.0.fetch_one::<(T,)>(on).await?.0)
+    }
+}
+
+/// Builds a statement of many rows.
+#[derive(Debug)]
+pub struct QueryBuilder<'q> {
+    sql: String,
+    arguments: Vec<Argument<'q>>,
+}
+
+/// The values of one row of [`QueryBuilder::push_values`].
+#[derive(Debug)]
+pub struct Values<'b, 'q> {
+    builder: &'b mut QueryBuilder<'q>,
+    is_first: bool,
+}
+
+impl<'q> QueryBuilder<'q> {
+    /// Begins a statement with `sql`.
+    pub fn new(sql: &'static str) -> Self {
+        Self { sql: sql.to_owned(), arguments: Vec::new() }
+    }
+
+    /// Appends a part of the statement.
+    pub fn push(&mut self, sql: &'static str) -> &mut Self {
+        self.sql.push_str(sql);
+        self
+    }
+
+    /// Appends the place of an argument.
+    pub fn push_bind(&mut self, argument: impl Into<Argument<'q>>) -> &mut Self {
+        self.arguments.push(argument.into());
+        // Writing to a string cannot fail.
+        let _ = write!(self.sql, "${}", self.arguments.len());
+        self
+    }
+
+    /// Appends `VALUES ($1, $2), ($3, $4), …`: a row for each of `rows`.
+    pub fn push_values<I: IntoIterator>(
+        &mut self,
+        rows: I,
+        mut row_values: impl FnMut(Values<'_, 'q>, I::Item),
+    ) -> &mut Self {
+        self.sql.push_str("VALUES ");
+        for (place, row) in rows.into_iter().enumerate() {
+            self.sql.push_str(if place == 0 { "(" } else { ", (" });
+            row_values(Values { builder: self, is_first: true }, row);
+            self.sql.push(')');
+        }
+        self
+    }
+
+    /// Returns the complete statement.
+    pub fn build(self) -> Query<'q> {
+        Query { sql: AssertSqlSafe(self.sql).into_sql_str(), arguments: self.arguments }
+    }
+}
+
+impl<'q> Values<'_, 'q> {
+    /// Appends a value to the row.
+    pub fn push_bind(&mut self, argument: impl Into<Argument<'q>>) -> &mut Self {
+        if !std::mem::take(&mut self.is_first) {
+            self.builder.sql.push_str(", ");
+        }
+        self.builder.push_bind(argument);
+        self
+    }
+}
