@@ -208,6 +208,6 @@ impl AppState {
 
     /// Whether a language model judges new content of the knowledge API.
     pub fn has_language_model(&self) -> bool {
-        self.pipeline.stations().filter.has_model()
+        self.pipeline.stages().filter.has_model()
     }
 }

@@ -21,7 +21,7 @@ mod settings;
 
 use std::sync::Arc;
 
-use domain::claim::{Registration, RegistrationType, StartRefusal, UserCode};
+use domain::claim::{ClaimCode, Registration, RegistrationType, StartRefusal};
 use domain::ids::{Email, RegistrationId, UserAccountId};
 use domain::secret::{Secret, SecretHash, SecretKind};
 use supervision::{ActorSettings, AskError, Directory, Reply, detached};
@@ -144,7 +144,7 @@ impl Claims {
     pub async fn complete(
         &self,
         attempt_token: &Secret,
-        code: UserCode,
+        code: ClaimCode,
         confirmer: Confirmer,
     ) -> AskResult<(), CompleteError> {
         let store = &self.dependencies.store;

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::Timestamp;
 use domain::ids::EventId;
 use domain::recorder::Recorder;
-use domain::usage::{Day, Used, Window};
+use domain::usage::{Day, QuotaUsed, Window};
 use statistics::log::Log;
 use store::Store;
 use store::usage::UsageDay;
@@ -69,7 +69,7 @@ impl Usage {
     }
 
     /// What computers used in a window, up to now.
-    pub async fn of(&self, computers: &[Recorder], window: Window) -> Result<Used, InfraError> {
+    pub async fn of(&self, computers: &[Recorder], window: Window) -> Result<QuotaUsed, InfraError> {
         match &self.source {
             Source::Log(log) => {
                 let counted = self.store.usage_of(computers, window).await?;
@@ -140,7 +140,7 @@ pub struct ReceiptCounter {
 
 #[derive(Debug, Default)]
 struct Counts {
-    days: HashMap<(Recorder, Day), Used>,
+    days: HashMap<(Recorder, Day), QuotaUsed>,
     seen: HashSet<EventId>,
     /// The same ids, the oldest first.
     order: VecDeque<EventId>,
@@ -148,7 +148,7 @@ struct Counts {
 
 impl ReceiptCounter {
     /// An event has its receipt.
-    pub fn receipt(&self, event_id: EventId, recorder: &Recorder, used: Used, received_at: Timestamp) {
+    pub fn receipt(&self, event_id: EventId, recorder: &Recorder, used: QuotaUsed, received_at: Timestamp) {
         if used.is_nothing() {
             return;
         }
@@ -165,17 +165,17 @@ impl ReceiptCounter {
         *counts.days.entry((recorder.clone(), Day::of(received_at))).or_default() += used;
     }
 
-    fn of(&self, computers: &[Recorder], window: Window) -> Used {
+    fn of(&self, computers: &[Recorder], window: Window) -> QuotaUsed {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let own = counts.days.iter().filter(|((recorder, day), _)| computers.contains(recorder) && window.holds(*day));
-        own.fold(Used::default(), |sum, (_, used)| sum + *used)
+        own.fold(QuotaUsed::default(), |sum, (_, used)| sum + *used)
     }
 
     async fn flush(&self, store: &Store) -> Result<(), PassError> {
         let _moving = self.moving.write().await;
         let days: Vec<UsageDay> = {
             let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-            let day = |((recorder, day), used): (&(Recorder, Day), &Used)| UsageDay {
+            let day = |((recorder, day), used): (&(Recorder, Day), &QuotaUsed)| UsageDay {
                 recorder: recorder.clone(),
                 day: *day,
                 used: *used,
@@ -217,18 +217,18 @@ mod tests {
         let recorder = || Recorder { machine: rng.uuid_v7(now()).into(), identity: "identity".parse().unwrap() };
         let (ada, bob) = (recorder(), recorder());
         let event = rng.uuid_v7(now()).into();
-        let memory = Used { memory: 1, retrospectives: 0 };
+        let memory = QuotaUsed { memory: 1, retrospectives: 0 };
         for _ in 0..3 {
             tally.receipt(event, &ada, memory, now());
         }
-        tally.receipt(rng.uuid_v7(now()).into(), &ada, Used::default(), now());
+        tally.receipt(rng.uuid_v7(now()).into(), &ada, QuotaUsed::default(), now());
         tally.receipt(rng.uuid_v7(now()).into(), &bob, memory, now());
         let today = Day::of(now());
         let window = Window { first: today, end: Day::from(today.number() + 1) };
         assert_eq!(tally.of(std::slice::from_ref(&ada), window), memory);
         assert_eq!(tally.of(&[ada.clone(), bob], window), memory + memory);
         let next = Window { first: window.end, end: Day::from(today.number() + 2) };
-        assert_eq!(tally.of(&[ada], next), Used::default());
+        assert_eq!(tally.of(&[ada], next), QuotaUsed::default());
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
         let (tally, rng) = (ReceiptCounter::default(), Rng::seeded(1));
         let ada = Recorder { machine: rng.uuid_v7(now()).into(), identity: "identity".parse().unwrap() };
         for _ in 0..EVENTS_REMEMBERED + 10 {
-            tally.receipt(rng.uuid_v7(now()).into(), &ada, Used { memory: 1, retrospectives: 0 }, now());
+            tally.receipt(rng.uuid_v7(now()).into(), &ada, QuotaUsed { memory: 1, retrospectives: 0 }, now());
         }
         let counts = tally.counts.lock().unwrap();
         assert_eq!((counts.seen.len(), counts.order.len()), (EVENTS_REMEMBERED, EVENTS_REMEMBERED));

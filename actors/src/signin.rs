@@ -17,10 +17,12 @@ use chrono::TimeDelta;
 use domain::ids::Email;
 use domain::mail;
 use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
-use domain::signin::{CODE_SECONDS, Next, SignInCode, SignInRefusal, TRIES_MAX, Ticket, TicketState, Via};
+use domain::signin::{
+    CODE_SECONDS, ReturnPath, SignInCode, SignInMethod, SignInRefusal, TRIES_MAX, Ticket, TicketState,
+};
 use domain::{Clock, Rng, Timestamp};
 use store::session::NewSession;
-use store::signin::{Asking, CodeLimits, TicketStart};
+use store::signin::{CodeLimits, TicketRequest, TicketStart};
 use store::{Store, StoreError};
 use supervision::detached;
 
@@ -90,7 +92,7 @@ pub struct Entered {
     /// The address that was shown to be theirs.
     pub email: Email,
     /// Where it wanted to go.
-    pub next: Option<Next>,
+    pub next: Option<ReturnPath>,
 }
 
 /// What HTTP talks to.
@@ -107,7 +109,7 @@ impl SignIns {
     pub async fn ask(
         &self,
         email: Email,
-        next: Option<Next>,
+        next: Option<ReturnPath>,
         asker: Asker,
         before: Option<&Secret>,
     ) -> Result<Result<Secret, TooMany>, InfraError> {
@@ -132,7 +134,7 @@ impl SignIns {
     }
 
     /// Signs in the person with this verified address.
-    pub async fn enter(&self, email: Email, via: Via, browser: Browser) -> Result<Secret, InfraError> {
+    pub async fn enter(&self, email: Email, via: SignInMethod, browser: Browser) -> Result<Secret, InfraError> {
         let dependencies = Arc::clone(&self.0);
         detached(async move { dependencies.enter(email, via, browser).await }).await?
     }
@@ -142,7 +144,7 @@ impl Dependencies {
     async fn ask(
         &self,
         email: Email,
-        next: Option<Next>,
+        next: Option<ReturnPath>,
         asker: Asker,
         before: Option<SecretHash>,
     ) -> Result<Result<Secret, TooMany>, InfraError> {
@@ -164,7 +166,7 @@ impl Dependencies {
             Asker::Stranger(address) => (network(address), self.codes_per_hour_total),
             Asker::Known(browser) => (format!("browser {browser}"), u32::MAX),
         };
-        let asking = Asking { network: &counted_as, instead_of: before.as_ref() };
+        let asking = TicketRequest { network: &counted_as, instead_of: before.as_ref() };
         let limits = CodeLimits { per_network: self.codes_per_hour, total, window: WINDOW };
         match self.store.signin_start(&ticket, &asking, &limits, now).await? {
             TicketStart::TooMany { retry_after } => {
@@ -193,7 +195,7 @@ impl Dependencies {
             return Ok(Err(refusal));
         }
         // Before the code is used up: a failure here can be retried.
-        let (new, session) = self.session(&ticket.email, Via::Code, &browser, now).await?;
+        let (new, session) = self.session(&ticket.email, SignInMethod::Code, &browser, now).await?;
         if !self.store.signin_use(&token, &new, browser.session.as_ref(), now).await? {
             return Ok(Err(SignInRefusal::Expired));
         }
@@ -201,7 +203,7 @@ impl Dependencies {
         Ok(Ok(Entered { session, email: ticket.email, next: ticket.next }))
     }
 
-    async fn enter(&self, email: Email, via: Via, browser: Browser) -> Result<Secret, InfraError> {
+    async fn enter(&self, email: Email, via: SignInMethod, browser: Browser) -> Result<Secret, InfraError> {
         let now = self.clock.now();
         let (new, session) = self.session(&email, via, &browser, now).await?;
         self.store.session_create(&new, browser.session.as_ref(), now).await?;
@@ -213,7 +215,7 @@ impl Dependencies {
     async fn session<'b>(
         &self,
         email: &Email,
-        via: Via,
+        via: SignInMethod,
         browser: &'b Browser,
         now: Timestamp,
     ) -> Result<(NewSession<'b>, Secret), InfraError> {

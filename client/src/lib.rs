@@ -45,7 +45,7 @@ use domain::secret::Secret;
 pub use activity::ActivityQuery;
 pub use error::{Error, Refusal};
 pub use settings::{RetrySettings, Settings};
-pub use witness::{Observed, Violation, Witness, WitnessError};
+pub use witness::{Observation, Violation, Witness, WitnessError};
 
 /// A client of one server. Clones share connections.
 #[derive(Debug, Clone)]

@@ -26,7 +26,7 @@ pub struct Witness {
 
 /// The result of an observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Observed {
+pub struct Observation {
     /// The newest checkpoint, which continues all earlier ones.
     pub checkpoint: Checkpoint,
     /// The checkpoint that was stored; `None` at the first observation of the log.
@@ -142,7 +142,7 @@ impl Witness {
 impl Client {
     /// Requests the newest checkpoint of the log with this key, verifies that it continues the stored one, and stores
     /// it.
-    pub async fn observe(&self, witness: &mut Witness, key: &VerifierKey) -> Result<Observed, WitnessError> {
+    pub async fn observe(&self, witness: &mut Witness, key: &VerifierKey) -> Result<Observation, WitnessError> {
         let seen = witness.seen(key)?;
         let note = self.checkpoint().await?;
         let note = String::from_utf8_lossy(&note).into_owned();
@@ -152,7 +152,7 @@ impl Client {
         }
         let earlier_epoch = if seen.is_none() { witness.earlier_epoch(key) } else { None };
         witness.logs.insert(key.to_string(), note);
-        Ok(Observed { checkpoint, seen, earlier_epoch })
+        Ok(Observation { checkpoint, seen, earlier_epoch })
     }
 
     /// Verifies that the tree of `older` is a prefix of the tree of `newer`. The caller has verified both signatures.

@@ -109,7 +109,7 @@ impl ItemOutcome {
 
 /// How a batch ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum BatchEnd {
     /// Every item has an outcome.
     Complete,
     /// The batch stopped before every item had an outcome; the reason is for a person.
@@ -198,13 +198,13 @@ impl Message<'_> {
 pub struct Journal {
     total: usize,
     finished: Vec<(usize, ItemOutcome)>,
-    end: Option<End>,
+    end: Option<BatchEnd>,
 }
 
 impl Journal {
     /// A journal of `total` items. `finished` are the recorded outcomes with the index of their item, in the order of
     /// the commits.
-    pub fn new(total: usize, finished: Vec<(usize, ItemOutcome)>, end: Option<End>) -> Self {
+    pub fn new(total: usize, finished: Vec<(usize, ItemOutcome)>, end: Option<BatchEnd>) -> Self {
         Self { total, finished, end }
     }
 
@@ -224,7 +224,7 @@ impl Journal {
     }
 
     /// How the batch ended; `None` while it runs.
-    pub fn ending(&self) -> Option<&End> {
+    pub fn ending(&self) -> Option<&BatchEnd> {
         self.end.as_ref()
     }
 
@@ -245,7 +245,7 @@ impl Journal {
     }
 
     /// Records the end of the batch.
-    pub fn end(&mut self, end: End) {
+    pub fn end(&mut self, end: BatchEnd) {
         self.end = Some(end);
     }
 
@@ -255,8 +255,8 @@ impl Journal {
         let told = self.finished.len();
         if seq == 2 * told + 1 {
             return self.end.as_ref().map(|end| match end {
-                End::Complete => Message::Complete,
-                End::Failed(message) => Message::Fatal { message },
+                BatchEnd::Complete => Message::Complete,
+                BatchEnd::Failed(message) => Message::Fatal { message },
             });
         }
         if seq > 2 * told {
@@ -338,9 +338,9 @@ mod tests {
                 json!({"type": "progress", "processed": 3, "total": 3}),
             ]
         );
-        journal.end(End::Complete);
+        journal.end(BatchEnd::Complete);
         assert_eq!(messages(&journal)[open.len()..], [json!({"type": "complete"})]);
-        journal.end(End::Failed("gone".into()));
+        journal.end(BatchEnd::Failed("gone".into()));
         assert_eq!(messages(&journal).last().unwrap()["fatal"], true);
     }
 

@@ -183,18 +183,18 @@ pub struct SignerKey {
 /// A text that cannot name a log: empty, or with white space, a control character or a plus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the name of a log must not be empty and must not contain white space, control characters or a plus")]
-pub struct NotAName;
+pub struct InvalidLogName;
 
 impl SignerKey {
     /// A new key for the log `name`.
-    pub fn draw(name: &str, rng: &Rng) -> Result<Self, NotAName> {
+    pub fn draw(name: &str, rng: &Rng) -> Result<Self, InvalidLogName> {
         Self::from_seed(name, &rng.bytes())
     }
 
     /// The key with this Ed25519 seed.
-    pub fn from_seed(name: &str, seed: &[u8; 32]) -> Result<Self, NotAName> {
+    pub fn from_seed(name: &str, seed: &[u8; 32]) -> Result<Self, InvalidLogName> {
         if !is_valid_name(name) {
-            return Err(NotAName);
+            return Err(InvalidLogName);
         }
         let key = SigningKey::from_bytes(seed);
         let public = VerifierKey::new(name, key.verifying_key());
@@ -362,7 +362,7 @@ mod tests {
             assert!(wrong.parse::<VerifierKey>().is_err(), "{wrong}");
         }
         for name in ["", "a b", "a+b", "a\nb", "a\u{a0}b"] {
-            assert_eq!(SignerKey::draw(name, &Rng::seeded(1)).unwrap_err(), NotAName, "{name:?}");
+            assert_eq!(SignerKey::draw(name, &Rng::seeded(1)).unwrap_err(), InvalidLogName, "{name:?}");
         }
     }
 }

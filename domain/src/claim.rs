@@ -44,9 +44,9 @@ impl RegistrationType {
 
 /// The six decimal digits that a person types to claim an agent.
 #[derive(Clone, PartialEq, Eq)]
-pub struct UserCode(String);
+pub struct ClaimCode(String);
 
-impl UserCode {
+impl ClaimCode {
     /// A random code out of a million.
     pub fn draw(rng: &Rng) -> Self {
         Self(format!("{:06}", rng.below(1_000_000)))
@@ -58,7 +58,7 @@ impl UserCode {
     }
 }
 
-impl FromStr for UserCode {
+impl FromStr for ClaimCode {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -70,7 +70,7 @@ impl FromStr for UserCode {
     }
 }
 
-impl fmt::Debug for UserCode {
+impl fmt::Debug for ClaimCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("UserCode(…)")
     }
@@ -239,7 +239,7 @@ impl Attempt {
     /// Checks whether `person` can complete the attempt with `code`. A person with another e-mail address uses no try.
     pub fn complete(
         &self,
-        code: &UserCode,
+        code: &ClaimCode,
         key: &CodeKey,
         person: &Email,
         now: Timestamp,
@@ -310,11 +310,11 @@ mod tests {
     #[test]
     fn codes_are_six_digits() {
         for _ in 0..1000 {
-            let code = UserCode::draw(&Rng::system());
+            let code = ClaimCode::draw(&Rng::system());
             assert_eq!(code.expose().parse(), Ok(code.clone()));
         }
         for wrong in ["", "12345", "1234567", "12345a", "１２３４５６"] {
-            assert!(wrong.parse::<UserCode>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ClaimCode>().is_err(), "{wrong}");
         }
     }
 

@@ -8,9 +8,9 @@ const EXCERPT_CHARS: usize = 360;
 const LEAD_CHARS: usize = 80;
 
 /// An excerpt of at most 360 characters, with an ellipsis where text is left out.
-pub fn excerpt(stems: &[String], passage: &str) -> Vec<Piece> {
+pub fn excerpt(stems: &[String], passage: &str) -> Vec<ExcerptPart> {
     let starts: Vec<usize> = passage.char_indices().map(|(at, _)| at).collect();
-    let piece = |(text, marked): (&str, bool)| Piece { text: text.to_owned(), marked };
+    let piece = |(text, marked): (&str, bool)| ExcerptPart { text: text.to_owned(), marked };
     let pieces = marked(stems, passage);
     if starts.len() <= EXCERPT_CHARS {
         return pieces.into_iter().map(piece).collect();
@@ -24,8 +24,8 @@ pub fn excerpt(stems: &[String], passage: &str) -> Vec<Piece> {
     let to = starts
         .get(last)
         .map_or(passage.len(), |at| passage[from..*at].rfind(char::is_whitespace).map_or(*at, |length| from + length));
-    let mut shown: Vec<Piece> = marked(stems, &passage[from..to]).into_iter().map(piece).collect();
-    let ellipsis = |text: &str| Piece { text: text.to_owned(), marked: false };
+    let mut shown: Vec<ExcerptPart> = marked(stems, &passage[from..to]).into_iter().map(piece).collect();
+    let ellipsis = |text: &str| ExcerptPart { text: text.to_owned(), marked: false };
     if from > 0 {
         shown.insert(0, ellipsis("… "));
     }
@@ -43,7 +43,7 @@ fn blank(text: &str) -> usize {
 
 /// A part of an excerpt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct ExcerptPart {
     /// Text of the part.
     pub text: String,
     /// Whether it is a word of the query.
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::words::asked;
 
-    fn text(pieces: &[Piece]) -> String {
+    fn text(pieces: &[ExcerptPart]) -> String {
         pieces.iter().map(|piece| piece.text.as_str()).collect()
     }
 
@@ -63,7 +63,7 @@ mod tests {
     fn a_short_passage_is_shown_whole() {
         let shown = excerpt(&asked("heat", 9), "Heated <b>wings</b>");
         assert_eq!(text(&shown), "Heated <b>wings</b>");
-        assert_eq!(shown[0], Piece { text: "Heated".into(), marked: true });
+        assert_eq!(shown[0], ExcerptPart { text: "Heated".into(), marked: true });
     }
 
     #[test]

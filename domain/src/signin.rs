@@ -83,7 +83,7 @@ pub struct Ticket {
     /// The code sealed by [`CodeKey::seal`] in the context of `token`.
     pub sealed_code: [u8; 32],
     /// Page to show after signing in.
-    pub next: Option<Next>,
+    pub next: Option<ReturnPath>,
     /// Time of the request.
     pub created_at: Timestamp,
     /// Expiry of the code.
@@ -140,7 +140,7 @@ impl Ticket {
 
 /// The method of a sign-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Via {
+pub enum SignInMethod {
     /// A mailed code.
     Code,
     /// The OpenID provider of this name.
@@ -149,7 +149,7 @@ pub enum Via {
     Operator,
 }
 
-impl fmt::Display for Via {
+impl fmt::Display for SignInMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Code => f.write_str("code"),
@@ -159,7 +159,7 @@ impl fmt::Display for Via {
     }
 }
 
-impl FromStr for Via {
+impl FromStr for SignInMethod {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -175,26 +175,26 @@ impl FromStr for Via {
 /// The page to show after signing in: path and query of one of the server's pages, in a form that no browser can read
 /// as another site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Next(String);
+pub struct ReturnPath(String);
 
 /// Maximum length, in bytes.
 const NEXT_BYTES_MAX: usize = 512;
 
-impl Next {
+impl ReturnPath {
     /// Path and query, for the redirect.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl Default for Next {
+impl Default for ReturnPath {
     /// The account page.
     fn default() -> Self {
         Self("/account".into())
     }
 }
 
-impl FromStr for Next {
+impl FromStr for ReturnPath {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -280,10 +280,10 @@ mod tests {
 
     #[test]
     fn ways_to_sign_in_survive_being_written() {
-        for via in [Via::Code, Via::Operator, Via::Oidc("work".into())] {
+        for via in [SignInMethod::Code, SignInMethod::Operator, SignInMethod::Oidc("work".into())] {
             assert_eq!(via.to_string().parse(), Ok(via));
         }
-        assert!("oidc:".parse::<Via>().is_err() && "magic".parse::<Via>().is_err());
+        assert!("oidc:".parse::<SignInMethod>().is_err() && "magic".parse::<SignInMethod>().is_err());
     }
 
     #[test]
@@ -296,7 +296,7 @@ mod tests {
             "/device?user_code=BCDF-GHJK",
             "/knowledge/x?q=a%20b",
         ] {
-            assert_eq!(good.parse::<Next>().unwrap().as_str(), good);
+            assert_eq!(good.parse::<ReturnPath>().unwrap().as_str(), good);
         }
         for bad in [
             "",
@@ -319,15 +319,15 @@ mod tests {
             "/account?next=https://evil.example",
             " /account",
         ] {
-            assert!(bad.parse::<Next>().is_err(), "{bad:?}");
+            assert!(bad.parse::<ReturnPath>().is_err(), "{bad:?}");
         }
-        assert!(format!("/account?{}", "x".repeat(600)).parse::<Next>().is_err());
+        assert!(format!("/account?{}", "x".repeat(600)).parse::<ReturnPath>().is_err());
     }
 
     proptest! {
         #[test]
         fn whatever_comes_next_stays_on_our_origin(text in "[/\\\\a-z%.:@?#\\t2f]{0,24}|/(account|claim|device)[/\\\\a-z%.:@?#]{0,12}") {
-            if let Ok(next) = text.parse::<Next>() {
+            if let Ok(next) = text.parse::<ReturnPath>() {
                 let path = next.as_str().split('?').next().unwrap_or_default();
                 prop_assert!(path.starts_with('/') && !path.contains("//"));
                 prop_assert!(!next.as_str().contains(['\\', '#', '@', ':', '\t']));

@@ -54,14 +54,14 @@ pub const MEMORY: Lane = Lane::Memory;
 
 /// Consumed quota.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Used {
+pub struct QuotaUsed {
     /// Number of events of the lane `memory`.
     pub memory: u64,
     /// Number of events of type [`RETROSPECTIVE`].
     pub retrospectives: u64,
 }
 
-impl Used {
+impl QuotaUsed {
     /// The quota that one forwarded event consumes.
     pub fn by(lane: Lane, event_type: &str) -> Self {
         Self { memory: u64::from(lane == MEMORY), retrospectives: u64::from(event_type == RETROSPECTIVE) }
@@ -82,7 +82,7 @@ impl Used {
     }
 }
 
-impl Add for Used {
+impl Add for QuotaUsed {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -93,7 +93,7 @@ impl Add for Used {
     }
 }
 
-impl AddAssign for Used {
+impl AddAssign for QuotaUsed {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
@@ -253,9 +253,9 @@ mod tests {
 
     #[test]
     fn one_event_may_count_once_twice_or_not_at_all() {
-        assert_eq!(Used::by(Lane::Memory, "memory.stored"), Used { memory: 1, retrospectives: 0 });
-        assert_eq!(Used::by(Lane::Rsi, RETROSPECTIVE), Used { memory: 0, retrospectives: 1 });
-        assert!(Used::by(Lane::Llm, "llm.called").is_nothing());
+        assert_eq!(QuotaUsed::by(Lane::Memory, "memory.stored"), QuotaUsed { memory: 1, retrospectives: 0 });
+        assert_eq!(QuotaUsed::by(Lane::Rsi, RETROSPECTIVE), QuotaUsed { memory: 0, retrospectives: 1 });
+        assert!(QuotaUsed::by(Lane::Llm, "llm.called").is_nothing());
     }
 
     #[test]

@@ -16,7 +16,7 @@ const WORD_CHARS_MAX: usize = 40;
 
 /// Weighted counts of the stems in a chunk and its title.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct StemCounts {
     /// Weighted count of each stem.
     pub stems: HashMap<String, u32>,
     /// Sum of the counts: the length of the chunk for BM25.
@@ -24,8 +24,8 @@ pub struct Counted {
 }
 
 /// Counts the stems of a chunk and its title.
-pub fn counted(title: &str, content: &str) -> Counted {
-    let mut counted = Counted::default();
+pub fn counted(title: &str, content: &str) -> StemCounts {
+    let mut counted = StemCounts::default();
     for (text, weight) in [(title, TITLE_WEIGHT), (content, 1)] {
         each_stem(
             text,

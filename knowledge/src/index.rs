@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
-use store::passage::{AccountStatistics, ChunkId, Wanted};
+use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Store, StoreError};
 use tokio::sync::RwLock;
 
@@ -89,7 +89,7 @@ impl Index {
         model: &ModelId,
         query: Arc<[f32]>,
         spaces: Option<Arc<[SpaceId]>>,
-        wanted: Wanted,
+        wanted: ChunkLimits,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         if self.database.compares(model) {
             return self.database.nearest(shelves, model, &query, spaces.as_deref(), wanted).await;
@@ -107,7 +107,7 @@ impl Index {
         model: &ModelId,
         query: Arc<[f32]>,
         spaces: Option<Arc<[SpaceId]>>,
-        wanted: Wanted,
+        wanted: ChunkLimits,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         self.catch_up(on, model).await?;
         let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(on.number).index));

@@ -144,12 +144,12 @@ impl Draft {
 
 impl Pipeline {
     /// Creates a pipeline of these stages.
-    pub fn new(stations: PipelineStages) -> Self {
-        Self(Arc::new(stations))
+    pub fn new(stages: PipelineStages) -> Self {
+        Self(Arc::new(stages))
     }
 
     /// The stages of the pipeline.
-    pub fn stations(&self) -> &PipelineStages {
+    pub fn stages(&self) -> &PipelineStages {
         &self.0
     }
 

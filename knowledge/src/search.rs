@@ -42,14 +42,14 @@ use crate::index::Index;
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchResults {
     /// Documents, most similar first.
-    pub found: Vec<Found>,
+    pub found: Vec<SearchHit>,
     /// Why the query was not embedded, if it was not; the result is then lexical only.
     pub by_words_alone: Option<String>,
 }
 
 /// A document of the result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct SearchHit {
     /// The document, with its text up to `content_max` characters.
     pub memory: Memory,
     /// Similarity of its best chunk: 0 to 1, with four decimals.
@@ -130,7 +130,7 @@ impl<E: Embed> Search<E> {
     }
 
     /// Groups scored chunks by document and reads the best documents.
-    async fn documents(&self, scored: Vec<ScoredChunk>, query: &SearchQuery) -> Result<Vec<Found>, StoreError> {
+    async fn documents(&self, scored: Vec<ScoredChunk>, query: &SearchQuery) -> Result<Vec<SearchHit>, StoreError> {
         let mut documents: HashMap<MemoryId, Vec<ScoredChunk>> = HashMap::new();
         for scored in scored.into_iter().filter(|scored| scored.similarity >= query.threshold) {
             documents.entry(scored.memory).or_default().push(scored);
@@ -152,7 +152,7 @@ impl<E: Embed> Search<E> {
             let chunks =
                 chunks.into_iter().map(|chunk| Highlight { content: chunk.content, similarity: chunk.similarity });
             // A memory deleted in the meantime is left out.
-            memories.remove(&id).map(|memory| Found { memory, similarity, chunks: chunks.collect() })
+            memories.remove(&id).map(|memory| SearchHit { memory, similarity, chunks: chunks.collect() })
         });
         Ok(found.collect())
     }

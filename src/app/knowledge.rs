@@ -26,7 +26,7 @@ pub(super) struct KnowledgeServices {
 impl Builder<'_> {
     pub(super) fn knowledge(&self) -> Result<KnowledgeServices, BuildError> {
         let pipeline = self.pipeline()?;
-        let (embedder, settings) = (pipeline.stations().embedder.clone(), self.settings.knowledge.search.clone());
+        let (embedder, settings) = (pipeline.stages().embedder.clone(), self.settings.knowledge.search.clone());
         let ingestion = self.ingestion(&pipeline);
         Ok(KnowledgeServices { search: Search::new(self.store.clone(), embedder, settings), ingestion, pipeline })
     }

@@ -94,7 +94,7 @@ impl Supervised<'_> {
     fn knowledge_and_requests(&self) -> Vec<ChildSpec> {
         let (mail, mailer) = (self.mail.0, self.mail.1.clone());
         let KnowledgeServices { pipeline, search, ingestion } = self.knowledge;
-        let (store, embedder) = (ingestion.store().clone(), pipeline.stations().embedder.clone());
+        let (store, embedder) = (ingestion.store().clone(), pipeline.stages().embedder.clone());
         let backfill = Backfill { store, embedder, index: search.index().clone() };
         let settings = self.builder.settings;
         vec![

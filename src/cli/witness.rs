@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use client::{Client, Error, Observed, Violation, Witness, WitnessError};
+use client::{Client, Error, Observation, Violation, Witness, WitnessError};
 use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::foreign::visible;
 
@@ -60,7 +60,7 @@ impl From<NotObserved> for Failure {
 }
 
 /// Requests the newest checkpoint, checks that it is consistent with the stored one, and stores it.
-pub async fn observe(folder: &Folder, client: &Client, key: &VerifierKey) -> Result<Observed, NotObserved> {
+pub async fn observe(folder: &Folder, client: &Client, key: &VerifierKey) -> Result<Observation, NotObserved> {
     let (_others_wait, mut witness) = open(folder)?;
     let observed = client.observe(&mut witness, key).await?;
     if observed.seen.as_ref() != Some(&observed.checkpoint) {
@@ -75,7 +75,7 @@ pub async fn observe_with(
     client: &Client,
     key: &VerifierKey,
     proven: &Checkpoint,
-) -> Result<Observed, NotObserved> {
+) -> Result<Observation, NotObserved> {
     let observed = observe(folder, client, key).await?;
     client.prove_growth(proven, &observed.checkpoint).await?;
     Ok(observed)

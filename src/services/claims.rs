@@ -1,7 +1,7 @@
 //! Confirmation of agents by a person (`docs/decisions/0014-claims-of-agents.md`).
 
 use actors::claim::{AskResult, Claims, CompleteError, Confirmer};
-use domain::claim::UserCode;
+use domain::claim::ClaimCode;
 use domain::ids::{Email, PersonId, UserAccountId};
 use domain::secret::Secret;
 
@@ -47,7 +47,7 @@ impl ClaimConfirmations {
     pub async fn complete(
         &self,
         attempt: &Secret,
-        code: UserCode,
+        code: ClaimCode,
         MayConfirm(confirmer): MayConfirm,
     ) -> AskResult<(), CompleteError> {
         self.claims.complete(attempt, code, confirmer).await

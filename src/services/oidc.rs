@@ -12,7 +12,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::secret::Secret;
-use domain::signin::Next;
+use domain::signin::ReturnPath;
 use serde::{Deserialize, Serialize};
 
 pub use self::provider::{Denial, Provider, Providers};
@@ -40,7 +40,7 @@ pub struct OidcState {
 
 impl OidcState {
     /// A sign-in that begins at this provider.
-    pub fn begin(provider: String, next: Option<&Next>, ports: &Ports) -> Self {
+    pub fn begin(provider: String, next: Option<&ReturnPath>, ports: &Ports) -> Self {
         let random = || BASE64_URL_SAFE_NO_PAD.encode(ports.rng.bytes::<32>());
         Self {
             provider,

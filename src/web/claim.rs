@@ -10,7 +10,7 @@ use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use domain::claim::{Attempt, AttemptState, Registration, RegistrationType, UserCode, WRONG_TRIES_MAX};
+use domain::claim::{Attempt, AttemptState, ClaimCode, Registration, RegistrationType, WRONG_TRIES_MAX};
 use domain::secret::Secret;
 use serde::Deserialize;
 
@@ -134,7 +134,7 @@ pub async fn confirm(
         Ok(draw(&pages, &visitor, form.attempt.clone(), status, look, fault))
     };
     let digits: String = form.user_code.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
-    let Ok(code) = digits.parse::<UserCode>() else {
+    let Ok(code) = digits.parse::<ClaimCode>() else {
         return again("Type the six digits that the agent shows.".into()).await;
     };
     let Some(account) = visitor.account.clone() else { return again(String::new()).await };

@@ -146,8 +146,7 @@ pub async fn show(
     let look = pages.devices.look(&user_code, visitor.person).await.map_err(PageError::of(&pages.site))?;
     let (status, view) = match look {
         CodeLookup::Wrong => {
-            let fault =
-                "No computer shows this code. Look at its screen again; after five wrong codes you have to wait.";
+            let fault = "No computer shows this code. Check its screen again; after five wrong codes you have to wait.";
             (StatusCode::NOT_FOUND, View::faulty(fault))
         }
         CodeLookup::Blocked => (StatusCode::GONE, View::Blocked),

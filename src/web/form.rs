@@ -64,11 +64,11 @@ impl LargeForms {
                 None,
                 StatusCode::PAYLOAD_TOO_LARGE,
                 Shown {
-                    title: "This is more than can be sent at once",
+                    title: "The form is too large",
                     text: "Nothing was added.",
                     next: "Go back and send it in several smaller parts.",
                     link: "/knowledge".into(),
-                    label: "To your knowledge",
+                    label: "Your knowledge",
                 },
             ),
             _ => PageError::api(site, &error),
@@ -85,11 +85,11 @@ impl<T: DeserializeOwned> PageForm<T> {
                 None,
                 StatusCode::BAD_REQUEST,
                 Shown {
-                    title: "The form came incomplete",
+                    title: "The form is incomplete",
                     text: "Some of its fields are missing or cannot be read. Nothing was changed.",
                     next: "Go back and send it again.",
                     link: "/account".into(),
-                    label: "To your account",
+                    label: "Your account",
                 },
             )
         })
@@ -105,11 +105,11 @@ fn from_our_page(parts: &Parts, policy: &OriginPolicy, site: &Site) -> Result<()
         None,
         StatusCode::FORBIDDEN,
         Shown {
-            title: "This did not come from our page",
-            text: "The request was made by another site, or your browser hides where it came from. Nothing was changed.",
+            title: "This request came from another page",
+            text: "Another site sent the request, or your browser hides its origin. Nothing was changed.",
             next: "Open the page here and try again.",
             link: "/account".into(),
-            label: "To your account",
+            label: "Your account",
         },
     ))
 }

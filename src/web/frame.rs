@@ -59,7 +59,7 @@ pub fn page(status: StatusCode, template: &impl Template) -> Response {
         Ok(html) => (status, Html(html)).into_response(),
         Err(error) => {
             tracing::error!(%error, "a page could not be rendered");
-            (StatusCode::INTERNAL_SERVER_ERROR, "This page could not be drawn. Please try again.").into_response()
+            (StatusCode::INTERNAL_SERVER_ERROR, "This page could not be rendered. Please try again.").into_response()
         }
     };
     let headers = HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value)));

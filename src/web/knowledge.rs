@@ -61,9 +61,9 @@ fn fault(refusal: &Refusal) -> Option<String> {
         Refusal::Invalid { path, rule } if path.is_empty() => Some(sentence(rule)),
         Refusal::Invalid { path, rule } => Some(sentence(&format!("{path}: {rule}"))),
         Refusal::TooManyBatches { .. } => {
-            Some("You are adding as much as you may at once. Wait until one of your batches is done.".to_owned())
+            Some("You have the maximum number of running batches. Wait until one of them has ended.".to_owned())
         }
-        Refusal::SpaceForbidden => Some("This space is not there any more, or you may not do this there.".to_owned()),
+        Refusal::SpaceForbidden => Some("The space does not exist any more, or you have no access to it.".to_owned()),
         Refusal::Filter(_) | Refusal::NotFound | Refusal::Infra(_) => None,
     }
 }
@@ -92,11 +92,11 @@ fn gone(site: &Site, visitor: &SignedIn) -> PageError {
         Some(visitor),
         StatusCode::NOT_FOUND,
         Shown {
-            title: "There is nothing like this here",
-            text: "It was deleted already, or it was never yours.",
-            next: "Your knowledge page shows what there is.",
+            title: "Not found",
+            text: "It was already deleted, or it never belonged to your account.",
+            next: "Your knowledge page lists your memories and spaces.",
             link: "/knowledge".into(),
-            label: "To your knowledge",
+            label: "Your knowledge",
         },
     )
 }

@@ -57,11 +57,11 @@ impl PageError {
             None,
             error.code().status(),
             Shown {
-                title: "This could not be done right now",
-                text: "The service is busy, restarting, or you tried very often in a short time. Nothing was lost.",
+                title: "The service is temporarily unavailable",
+                text: "It is overloaded or restarting, or you sent too many requests in a short time. Nothing was lost.",
                 next: "Wait a moment and try again.",
                 link: "/account".into(),
-                label: "To your account",
+                label: "Your account",
             },
         );
         response.0.headers_mut().extend(error.headers());

@@ -22,11 +22,11 @@ impl<T: DeserializeOwned> FromRequestParts<HttpState> for PageQuery<T> {
                 None,
                 StatusCode::BAD_REQUEST,
                 Shown {
-                    title: "This address cannot be read",
-                    text: "Something in it is there twice, or is not what belongs there. Nothing was changed.",
-                    next: "Open the link again as it was given to you, or start here.",
+                    title: "Invalid address",
+                    text: "A parameter is repeated or has an invalid value. Nothing was changed.",
+                    next: "Open the original link again, or start at your account page.",
                     link: "/account".into(),
-                    label: "To your account",
+                    label: "Your account",
                 },
             )
         })

@@ -22,7 +22,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use domain::ids::Email;
 use domain::secret::{Secret, SecretKind};
-use domain::signin::{Next, SignInRefusal, Ticket};
+use domain::signin::{ReturnPath, SignInRefusal, Ticket};
 use serde::Deserialize;
 
 pub use self::pages::SignInPages;
@@ -68,7 +68,7 @@ pub struct Nothing {}
 struct SignInPage {
     frame: PageLayout,
     email: String,
-    next: Option<Next>,
+    next: Option<ReturnPath>,
     /// The fault in the address.
     fault: Option<&'static str>,
     providers: Vec<Provider>,
@@ -86,7 +86,7 @@ struct Provider {
 struct CodePage {
     frame: PageLayout,
     email: String,
-    next: Option<Next>,
+    next: Option<ReturnPath>,
     view: CodeView,
 }
 
@@ -222,7 +222,7 @@ impl FromRequestParts<HttpState> for OwnBrowser {
 }
 
 /// Redirects a browser with its new session.
-fn entered(pages: &SignInPages, session: &Secret, next: Option<Next>) -> Response {
+fn entered(pages: &SignInPages, session: &Secret, next: Option<ReturnPath>) -> Response {
     let mut response = elsewhere(pages, next.unwrap_or_default().as_str());
     pages.cookies.set(Cookie::Session, &mut response, session.expose());
     response
@@ -234,7 +234,7 @@ fn elsewhere(pages: &SignInPages, path: &str) -> Response {
 }
 
 /// The page that was asked for, if it is one of ours.
-fn ours(next: Option<&str>) -> Option<Next> {
+fn ours(next: Option<&str>) -> Option<ReturnPath> {
     next?.parse().ok()
 }
 
@@ -247,7 +247,7 @@ fn sign_in_page(
     pages: &SignInPages,
     frame: PageLayout,
     email: String,
-    next: Option<Next>,
+    next: Option<ReturnPath>,
     fault: Option<&'static str>,
 ) -> SignInPage {
     let query = next.as_ref().map(|next| format!("?next={}", quoted(next.as_str()))).unwrap_or_default();
@@ -272,7 +272,7 @@ fn over(why: SignInRefusal) -> CodeView {
             "After five wrong codes this one opens nothing any more, so that nobody can guess. Have a new code sent, and compare \
              every digit.",
         ),
-        SignInRefusal::Expired => ("This code has expired", "A code works for ten minutes, and once."),
+        SignInRefusal::Expired => ("This code has expired", "A code can be used once, within ten minutes."),
     };
     CodeView::Over { title, text }
 }

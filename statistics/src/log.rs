@@ -40,7 +40,7 @@ pub use epoch::{Continuity, LogHead};
 pub use health::LogStatus;
 pub use sequence::Sequenced;
 
-use crate::checkpoint::{NotAName, SignerKey, base_of};
+use crate::checkpoint::{InvalidLogName, SignerKey, base_of};
 use crate::merkle::{self, TreeFault};
 use health::Appends;
 use recent::UnindexedEvents;
@@ -155,7 +155,7 @@ pub enum LogError {
     Contended,
     /// `log.origin` is not the name of a log.
     #[error(transparent)]
-    Name(#[from] NotAName),
+    Name(#[from] InvalidLogName),
     /// The log has another origin.
     #[error("the log was begun as {begun}, and log.origin is fixed from then on; it says {asked} now")]
     OtherOrigin {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use domain::Timestamp;
-use domain::batch::{End, Item, ItemOutcome, Journal};
+use domain::batch::{BatchEnd, Item, ItemOutcome, Journal};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
 use domain::memory::MemoryType;
 use serde::{Deserialize, Serialize};
@@ -237,15 +237,15 @@ impl Store {
         &self,
         id: BatchId,
         rest: &[Finished<'_>],
-        end: &End,
+        end: &BatchEnd,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         const SQL: &str =
             "UPDATE batches SET state = $2, reason = $3, finished_at = $4, runner = NULL, leased_until = NULL
             WHERE id = $1 AND state = 'running'";
         let (state, reason) = match end {
-            End::Complete => ("complete", None),
-            End::Failed(reason) => ("failed", Some(storable(reason))),
+            BatchEnd::Complete => ("complete", None),
+            BatchEnd::Failed(reason) => ("failed", Some(storable(reason))),
         };
         in_transaction!(
             &self.pool,
@@ -438,8 +438,8 @@ impl BatchRow {
         pending.sort_by_key(|(index, _)| *index);
         let end = match self.state.as_str() {
             "running" => None,
-            "complete" => Some(End::Complete),
-            "failed" => Some(End::Failed(self.reason.unwrap_or_default())),
+            "complete" => Some(BatchEnd::Complete),
+            "failed" => Some(BatchEnd::Failed(self.reason.unwrap_or_default())),
             other => return Err(Corrupt::new("batches.state", other.to_owned())),
         };
         Ok(Batch {

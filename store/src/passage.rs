@@ -40,14 +40,14 @@ pub struct AccountStatistics {
 
 /// Maximum number of chunks of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ChunkLimits {
     /// Maximum number of chunks.
     pub chunks_max: usize,
     /// Of one memory at most; none: of any as many as there are.
     pub each_max: Option<usize>,
 }
 
-impl Wanted {
+impl ChunkLimits {
     /// The best, whosever they are.
     pub fn any(chunks_max: usize) -> Self {
         Self { chunks_max, each_max: None }

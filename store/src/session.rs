@@ -3,7 +3,7 @@
 use domain::Timestamp;
 use domain::ids::{Email, PersonId, SessionId, UserAccountId};
 use domain::secret::SecretHash;
-use domain::signin::Via;
+use domain::signin::SignInMethod;
 use sqlx::FromRow;
 use uuid::Uuid;
 
@@ -42,7 +42,7 @@ pub struct Session {
     /// When the session expires.
     pub expires_at: Timestamp,
     /// Sign-in method.
-    pub via: Via,
+    pub via: SignInMethod,
     /// Address of the browser when it signed in.
     pub address: Option<String>,
     /// The browser's `User-Agent`.
@@ -59,7 +59,7 @@ pub struct NewSession<'a> {
     /// Id of the person who signs in.
     pub person: PersonId,
     /// Sign-in method.
-    pub via: Via,
+    pub via: SignInMethod,
     /// IP address of the browser.
     pub address: Option<&'a str>,
     /// Its `User-Agent`; truncated to [`USER_AGENT_CHARS_MAX`] characters.

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::ids::Email;
 use domain::secret::SecretHash;
-use domain::signin::{Next, Ticket};
+use domain::signin::{ReturnPath, Ticket};
 use sqlx::FromRow;
 
 use crate::error::{Corrupt, StoreError};
@@ -28,7 +28,7 @@ pub enum TicketStart {
 
 /// Who asks for a code.
 #[derive(Debug, Clone, Copy)]
-pub struct Asking<'a> {
+pub struct TicketRequest<'a> {
     /// The part of the internet that the browser is in.
     pub network: &'a str,
     /// The ticket that the browser had before: its code stops working.
@@ -51,7 +51,7 @@ impl Store {
     pub async fn signin_start(
         &self,
         ticket: &Ticket,
-        asking: &Asking<'_>,
+        asking: &TicketRequest<'_>,
         limits: &CodeLimits,
         now: Timestamp,
     ) -> Result<TicketStart, StoreError> {
@@ -94,7 +94,7 @@ impl Store {
                     .bind(email)
                     .bind(asking.network)
                     .bind(&ticket.sealed_code[..])
-                    .bind(ticket.next.as_ref().map(Next::as_str))
+                    .bind(ticket.next.as_ref().map(ReturnPath::as_str))
                     .bind(ticket.created_at)
                     .bind(ticket.expires_at)
                     .bind(i64::from(ticket.tries))

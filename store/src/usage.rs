@@ -2,7 +2,7 @@
 
 use domain::ids::UserCuid;
 use domain::recorder::Recorder;
-use domain::usage::{Day, Used, Window};
+use domain::usage::{Day, QuotaUsed, Window};
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
@@ -18,7 +18,7 @@ pub struct UsageDay {
     /// When they were received.
     pub day: Day,
     /// What they come to.
-    pub used: Used,
+    pub used: QuotaUsed,
 }
 
 /// The key of usage that was counted for an identity before its computers were distinguished.
@@ -28,9 +28,9 @@ pub fn untold(identity: UserCuid) -> Recorder {
 
 /// Usage that is counted, and up to which leaf, read in one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
+pub struct CountedUsage {
     /// In the window that was asked for.
-    pub used: Used,
+    pub used: QuotaUsed,
     /// How many leaves of the embedded log are in it.
     pub leaves: u64,
 }
@@ -71,7 +71,7 @@ impl Store {
     }
 
     /// What computers used together in a window, as far as it is counted.
-    pub async fn usage_of(&self, computers: &[Recorder], window: Window) -> Result<Counted, StoreError> {
+    pub async fn usage_of(&self, computers: &[Recorder], window: Window) -> Result<CountedUsage, StoreError> {
         // Sums and cursor in one statement, so that they are of one moment.
         const SQLITE: &str =
             "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),
@@ -94,8 +94,8 @@ impl Store {
             .fetch_one(&self.pool)
             .during(Operation::SumUsage)
             .await?;
-        Ok(Counted {
-            used: Used {
+        Ok(CountedUsage {
+            used: QuotaUsed {
                 memory: number("usage_days.memory", memory)?,
                 retrospectives: number("usage_days.retrospectives", retrospectives)?,
             },

@@ -76,7 +76,7 @@ on_each_database! {
         let browser = Browser::of(&world, &fresh);
         for days in ["", "0", "forever", "36500"] {
             let page = sent(&browser, days).await;
-            assert!(page.page(400).contains("Choose when the key ends"), "{days:?}");
+            assert!(page.page(400).contains("Choose when the key expires"), "{days:?}");
         }
         let keys = async || world.get(KEYS, &fresh.cookie).await.expect(200)["keys"].clone();
         assert_eq!(keys().await.as_array().unwrap().len(), 1);

@@ -272,7 +272,7 @@ async fn a_sign_in_denied_at_the_provider_names_the_next_step() {
     let browser = Browser::new(&world);
     let returned = provider.refuse(&begin(&browser, "").await).await;
     let page = back(&browser, &returned).await;
-    assert!(page.page(403).contains("let us mail you a code"));
+    assert!(page.page(403).contains("sign in with a code by mail"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

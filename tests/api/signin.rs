@@ -212,7 +212,7 @@ async fn csrf_a_form_of_another_site_is_refused() {
     for headers in evil {
         for (path, form) in forms {
             let refused = browser.send(Method::POST, path, headers, Some(form)).await;
-            assert!(refused.page(403).contains("did not come from our page"), "{path} {headers:?}");
+            assert!(refused.page(403).contains("came from another page"), "{path} {headers:?}");
         }
     }
     assert!(world.mails_to("bob@example.com").is_empty());

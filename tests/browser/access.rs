@@ -51,7 +51,7 @@ pages! {
         assert!(!browser.text().await.contains(&key));
         browser.look("kept").await;
         browser.follow("Revoke The search box").await;
-        browser.sees("Every program that uses it stops working").await;
+        browser.sees("The access of every program that uses it").await;
         browser.look("question").await;
         browser.press("Revoke permanently").await;
         browser.sees("Revoked").await;

@@ -24,30 +24,30 @@ pages! {
         browser.look("default").await;
         // Saving without a choice sets no level, and the default can be chosen.
         browser.press("Save All computers").await;
-        browser.sees("nothing was changed").await;
+        browser.sees("No levels were changed").await;
         assert_eq!(world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"], serde_json::json!([]));
         browser.select("All computers, rsi", "No content").await;
         browser.press("Save All computers").await;
-        browser.sees("Saved, and in force").await;
+        browser.sees("Saved and effective").await;
         let levels = world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"].clone();
         assert_eq!((levels.as_array().unwrap().len(), &levels[0]["level"]), (1, &serde_json::json!("metadata-only")));
         assert_eq!(level(world, &machine, "").await, "metadata-only");
 
         browser.select("All computers, all lanes", "Nothing").await;
         browser.press("Save All computers").await;
-        browser.sees("Saved, and in force").await;
+        browser.sees("Saved and effective").await;
         assert_eq!(level(world, &machine, "").await, "off");
         assert_eq!(level(world, &machine, "?lane=memory").await, "off");
 
         browser.select(&format!("{row}, memory"), "Everything").await;
         browser.press(&format!("Save {row}")).await;
-        browser.sees("Saved, and in force").await;
+        browser.sees("Saved and effective").await;
         browser.look("chosen").await;
         assert_eq!(level(world, &machine, "?lane=llm").await, "off");
         assert_eq!(level(world, &machine, "?lane=memory").await, "full");
 
         browser.press(&format!("Save {row}")).await;
-        browser.sees("nothing was changed").await;
+        browser.sees("No levels were changed").await;
         browser.look("unchanged").await;
     }
 
@@ -59,7 +59,7 @@ pages! {
         browser.visit("/account/consent").await;
         browser.select("All computers, llm", "Everything").await;
         browser.press("Save All computers").await;
-        browser.sees("Saved, and in force").await;
+        browser.sees("Saved and effective").await;
         assert_eq!(level(world, &machine, "?lane=llm").await, "full");
     }
 

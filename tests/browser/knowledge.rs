@@ -147,24 +147,24 @@ pages! {
         browser.visit("/knowledge").await;
         browser.without_validation().await;
         browser.press("Create the space").await;
-        browser.sees("Give it a name of 1 to 100 characters").await;
+        browser.sees("Enter a name of 1 to 100 characters").await;
         browser.look("unnamed").await;
 
         // `/knowledge/spaces`, and `/knowledge/spaces/…`.
         browser.fill("Name", "Recipes").await;
         browser.press("Create the space").await;
-        browser.sees("The space is made").await;
+        browser.sees("The space is created").await;
         browser.look("made").await;
         browser.fill("Name", "  ").await;
         browser.without_validation().await;
         browser.press("Save").await;
-        browser.sees("Give it a name of 1 to 100 characters").await;
+        browser.sees("Enter a name of 1 to 100 characters").await;
         browser.look("renamed-to-nothing").await;
         browser.fill("Name", "Kitchen").await;
         browser.choose("Public").await;
         browser.choose("Favourite").await;
         browser.press("Save").await;
-        browser.sees("Saved, and in force").await;
+        browser.sees("Saved and effective").await;
         browser.sees("Anyone with an API key of this server").await;
         browser.look("changed").await;
 
@@ -194,14 +194,14 @@ pages! {
         browser.sees("No items were rejected").await;
         browser.look("default").await;
 
-        browser.fill("Leave out what mentions", "gossip\nwhat nobody has to know").await;
-        browser.fill("What you want, in your own words", "About boats.").await;
+        browser.fill("Reject items that mention", "gossip\nwhat nobody has to know").await;
+        browser.fill("Description of the content to keep", "About boats.").await;
         browser.press("Save").await;
         browser.sees("“what nobody has to know” must have 1 to 20 characters").await;
         browser.look("faulty").await;
-        assert_eq!(browser.find(Role::Field, "What you want").await.prop("value").await.unwrap().unwrap(), "About boats.");
+        assert_eq!(browser.find(Role::Field, "Description of the content to keep").await.prop("value").await.unwrap().unwrap(), "About boats.");
 
-        browser.fill("Leave out what mentions", "gossip").await;
+        browser.fill("Reject items that mention", "gossip").await;
         browser.press("Save").await;
         browser.sees("inactive, because the filter is switched off").await;
         browser.look("off").await;
@@ -215,7 +215,7 @@ pages! {
         browser.fill("Title of a note", "From the market").await;
         browser.fill("Note", "Gossip about the mayor and the baker.").await;
         browser.press("Add").await;
-        browser.sees("Done: 1 left out").await;
+        browser.sees("Done: 1 rejected").await;
         browser.look("left-out").await;
         browser.visit("/knowledge/settings").await;
         browser.sees("From the market").await;
@@ -256,7 +256,7 @@ pages! {
         browser.signed_in(&jo).await;
         for path in [format!("/knowledge/batches/{batch}"), format!("/knowledge/memories/{memory}"), format!("/knowledge/memories/{memory}/delete"), "/knowledge/spaces/x".into()] {
             browser.visit(&path).await;
-            browser.sees("There is nothing like this here").await;
+            browser.sees("Not found").await;
             browser.look("nothing").await;
         }
         browser.visit("/knowledge/search?q=nobody").await;

@@ -153,7 +153,7 @@ async fn law_of_providers(screen: Screen) {
     browser.sees("You were not signed in").await;
     browser.look("refused").await;
 
-    browser.follow("To the sign-in").await;
+    browser.follow("Sign in").await;
     assert_eq!(browser.path().await, "/signin?next=%2Faccount%2Factivity", "where they were going is kept");
     browser.follow("Sign in with Work").await;
     browser.press("Continue as mo@example.com").await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use domain::claim::{Attempt, AttemptState, Claim, ClaimGrant, Registration, UserCode, WRONG_TRIES_MAX};
+use domain::claim::{Attempt, AttemptState, Claim, ClaimCode, ClaimGrant, Registration, WRONG_TRIES_MAX};
 use domain::ids::{Email, UserAccountId};
 use domain::mail;
 use domain::secret::{Secret, SecretHash, SecretKind};
@@ -44,7 +44,7 @@ pub enum ClaimMessage {
         /// The token in the link.
         attempt: SecretHash,
         /// The code that the person typed.
-        code: UserCode,
+        code: ClaimCode,
         /// The person with account and credential.
         confirmer: Confirmer,
         /// Receives whether the claim is completed.
@@ -180,7 +180,7 @@ impl ClaimCeremony {
     async fn complete(
         &self,
         token: SecretHash,
-        code: &UserCode,
+        code: &ClaimCode,
         confirmer: &Confirmer,
         state: &mut CeremonyState,
     ) -> Outcome<(), CompleteError> {

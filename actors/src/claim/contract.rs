@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use domain::claim::{ATTEMPT_SECONDS, Attempt, AttemptState, Registration, StartRefusal, UserCode};
+use domain::claim::{ATTEMPT_SECONDS, Attempt, AttemptState, ClaimCode, Registration, StartRefusal};
 use domain::confirm::ConfirmedVia;
 use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::{CodeKey, Secret, SecretKind};
@@ -65,7 +65,7 @@ pub struct StartedClaim {
     /// The token in the link.
     pub attempt_token: Secret,
     /// Six digits that the person types.
-    pub user_code: UserCode,
+    pub user_code: ClaimCode,
 }
 
 /// The tokens that an exchange returns.
@@ -137,7 +137,7 @@ pub(super) fn draw_attempt(
     now: Timestamp,
 ) -> (StartedClaim, Attempt) {
     let attempt_token = Secret::mint(SecretKind::ClaimAttempt, rng);
-    let user_code = UserCode::draw(rng);
+    let user_code = ClaimCode::draw(rng);
     let token = attempt_token.hash();
     let attempt = Attempt {
         token,

@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::batch::{End, Item, ItemOutcome, Journal};
+use domain::batch::{BatchEnd, Item, ItemOutcome, Journal};
 use domain::filter::FilterSettings;
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
@@ -289,7 +289,7 @@ impl BatchAdd {
         let begun = state.told.borrow().processed() + 1;
         let finished: Vec<_> =
             rest.iter().enumerate().map(|(nth, (index, outcome))| (*index, begun + nth, outcome)).collect();
-        let ended = store.batch_finish(state.batch.id, &finished, &End::Complete, clock.now()).await?;
+        let ended = store.batch_finish(state.batch.id, &finished, &BatchEnd::Complete, clock.now()).await?;
         state.stop();
         if !ended {
             return self.reload(state).await;
@@ -299,7 +299,7 @@ impl BatchAdd {
             for (index, outcome) in rest {
                 journal.finish(*index, outcome.clone());
             }
-            journal.end(End::Complete);
+            journal.end(BatchEnd::Complete);
         });
         Ok(())
     }
@@ -308,7 +308,9 @@ impl BatchAdd {
     async fn reload(&self, state: &mut BatchState) -> Result<(), StoreError> {
         let Some(batch) = self.dependencies.store.batch_by_id(state.batch.id, None).await? else {
             // The account is gone, and the batch with it.
-            state.told.send_modify(|journal| journal.end(End::Failed("the batch does not exist any more".to_owned())));
+            state
+                .told
+                .send_modify(|journal| journal.end(BatchEnd::Failed("the batch does not exist any more".to_owned())));
             return Ok(());
         };
         state.told.send_if_modified(|journal| {

@@ -13,7 +13,7 @@ use domain::ids::{EventId, MachineUuid, ReceiptId};
 use domain::recorder::Recorder;
 use domain::registry::Registry;
 use domain::retry_after::retry_after;
-use domain::usage::Used;
+use domain::usage::QuotaUsed;
 use domain::{Clock, Digest, Rng, Timestamp};
 use statistics::contract::{RecordScope, Submission, SubmitOutcome, Unavailable};
 use store::held::{HeldOutcome, HeldScope, NewHeld, Sender as HeldSender};
@@ -192,7 +192,7 @@ impl EventProcessor {
         let seal = sealed.seal;
         let used = self.tally.as_ref().map(|tally| {
             let envelope = &sealed.envelope;
-            (tally, recorder_of(envelope), Used::by(envelope.lane, &envelope.event_type))
+            (tally, recorder_of(envelope), QuotaUsed::by(envelope.lane, &envelope.event_type))
         });
         let submission = Submission::new(body.clone(), sealed, scope);
         let now = self.clock.now();

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
 use store::passage::near::DIMENSIONS_MAX;
-use store::passage::near::prepare::Prepared;
-use store::passage::{AccountStatistics, ChunkId, Wanted};
+use store::passage::near::prepare::NearVectorsState;
+use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Pool, Store, StoreError};
 
 use super::settings::Settings;
@@ -76,18 +76,18 @@ impl Database {
             return Ok(false);
         }
         match self.store.near_prepare().await? {
-            Prepared::Absent(why) if wanted == Pgvector::Required => Err(PrepareError::Absent(why)),
-            Prepared::Absent(why) => {
+            NearVectorsState::Absent(why) if wanted == Pgvector::Required => Err(PrepareError::Absent(why)),
+            NearVectorsState::Absent(why) => {
                 if matches!(self.store.pool(), Pool::Postgres(_)) {
                     tracing::info!(%why, "vectors are compared in memory");
                 }
                 Ok(false)
             }
-            Prepared::Whole => {
+            NearVectorsState::Whole => {
                 self.take_over();
                 Ok(true)
             }
-            Prepared::Filling => {
+            NearVectorsState::Filling => {
                 self.copies.store(true, Ordering::Release);
                 // A small or empty store is copied before the first search.
                 Ok(self.copy_page().await?)
@@ -120,7 +120,7 @@ impl Database {
         model: &ModelId,
         query: &[f32],
         spaces: Option<&[SpaceId]>,
-        wanted: Wanted,
+        wanted: ChunkLimits,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         if let Some(spaces) = spaces {
             return self.store.nearest_in_spaces(shelves, spaces, model, query, wanted).await;

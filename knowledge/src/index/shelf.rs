@@ -8,7 +8,7 @@ use domain::memory::ModelId;
 use store::Corrupt;
 use store::passage::follow::{Changes, Followed};
 use store::passage::vector::unpacked;
-use store::passage::{ChunkId, Wanted};
+use store::passage::{ChunkId, ChunkLimits};
 
 use super::Settings;
 use super::flat::Flat;
@@ -133,7 +133,7 @@ impl AccountIndex {
     pub fn nearest(
         &self,
         query: &[f32],
-        wanted: Wanted,
+        wanted: ChunkLimits,
         spaces: Option<&[SpaceId]>,
         settings: &Settings,
     ) -> Vec<(ChunkId, f32)> {
@@ -223,15 +223,15 @@ mod tests {
             let sorted = |mut chunks: Vec<ChunkId>| { chunks.sort_unstable(); chunks };
             let all = sorted(truth.values().flat_map(|(chunks, _)| chunks.clone()).collect());
             prop_assert_eq!(index.vectors(), all.len());
-            prop_assert_eq!(sorted(names(index.nearest(&vector(1), Wanted::any(1_000), None, &divided))), all.clone());
+            prop_assert_eq!(sorted(names(index.nearest(&vector(1), ChunkLimits::any(1_000), None, &divided))), all.clone());
             for chunk in &all {
-                prop_assert_eq!(names(index.nearest(&vector(*chunk), Wanted::any(1), None, &Settings::default())), vec![*chunk]);
+                prop_assert_eq!(names(index.nearest(&vector(*chunk), ChunkLimits::any(1), None, &Settings::default())), vec![*chunk]);
             }
             for each_max in 1..4 {
-                let of_each = Wanted { chunks_max: 1_000, each_max: Some(each_max) };
+                let of_each = ChunkLimits { chunks_max: 1_000, each_max: Some(each_max) };
                 let found = names(index.nearest(&vector(1), of_each, None, &divided));
                 // The expected order is that of an exhaustive search.
-                let order = names(index.nearest(&vector(1), Wanted::any(1_000), None, &divided));
+                let order = names(index.nearest(&vector(1), ChunkLimits::any(1_000), None, &divided));
                 let first = |chunks: &[ChunkId]| {
                     let of_it = order.iter().copied().filter(|chunk| chunks.contains(chunk));
                     of_it.take(each_max).collect::<Vec<_>>()
@@ -239,13 +239,13 @@ mod tests {
                 let expected = truth.values().flat_map(|(chunks, _)| first(chunks)).collect();
                 prop_assert_eq!(sorted(found.clone()), sorted(expected));
                 prop_assert!(order.iter().filter(|chunk| found.contains(chunk)).eq(&found));
-                let few = Wanted { chunks_max: 3, ..of_each };
+                let few = ChunkLimits { chunks_max: 3, ..of_each };
                 prop_assert_eq!(&names(index.nearest(&vector(1), few, None, &divided)), &found[..found.len().min(3)]);
             }
             for space in &spaces {
                 let inside = truth.values().filter(|(_, linked)| linked.contains(space));
                 let inside = sorted(inside.flat_map(|(chunks, _)| chunks.clone()).collect());
-                prop_assert_eq!(sorted(names(index.nearest(&vector(1), Wanted::any(1_000), Some(&[*space]), &divided))), inside);
+                prop_assert_eq!(sorted(names(index.nearest(&vector(1), ChunkLimits::any(1_000), Some(&[*space]), &divided))), inside);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use domain::ids::MemoryId;
 use store::StoreError;
-use store::passage::{Chunk, ChunkId, Wanted};
+use store::passage::{Chunk, ChunkId, ChunkLimits};
 
 use super::context::SearchContext;
 use super::embed::Embed;
@@ -67,7 +67,7 @@ async fn beside<E: Embed>(
         let count = context.settings.candidates(limit);
         match &meaning.vector {
             Some(vector) if meaning.chunks.len() >= count && crowded(&meaning.chunks) => {
-                nearest(context, vector, Wanted::spread(count, limit)).await
+                nearest(context, vector, ChunkLimits::spread(count, limit)).await
             }
             _ => Ok(Vec::new()),
         }

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use domain::ids::MemoryId;
 use domain::words::{asked, counts_of};
-use store::passage::common::{ChunkText, Reach};
+use store::passage::common::{ChunkText, CommonWordsLimits};
 use store::passage::words::{B, K1, QueryStem};
-use store::passage::{AccountStatistics, ChunkId, Wanted};
+use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Store, StoreError};
 
 use super::counts::Counts;
@@ -86,7 +86,7 @@ impl LexicalLeg {
             let entries = counts.iter().map(|count| u64::from(*count)).sum();
             let (found, rated) = match &chosen {
                 ChosenStems::Rare(asked) => {
-                    let found = store.chunks_with_words(shelf, asked, query.spaces(), Wanted::any(most)).await?;
+                    let found = store.chunks_with_words(shelf, asked, query.spaces(), ChunkLimits::any(most)).await?;
                     (found, RankedChunks::default())
                 }
                 ChosenStems::Common(asked) => {
@@ -95,7 +95,7 @@ impl LexicalLeg {
                     let is_cut = chunks.len() >= reach.chunks_max;
                     let texts = store.chunk_texts(&chunks).await?;
                     let rated = RankedChunks { chunks: lexical.ranked(&stems, texts).await, is_cut };
-                    (rated.best(Wanted::any(most)), rated)
+                    (rated.best(ChunkLimits::any(most)), rated)
                 }
             };
             if found.len() >= most {
@@ -120,7 +120,7 @@ impl LexicalLeg {
     ) -> Result<Vec<ChunkId>, StoreError> {
         let mut chunks = Vec::new();
         for FullLeg { shelf, stems, most, rated } in &self.full {
-            let wanted = Wanted::spread(*most, query.limit);
+            let wanted = ChunkLimits::spread(*most, query.limit);
             match stems {
                 ChosenStems::Rare(asked) => {
                     chunks.extend(store.chunks_with_words(shelf, asked, query.spaces(), wanted).await?);
@@ -184,16 +184,20 @@ fn weight(chunks: i64, having: i64) -> f64 {
 const RANKED_TIMES: u64 = 30;
 
 /// Limits for one of several accounts, whose common stems have this number of entries.
-fn reach(settings: &Settings, shelves: usize, most: usize, entries: u64) -> Reach {
+fn reach(settings: &Settings, shelves: usize, most: usize, entries: u64) -> CommonWordsLimits {
     let of_each = |all: usize| all / shelves.max(1);
     let chunks_max = of_each(settings.common_candidates_max).max(most);
     let walked_max = of_each(settings.common_postings_max).max(chunks_max);
-    Reach { chunks_max, walked_max, is_ranked: entries <= settings.postings_max.saturating_mul(RANKED_TIMES) }
+    CommonWordsLimits {
+        chunks_max,
+        walked_max,
+        is_ranked: entries <= settings.postings_max.saturating_mul(RANKED_TIMES),
+    }
 }
 
 impl RankedChunks {
     /// The best chunks within the limits of `wanted`.
-    fn best(&self, wanted: Wanted) -> Vec<ChunkId> {
+    fn best(&self, wanted: ChunkLimits) -> Vec<ChunkId> {
         let mut taken: HashMap<MemoryId, usize> = HashMap::new();
         let kept = self.chunks.iter().filter(|(_, memory)| {
             let taken = taken.entry(*memory).or_default();
@@ -249,7 +253,7 @@ mod tests {
     #[test]
     fn several_shelves_share_the_reach_of_a_search() {
         let settings = Settings::default();
-        let of = |chunks_max, walked_max, is_ranked| Reach { chunks_max, walked_max, is_ranked };
+        let of = |chunks_max, walked_max, is_ranked| CommonWordsLimits { chunks_max, walked_max, is_ranked };
         assert_eq!(reach(&settings, 1, 50, 90_000), of(1_000, 20_000, true));
         assert_eq!(reach(&settings, 32, 20, 90_001), of(31, 625, false));
         assert_eq!(reach(&settings, 1_000, 20, 0), of(20, 20, true));
@@ -260,8 +264,8 @@ mod tests {
         let memory = |nth| -> MemoryId { format!("01890a5d-ac96-774b-bcce-b302099a805{nth}").parse().unwrap() };
         let (one, other) = (memory(1), memory(2));
         let rated = RankedChunks { chunks: vec![(5, one), (4, one), (3, one), (2, other)], is_cut: true };
-        assert_eq!(rated.best(Wanted::any(3)), [5, 4, 3]);
-        assert_eq!(rated.best(Wanted { chunks_max: 9, each_max: Some(1) }), [5, 2]);
+        assert_eq!(rated.best(ChunkLimits::any(3)), [5, 4, 3]);
+        assert_eq!(rated.best(ChunkLimits { chunks_max: 9, each_max: Some(1) }), [5, 2]);
         assert_eq!(rated.memories(), 2);
     }
 

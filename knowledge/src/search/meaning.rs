@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use store::StoreError;
-use store::passage::{ChunkId, Wanted};
+use store::passage::{ChunkId, ChunkLimits};
 
 use super::context::SearchContext;
 use super::embed::Embed;
@@ -45,7 +45,7 @@ impl SemanticLeg {
             Ok(Err(error)) => return Ok(Self::missing(error.to_string())),
             Err(_) => return Ok(Self::missing("the model took too long")),
         };
-        let wanted = Wanted::any(context.settings.candidates(context.query.limit));
+        let wanted = ChunkLimits::any(context.settings.candidates(context.query.limit));
         let chunks = nearest(context, &vector, wanted).await?;
         Ok(Self { vector: Some(vector), chunks, missing: None })
     }
@@ -55,7 +55,7 @@ impl SemanticLeg {
 pub(super) async fn nearest<E: Embed>(
     context: &SearchContext<'_, E>,
     vector: &Arc<[f32]>,
-    wanted: Wanted,
+    wanted: ChunkLimits,
 ) -> Result<Vec<ChunkId>, StoreError> {
     let Some(model) = context.embedder.model() else { return Ok(Vec::new()) };
     let spaces = context.query.spaces().map(Arc::from);

@@ -6,7 +6,7 @@ use domain::memory::ModelId;
 use knowledge::index::database::{Pgvector, Upkeep};
 use knowledge::index::{Index, Settings};
 use store::memory::MemoryScope;
-use store::passage::{ChunkId, Wanted};
+use store::passage::{ChunkId, ChunkLimits};
 
 use crate::world::World;
 
@@ -76,14 +76,14 @@ async fn pgvector_and_memory_agree() {
     for _ in 0..20 {
         let query: std::sync::Arc<[f32]> = direction(&rng).into();
         for within in [None, Some(vec![red]), Some(vec![red, blue]), Some(vec![])] {
-            let near = async |index: &Index, wanted: Wanted| {
+            let near = async |index: &Index, wanted: ChunkLimits| {
                 let within = within.clone().map(Into::into);
                 index.nearest(&shelves, &model, std::sync::Arc::clone(&query), within, wanted).await.unwrap()
             };
-            let any = Wanted::any(COUNT);
+            let any = ChunkLimits::any(COUNT);
             let (a, b, c) = (near(&in_memory, any).await, near(&exact, any).await, near(&by_graph, any).await);
             assert_same(&a, &b);
-            let spread = Wanted::spread(COUNT, COUNT / 2);
+            let spread = ChunkLimits::spread(COUNT, COUNT / 2);
             assert_same(&near(&in_memory, spread).await, &near(&exact, spread).await);
             if within.is_some() {
                 assert_eq!(b, c, "a search of spaces always compares all");

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use domain::ids::Email;
 use domain::secret::{Secret, SecretKind};
-use domain::signin::Via;
+use domain::signin::SignInMethod;
 use domain::{Clock, Rng};
 use serde_json::json;
 use store::Store;
@@ -73,7 +73,7 @@ pub async fn sign_in(
         token: secret.hash(),
         id: rng.uuid_v7(now).into(),
         person: person.id,
-        via: Via::Operator,
+        via: SignInMethod::Operator,
         address: None,
         user_agent: None,
         expires_at,

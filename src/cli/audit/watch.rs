@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use client::{Observed, Violation};
+use client::{Observation, Violation};
 use domain::checkpoint::VerifierKey;
 use domain::clock::date_time;
 use domain::foreign::visible;
@@ -114,7 +114,7 @@ async fn key(arguments: &Arguments, connection: &mut Connection) -> Result<Verif
     Ok(known)
 }
 
-fn continues(key: &VerifierKey, observed: &Observed, before: State) -> Value {
+fn continues(key: &VerifierKey, observed: &Observation, before: State) -> Value {
     let mut said = json!({
         "state": if before == State::Unreachable { "reachable" } else { "watching" },
         "origin": key.name(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use domain::ids::MemoryId;
-use knowledge::search::{Found, Highlight};
+use knowledge::search::{Highlight, SearchHit};
 use wire::knowledge::{Chunk, SearchRequest, SearchResult, SearchResults};
 
 use super::error::KnowledgeResult;
@@ -35,7 +35,7 @@ pub fn url_of(id: MemoryId, url: Option<&str>, urls: &Urls) -> String {
 }
 
 /// A result in the form of the protocol.
-fn described(found: Found, urls: &Urls) -> SearchResult {
+fn described(found: SearchHit, urls: &Urls) -> SearchResult {
     SearchResult {
         id: found.memory.id,
         url: url_of(found.memory.id, found.memory.url.as_deref(), urls),

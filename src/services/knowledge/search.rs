@@ -1,7 +1,7 @@
 //! Search, within the limits of a request.
 
 use knowledge::embed::Embedder;
-use knowledge::search::{Found, Search, SearchError, SearchQuery};
+use knowledge::search::{Search, SearchError, SearchHit, SearchQuery};
 use uuid::Uuid;
 use wire::knowledge::{QUERY_BYTES_MAX, SEARCH_LIMIT, SEARCH_LIMIT_MAX, SEARCH_SPACES_MAX};
 
@@ -42,7 +42,7 @@ impl KnowledgeSearch {
     }
 
     /// The documents found, most similar first.
-    pub async fn find(&self, access: &KnowledgeAccess, params: SearchParams) -> Result<Vec<Found>, Refusal> {
+    pub async fn find(&self, access: &KnowledgeAccess, params: SearchParams) -> Result<Vec<SearchHit>, Refusal> {
         let text = params.query.trim().to_owned();
         if text.is_empty() || text.len() > QUERY_BYTES_MAX {
             let rule = format!("must have 1 to {QUERY_BYTES_MAX} bytes, blanks at its ends aside");

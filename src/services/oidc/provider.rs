@@ -296,7 +296,7 @@ impl Provider {
     }
 
     fn away(&self, step: &str, error: &dyn std::fmt::Display) -> Denial {
-        tracing::warn!(oidc.provider = self.settings.name, oidc.step = step, error = %error, "an OpenID provider does not answer as it should");
+        tracing::warn!(oidc.provider = self.settings.name, oidc.step = step, error = %error, "invalid response of an OpenID provider");
         Denial::Away
     }
 

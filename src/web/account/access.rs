@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Redirect};
 use chrono::TimeDelta;
 use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope};
 use domain::ids::{ApiKeyId, SessionId};
-use domain::signin::Via;
+use domain::signin::SignInMethod;
 use serde::Deserialize;
 use store::session::Session;
 
@@ -104,9 +104,9 @@ async fn draw(pages: &AccessPages, owner: &Owner, status: StatusCode, fault: Opt
         id: session.id.to_string(),
         browser: session.user_agent.as_deref().map_or_else(|| "A browser".into(), browser),
         via: match &session.via {
-            Via::Code => "by a mailed code".into(),
-            Via::Oidc(provider) => format!("with {provider}"),
-            Via::Operator => "by the operator".into(),
+            SignInMethod::Code => "by a mailed code".into(),
+            SignInMethod::Oidc(provider) => format!("with {provider}"),
+            SignInMethod::Operator => "by the operator".into(),
         },
         address: session.address,
         signed_in: Moment::new(session.created_at, now),
@@ -206,12 +206,12 @@ pub async fn make_key(State(pages): State<AccessPages>, owner: Owner, PageForm(f
         [(form.search, ApiKeyScope::Search), (form.write, ApiKeyScope::Write), (form.settings, ApiKeyScope::Settings)];
     let scopes: Vec<ApiKeyScope> = ticked.into_iter().filter_map(|(ticked, scope)| ticked.map(|_| scope)).collect();
     if scopes.is_empty() {
-        return again("Tick at least one thing that the key may do.").await;
+        return again("Select at least one permission.").await;
     }
     let Some(end) = KeyEnd::chosen(&form.days) else {
-        return again("Choose when the key ends: in 30 days, in 90 days, or never.").await;
+        return again("Choose when the key expires: in 30 days, in 90 days, or never.").await;
     };
-    let Ok(id) = form.id.parse::<ApiKeyId>() else { return again("Send the form once more.").await };
+    let Ok(id) = form.id.parse::<ApiKeyId>() else { return again("Send the form again.").await };
     let expires_at = match end {
         KeyEnd::After(time) => Some(site.ports.clock.now() + time),
         KeyEnd::Never => None,
@@ -227,15 +227,15 @@ pub async fn make_key(State(pages): State<AccessPages>, owner: Owner, PageForm(f
                 key: secret.expose().to_owned(),
             },
         )),
-        Err(CreateRefusal::TooMany) => again("You have as many keys as you may have. Revoke one first.").await,
+        Err(CreateRefusal::TooMany) => again("You have the maximum number of API keys. Revoke one first.").await,
         Err(CreateRefusal::AlreadyCreated) => Err(PageError::shown(
             site,
             Some(&owner.visitor),
             StatusCode::CONFLICT,
             Shown {
-                title: "This key was made already",
+                title: "This key was already created",
                 text: "The form was sent twice. The key was shown the first time, and it cannot be shown again.",
-                next: "If you did not keep it, revoke it and make another.",
+                next: "If you did not store it, revoke it and create another.",
                 link: "/account/access".into(),
                 label: "To your keys",
             },

@@ -159,7 +159,7 @@ async fn proof(upstream: &Upstream, scope: &RecordScope, event_id: &str) -> Proo
 
 fn held_row(held: Unclassified, now: Timestamp) -> HeldRow {
     HeldRow {
-        kind: held.event_type.unwrap_or_else(|| "an event that names no type".into()),
+        kind: held.event_type.unwrap_or_else(|| "event without a type".into()),
         agent: held.agent_id,
         reason: in_brief(held.reason),
         meaning: meaning(held.reason),
@@ -170,7 +170,7 @@ fn held_row(held: Unclassified, now: Timestamp) -> HeldRow {
 /// A reason in two or three words.
 fn in_brief(reason: HoldReason) -> &'static str {
     match reason {
-        HoldReason::Unattributed => "Not confirmed then",
+        HoldReason::Unattributed => "Agent not confirmed",
         HoldReason::MalformedEnvelope => "Unreadable",
         HoldReason::IdentityMismatch => "Wrong identity",
         HoldReason::UnknownEventType => "Unknown type",
@@ -178,7 +178,7 @@ fn in_brief(reason: HoldReason) -> &'static str {
         HoldReason::PayloadInvalid => "Wrong content",
         HoldReason::HashMismatch => "Wrong hash",
         HoldReason::ConsentExceeded => "Beyond consent",
-        HoldReason::UpstreamRefused => "Not taken",
+        HoldReason::UpstreamRefused => "Rejected",
     }
 }
 
@@ -187,14 +187,16 @@ fn meaning(reason: HoldReason) -> &'static str {
     match reason {
         HoldReason::Unattributed => "Sent by an agent before you confirmed it, so it belongs to no computer.",
         HoldReason::MalformedEnvelope => "It is not a valid event. The sender must correct it and send it again.",
-        HoldReason::IdentityMismatch => "It speaks for a computer or an identity that is not its sender's.",
+        HoldReason::IdentityMismatch => "It names a computer or an identity of another sender.",
         HoldReason::UnknownEventType => "This event type is not registered. The operator can register it.",
         HoldReason::LaneMismatch => "Its type does not belong to the lane that it names.",
-        HoldReason::PayloadInvalid => "Its content is not what its type asks for, or is more than its level allows.",
+        HoldReason::PayloadInvalid => {
+            "Its payload does not match its type, or contains more than its consent level allows."
+        }
         HoldReason::HashMismatch => {
             "Its hash does not match its content: it was changed on the way, or computed wrong."
         }
-        HoldReason::ConsentExceeded => "It says more than you allow. Its content was not kept.",
-        HoldReason::UpstreamRefused => "The statistics service did not take it.",
+        HoldReason::ConsentExceeded => "It contains more than your consent allows. Its content was not stored.",
+        HoldReason::UpstreamRefused => "The statistics service rejected it.",
     }
 }

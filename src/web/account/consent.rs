@@ -85,11 +85,10 @@ pub async fn show(
         .map(|(scope, name)| matrix.row(&scope, name))
         .collect();
     let saved = query.saved.as_deref().map(|saved| match saved {
-        "0" => "Nothing was different, so nothing was changed.".to_owned(),
-        "later" => {
-            "Saved, and in force. The record of it follows as soon as the statistics service answers again.".to_owned()
-        }
-        _ => "Saved, and in force from now on.".to_owned(),
+        "0" => "No levels were changed.".to_owned(),
+        "later" => "Saved and effective. The change is recorded as soon as the statistics service is available again."
+            .to_owned(),
+        _ => "Saved and effective from now on.".to_owned(),
     });
     Ok(page(
         StatusCode::OK,
@@ -119,8 +118,8 @@ pub async fn save(
             StatusCode::NOT_FOUND,
             Shown {
                 title: "This computer is not attached to your account",
-                text: "It was detached meanwhile, or it was never yours. Nothing was changed.",
-                next: "The consent page shows the computers that are.",
+                text: "It was detached, or it never belonged to your account. Nothing was changed.",
+                next: "The consent page lists your computers.",
                 link: "/account/consent".into(),
                 label: "To consent",
             },

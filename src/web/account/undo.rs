@@ -55,13 +55,13 @@ pub async fn detach_question(State(site): State<Site>, owner: Owner, Named(machi
             title: format!("Detach {name}?"),
             subject: machine_uuid.clone(),
             lost: lines([
-                "Its secret stops working at once: it can send nothing more and read nothing.",
+                "Its access: its secret is revoked immediately, and it can no longer send or read anything.",
                 "To use it again, register it as a new computer and approve it again.",
-                "The levels of consent that you set for it alone.",
+                "The consent levels that you set for this computer.",
             ]),
             kept: lines([
                 "Its recorded events stay in your activity, with their proofs.",
-                "Your other computers and agents are not touched.",
+                "Your other computers and agents.",
             ]),
             button: "Detach permanently",
             action: format!("{}/account/computers/{machine_uuid}/detach", frame.root),
@@ -105,7 +105,9 @@ pub async fn revoke_question(State(site): State<Site>, owner: Owner, Named(id): 
     }
     if confirmed.computers > 0 {
         let computers = confirmed.computers;
-        lost.push(format!("Computers that it attached for you are detached, and may ask you again: {computers}."));
+        lost.push(format!(
+            "Computers that it attached for you are detached, and can request to be attached again: {computers}."
+        ));
     }
     Ok(page(
         StatusCode::OK,
@@ -116,7 +118,7 @@ pub async fn revoke_question(State(site): State<Site>, owner: Owner, Named(id): 
             lost,
             kept: lines([
                 "Its recorded events stay in your activity, with their proofs.",
-                "Computers and agents that you confirmed yourself are not touched.",
+                "Computers and agents that you confirmed yourself.",
             ]),
             button: "Revoke permanently",
             action: format!("{}/account/agents/{id}/revoke", frame.root),
@@ -152,8 +154,8 @@ pub async fn revoke_key_question(State(site): State<Site>, owner: Owner, Named(i
             tab: "access",
             title: format!("Revoke the key {}?", key.name.as_str()),
             subject: id.clone(),
-            lost: lines(["Every program that uses it stops working at once, until you give it another key."]),
-            kept: lines(["Memories that were added with it stay in your spaces.", "Your other keys are not touched."]),
+            lost: lines(["The access of every program that uses it, until you give the program another key."]),
+            kept: lines(["Memories that were added with it stay in your spaces.", "Your other API keys."]),
             button: "Revoke permanently",
             action: format!("{}/account/keys/{id}/revoke", frame.root),
             keep: format!("{}/account/access", frame.root),
@@ -190,11 +192,11 @@ pub(super) fn gone(site: &Site, visitor: &SignedIn) -> PageError {
         Some(visitor),
         StatusCode::NOT_FOUND,
         Shown {
-            title: "There is nothing like this on your account",
-            text: "It was removed already, or it was never yours.",
-            next: "Your account page shows what there is.",
+            title: "Not found in your account",
+            text: "It was already removed, or it never belonged to your account.",
+            next: "Your account page lists your computers, agents and keys.",
             link: "/account".into(),
-            label: "To your account",
+            label: "Your account",
         },
     )
 }

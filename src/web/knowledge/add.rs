@@ -33,7 +33,7 @@ pub async fn add(
     let sent = Sent::read(&pairs);
     let named: Option<Vec<Uuid>> = sent.spaces.iter().map(|space| space.parse().ok()).collect();
     let begun = match named {
-        _ if sent.items.is_empty() => Err(Refusal::invalid("", "paste an address, or write a note")),
+        _ if sent.items.is_empty() => Err(Refusal::invalid("", "paste a URL or write a note")),
         Some(named) => batches.add(&owner.access(), sent.items, &named).await,
         None => Err(Refusal::SpaceForbidden),
     };

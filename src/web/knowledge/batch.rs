@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
-use domain::batch::{End, ItemOutcome, Journal};
+use domain::batch::{BatchEnd, ItemOutcome, Journal};
 use domain::ids::{BatchId, MemoryId, SpaceId, UserAccountId};
 use domain::item::Fault;
 use store::batch::Batch;
@@ -163,12 +163,12 @@ impl Line {
             }
             ItemOutcome::Skipped { url, reason } => {
                 let why = match reason.as_str() {
-                    "robots_disallowed" => "Its site asks programs not to read it (robots.txt).".to_owned(),
-                    "filtered" => "Your filter left it out. The settings say why.".to_owned(),
+                    "robots_disallowed" => "Its site does not allow programs to read it (robots.txt).".to_owned(),
+                    "filtered" => "Your content filter rejected it. The settings page shows the reason.".to_owned(),
                     other => capitalised(other),
                 };
                 let label = url.clone().unwrap_or_else(|| "A note".into());
-                Self { label, badge: "Left out", look: "warn", why: Some(why), ..nothing }
+                Self { label, badge: "Rejected", look: "warn", why: Some(why), ..nothing }
             }
         }
     }
@@ -198,7 +198,7 @@ impl Progress {
             is_running: !journal.has_ended(),
             is_ending,
             broken: match journal.ending() {
-                Some(End::Failed(reason)) => Some(capitalised(reason)),
+                Some(BatchEnd::Failed(reason)) => Some(capitalised(reason)),
                 _ => None,
             },
             again: again.collect::<Vec<_>>().join("\n"),
@@ -208,7 +208,7 @@ impl Progress {
 
     /// The progress as one sentence.
     pub(super) fn told(&self) -> String {
-        let counts = [(self.added, "added"), (self.skipped, "left out"), (self.failed, "not added")];
+        let counts = [(self.added, "added"), (self.skipped, "rejected"), (self.failed, "not added")];
         let counts: Vec<String> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
         let counts = if counts.is_empty() { "nothing yet".to_owned() } else { counts.join(", ") };

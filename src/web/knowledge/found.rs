@@ -1,9 +1,9 @@
 //! The results of a search for a page: excerpts around the words of the query.
 
 use domain::Timestamp;
-use domain::excerpt::{Piece, excerpt};
+use domain::excerpt::{ExcerptPart, excerpt};
 use domain::words::asked;
-use knowledge::search::{Found, Highlight};
+use knowledge::search::{Highlight, SearchHit};
 
 use crate::web::Moment;
 
@@ -15,7 +15,7 @@ pub(super) struct FoundRow {
     pub url: Option<String>,
     pub percent: String,
     pub created: Moment,
-    pub best: Vec<Piece>,
+    pub best: Vec<ExcerptPart>,
     /// Its other passages.
     pub others: Vec<FoundChunk>,
 }
@@ -23,15 +23,15 @@ pub(super) struct FoundRow {
 /// A passage that answers.
 pub(super) struct FoundChunk {
     pub percent: String,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<ExcerptPart>,
 }
 
 /// The rows of a result page for `query`.
-pub(super) fn rows(found: Vec<Found>, query: &str, now: Timestamp, words_max: usize) -> Vec<FoundRow> {
+pub(super) fn rows(found: Vec<SearchHit>, query: &str, now: Timestamp, words_max: usize) -> Vec<FoundRow> {
     let stems = asked(query, words_max);
     let passage =
         |chunk: &Highlight| FoundChunk { percent: percent(chunk.similarity), pieces: excerpt(&stems, &chunk.content) };
-    let row = |found: Found| {
+    let row = |found: SearchHit| {
         let mut passages = found.chunks.iter().map(passage);
         FoundRow {
             id: found.memory.id.to_string(),

@@ -221,9 +221,9 @@ impl Searched {
         match pages.search.find(&owner.access(), params).await {
             Ok(found) => {
                 searched.told = match found.len() {
-                    0 => "Nothing answers this.".to_owned(),
+                    0 => "No results.".to_owned(),
                     1 => "1 answer".to_owned(),
-                    count => format!("{count} answers, the most similar first"),
+                    count => format!("{count} results, the most similar first"),
                 };
                 searched.rows = rows(found, &searched.query, pages.site.ports.clock.now(), pages.search.words_max());
             }

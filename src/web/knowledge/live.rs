@@ -73,7 +73,7 @@ pub async fn stream(
 
 /// The event that a page receives when its visitor is signed out.
 fn signed_out() -> String {
-    let told = "You are signed out, so this page is not updated any more. Sign in and load it again.";
+    let told = "You are signed out, so this page is no longer updated. Sign in and reload it.";
     event_of_this_stream(&json!({ "parts": {}, "told": told, "done": true }).to_string())
 }
 
@@ -97,7 +97,7 @@ impl PageStream {
                 Ok(None) => None,
                 Err(why) => {
                     // The page joins again by itself.
-                    tracing::warn!(batch.id = %telling.feed.batch(), error = why, "a page heard no more of a batch");
+                    tracing::warn!(batch.id = %telling.feed.batch(), error = why, "the event stream of a batch page ended early");
                     None
                 }
             }
@@ -135,7 +135,7 @@ impl PageStream {
         let mut parts = json!({ "meter": meter });
         if let Some((index, outcome)) = item {
             let ids: Vec<_> = kept(&outcome).into_iter().collect();
-            let titles = titles(&self.site, &self.account, &ids).await.map_err(|_| "the store did not answer")?;
+            let titles = titles(&self.site, &self.account, &ids).await.map_err(|_| "the store did not respond")?;
             let line = Line::of(index, &outcome, &titles);
             parts[format!("item-{index}")] = drawn(ItemPart { frame: &self.frame, line }.render())?.into();
         }

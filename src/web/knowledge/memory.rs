@@ -102,7 +102,7 @@ pub async fn question(State(pages): State<MemoryPages>, owner: Owner, Named(id):
         lost.push(format!("Its place in {}, also for everyone else who reads there.", places.join(", ")));
     }
     let kept = match memory.url {
-        Some(_) => lines(["The page itself stays where it is on the web, and can be added again.", OTHERS]),
+        Some(_) => lines(["The page on the web, which can be added again.", OTHERS]),
         None => lines([OTHERS]),
     };
     let frame = PageLayout::new(&pages.site, Some(&owner.visitor));
@@ -122,7 +122,7 @@ pub async fn question(State(pages): State<MemoryPages>, owner: Owner, Named(id):
     ))
 }
 
-const OTHERS: &str = "Your other memories and your spaces are not touched.";
+const OTHERS: &str = "Your other memories and your spaces.";
 
 /// `POST /knowledge/memories/{id}/delete`
 pub async fn delete(

@@ -130,9 +130,9 @@ async fn draw(
         is_kept: filed.verdict.keep,
         reason: capitalised(&filed.verdict.reason),
         by: match filed.verdict.by {
-            VerdictBy::Llm => "judged by the language model",
-            VerdictBy::Rules => "judged by your words",
-            VerdictBy::Unfiltered => "not judged",
+            VerdictBy::Llm => "decided by the language model",
+            VerdictBy::Rules => "decided by your words",
+            VerdictBy::Unfiltered => "not decided",
         },
         at: Moment::new(filed.created_at, now),
     };
@@ -162,12 +162,12 @@ fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Fiel
         value: value.to_owned(),
         faults: issues.iter().filter_map(|issue| fault(issue, path, value)).collect(),
     };
-    let word = format!("One word or phrase a line, each of at most {ITEM_CHARS_MAX} characters.");
+    let word = format!("One word or phrase per line, each of at most {ITEM_CHARS_MAX} characters.");
     [
         field(
             "exclude",
             "excludeItems",
-            "Leave out what mentions",
+            "Reject items that mention",
             format!("{word} Content with one of them is left out."),
             3,
             &form.exclude,
@@ -175,7 +175,7 @@ fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Fiel
         field(
             "include",
             "includeItems",
-            "Keep only what mentions",
+            "Keep only items that mention",
             format!("{word} Content without any of them is left out; empty means no such rule."),
             3,
             &form.include,
@@ -183,7 +183,7 @@ fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Fiel
         field(
             "prompt",
             "filterPrompt",
-            "What you want, in your own words",
+            "Description of the content to keep",
             format!("A language model reads this and decides. At most {PROMPT_CHARS_MAX} characters.{model}"),
             3,
             &form.prompt,
@@ -193,7 +193,7 @@ fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Fiel
             "categories",
             "Categories",
             format!(
-                "One a line, each of at most {CATEGORY_CHARS_MAX} characters. A language model sorts stored content into them.{model}"
+                "One per line, each of at most {CATEGORY_CHARS_MAX} characters. A language model sorts stored content into them.{model}"
             ),
             3,
             &form.categories,

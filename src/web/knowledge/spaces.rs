@@ -16,7 +16,7 @@ use crate::services::knowledge::Spaces;
 use crate::web::account::Owner;
 use crate::web::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Site, page};
 
-const NAME_FAULT: &str = "Give it a name of 1 to 100 characters, in one line.";
+const NAME_FAULT: &str = "Enter a name of 1 to 100 characters on one line.";
 
 #[derive(Template)]
 #[template(path = "knowledge/space.html")]
@@ -92,8 +92,8 @@ pub async fn show(
 ) -> PageResult {
     let space = seen(&site, &owner, &id).await?;
     let saved = query.saved.as_deref().map(|saved| match saved {
-        "made" => "The space is made. What you add to it, your agents find as well.",
-        _ => "Saved, and in force from now on.",
+        "made" => "The space is created. Your agents can search it too.",
+        _ => "Saved and effective from now on.",
     });
     shown(&site, &owner, StatusCode::OK, space, saved, None).await
 }

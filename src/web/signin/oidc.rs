@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use domain::signin::{Next, Via};
+use domain::signin::{ReturnPath, SignInMethod};
 use serde::Deserialize;
 
 use super::{NextQuery, OwnBrowser, SignInPages, entered, known, ours};
@@ -79,9 +79,9 @@ pub async fn callback(
         }
         (None, None) => Err(Denial::NotStartedHere),
     };
-    let next: Option<Next> = ours(errand.next.as_deref());
+    let next: Option<ReturnPath> = ours(errand.next.as_deref());
     let email = identified.map_err(|why| done(&pages, refused(&pages, why, next.as_ref())))?;
-    let entering = pages.signins.enter(email.clone(), Via::Oidc(name), browser).await;
+    let entering = pages.signins.enter(email.clone(), SignInMethod::Oidc(name), browser).await;
     let session = entering.map_err(PageError::of(&pages.site))?;
     let mut response = entered(&pages, &session, next);
     known::remember(&mut response, &headers, &email, &pages);
@@ -112,12 +112,12 @@ fn denied(pages: &SignInPages, why: Denial) -> PageError {
 }
 
 /// The error page. Its link leads back to the sign-in, and from there to `wish`.
-fn refused(pages: &SignInPages, why: Denial, wish: Option<&Next>) -> PageError {
+fn refused(pages: &SignInPages, why: Denial, wish: Option<&ReturnPath>) -> PageError {
     let (status, title, text, next) = match why {
         Denial::Unknown => (
             StatusCode::NOT_FOUND,
             "There is no such sign-in",
-            "This link names a sign-in service that is not set up here.",
+            "This link names a sign-in service that is not configured.",
             "Sign in another way.",
         ),
         Denial::NotStartedHere => (
@@ -129,25 +129,24 @@ fn refused(pages: &SignInPages, why: Denial, wish: Option<&Next>) -> PageError {
         Denial::Refused => (
             StatusCode::FORBIDDEN,
             "You were not signed in",
-            "The sign-in service did not confirm who you are, or you said no there.",
-            "Try again, or let us mail you a code.",
+            "The sign-in service did not confirm your identity, or you declined there.",
+            "Try again, or sign in with a code by mail.",
         ),
         Denial::Unverified => (
             StatusCode::FORBIDDEN,
             "Your address is not confirmed there",
-            "The sign-in service knows your e-mail address but never checked that it is yours. We take only addresses that it checked.",
-            "Confirm the address there, or let us mail you a code.",
+            "The sign-in service has not verified your e-mail address. Only verified addresses are accepted.",
+            "Verify the address there, or sign in with a code by mail.",
         ),
         Denial::Away => (
             StatusCode::FAILED_DEPENDENCY,
             "The sign-in service does not answer",
             "We could not talk to it, or did not understand its response. You are not signed in.",
-            "Try again in a minute, or let us mail you a code.",
+            "Try again in a minute, or sign in with a code by mail.",
         ),
     };
     let link = wish.map_or("/signin".into(), |wish| format!("/signin?next={}", quoted(wish.as_str())).into());
-    let page_error =
-        PageError::shown(&pages.site, None, status, Shown { title, text, next, link, label: "To the sign-in" });
+    let page_error = PageError::shown(&pages.site, None, status, Shown { title, text, next, link, label: "Sign in" });
     if why != Denial::Away {
         return page_error;
     }

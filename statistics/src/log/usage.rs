@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::recorder::Recorder;
-use domain::usage::{Day, MEMORY, RETROSPECTIVE, Used, Window};
+use domain::usage::{Day, MEMORY, QuotaUsed, RETROSPECTIVE, Window};
 use store::pool::{query, scalar};
 use store::usage::UsageDay;
 use uuid::Uuid;
@@ -24,7 +24,7 @@ pub struct UsageSums(Arc<Mutex<VecDeque<UsageSum>>>);
 struct UsageSum {
     from: u64,
     until: u64,
-    days: Vec<(Recorder, Day, Used)>,
+    days: Vec<(Recorder, Day, QuotaUsed)>,
 }
 
 /// Maximum number of sums that wait for the meter; the oldest are dropped, and their leaves are summed from the rows.
@@ -32,7 +32,7 @@ const SPANS_MAX: usize = 256;
 
 impl UsageSums {
     /// Adds the sum of the newest leaves.
-    pub fn add(&self, from: u64, until: u64, days: Vec<(Recorder, Day, Used)>) {
+    pub fn add(&self, from: u64, until: u64, days: Vec<(Recorder, Day, QuotaUsed)>) {
         let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         spans.push_back(UsageSum { from, until, days });
         if spans.len() > SPANS_MAX {
@@ -46,7 +46,7 @@ impl UsageSums {
         while spans.front().is_some_and(|span| span.until <= counted) {
             spans.pop_front();
         }
-        let (mut until, mut sums) = (counted, BTreeMap::<(&Recorder, i64), Used>::new());
+        let (mut until, mut sums) = (counted, BTreeMap::<(&Recorder, i64), QuotaUsed>::new());
         for span in spans.iter() {
             if span.from != until || span.until - counted > u64::from(leaves_max) {
                 break;
@@ -56,7 +56,7 @@ impl UsageSums {
                 *sums.entry((recorder, day.number())).or_default() += *used;
             }
         }
-        let day = |((recorder, day), used): ((&Recorder, i64), Used)| UsageDay {
+        let day = |((recorder, day), used): ((&Recorder, i64), QuotaUsed)| UsageDay {
             recorder: recorder.clone(),
             day: Day::from(day),
             used,
@@ -101,7 +101,7 @@ impl Log {
         computers: &[Recorder],
         window: Window,
         events_max: u32,
-    ) -> Result<Used, LogError> {
+    ) -> Result<QuotaUsed, LogError> {
         let sources = self.sources_of(computers.iter(), None).await?;
         let sources = serde_json::to_string(&sources).unwrap_or_default();
         let sum = query(Dialect::of(&self.pool).usage_beyond).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
@@ -118,7 +118,7 @@ fn place(place: u64) -> i64 {
     i64::try_from(place).unwrap_or(i64::MAX)
 }
 
-fn used(memory: i64, retrospectives: i64) -> Result<Used, LogError> {
+fn used(memory: i64, retrospectives: i64) -> Result<QuotaUsed, LogError> {
     let number = |sum| u64::try_from(sum).map_err(|_| LogError::Corrupt("a sum of events"));
-    Ok(Used { memory: number(memory)?, retrospectives: number(retrospectives)? })
+    Ok(QuotaUsed { memory: number(memory)?, retrospectives: number(retrospectives)? })
 }

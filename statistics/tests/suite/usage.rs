@@ -2,14 +2,14 @@
 
 use domain::Clock;
 use domain::recorder::Recorder;
-use domain::usage::{Day, Used, Window};
+use domain::usage::{Day, QuotaUsed, Window};
 use serde_json::{Value, json};
 
 use crate::world::{Chain, World};
 use harness::on_each_database;
 
-fn used(memory: u64, retrospectives: u64) -> Used {
-    Used { memory, retrospectives }
+fn used(memory: u64, retrospectives: u64) -> QuotaUsed {
+    QuotaUsed { memory, retrospectives }
 }
 
 /// A retrospective at the next place of the chain.

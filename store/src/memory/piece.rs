@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use domain::words::{Counted, counted};
+use domain::words::{StemCounts, counted};
 use uuid::Uuid;
 
 use super::ChunkPut;
@@ -20,7 +20,7 @@ pub(super) struct PreparedChunk<'a> {
     /// Its text.
     pub(super) content: Cow<'a, str>,
     /// Its stems.
-    pub(super) counted: Counted,
+    pub(super) counted: StemCounts,
     /// Its vector, packed.
     pub(super) vector: Option<Vec<u8>>,
 }

@@ -22,7 +22,7 @@ use crate::{Store, joined};
 
 /// How far a search for common words goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reach {
+pub struct CommonWordsLimits {
     /// Maximum number of candidates.
     pub chunks_max: usize,
     /// Maximum number of entries of a word that are walked through.
@@ -156,7 +156,7 @@ impl Store {
         on: &AccountStatistics,
         asked: &[QueryStem],
         spaces: Option<&[SpaceId]>,
-        reach: Reach,
+        reach: CommonWordsLimits,
     ) -> Result<Vec<ChunkId>, StoreError> {
         const DO: Operation = Operation::FindChunksWithCommonWords;
         if asked.is_empty() || reach.chunks_max == 0 {
@@ -173,7 +173,7 @@ impl Store {
             // Half of the candidates, and a lookup of the spaces for each: half of the entries.
             walked_max = walked_max.div_ceil(2);
         }
-        let rest = Reach { chunks_max: reach.chunks_max - found.len(), walked_max, ..reach };
+        let rest = CommonWordsLimits { chunks_max: reach.chunks_max - found.len(), walked_max, ..reach };
         let matching = if self.pool.is_postgres() {
             self.matching_by_postgres(on, asked, spaces, below, rest).during(DO).await?
         } else {
@@ -287,7 +287,7 @@ impl Store {
         asked: &[QueryStem],
         spaces: Option<&[SpaceId]>,
         below: i64,
-        reach: Reach,
+        reach: CommonWordsLimits,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
         let floor = self.floor(on, &asked[0], below, reach.walked_max).await?;
         let (terms, spaces) = (quoted(on, asked), spaces.map(json));
@@ -328,7 +328,7 @@ impl Store {
         asked: &[QueryStem],
         spaces: Option<&[SpaceId]>,
         below: i64,
-        reach: Reach,
+        reach: CommonWordsLimits,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
         let Some(first) = asked.first() else { return Ok(Vec::new()) };
         let entries_max = (reach.walked_max / asked.len()).max(reach.chunks_max);

@@ -19,7 +19,7 @@ use sqlx::postgres::PgPool;
 use uuid::Uuid;
 
 use self::graph::graph_name;
-use super::{AccountStatistics, ChunkId, Wanted};
+use super::{AccountStatistics, ChunkId, ChunkLimits};
 use crate::error::StoreError;
 use crate::memory::json;
 use crate::operation::{During, Operation};
@@ -50,7 +50,7 @@ impl Store {
         on: &AccountStatistics,
         model: &ModelId,
         query: &[f32],
-        wanted: Wanted,
+        wanted: ChunkLimits,
         exact_max: usize,
     ) -> Result<Neighbours, StoreError> {
         const COMPARED: &str = "SELECT chunk_id, memory_id, vector <=> CAST($3 AS vector) AS far FROM vectors_near
@@ -81,7 +81,7 @@ impl Store {
         spaces: &[SpaceId],
         model: &ModelId,
         query: &[f32],
-        wanted: Wanted,
+        wanted: ChunkLimits,
     ) -> Result<Neighbours, StoreError> {
         const COMPARED: &str = "SELECT n.chunk_id, n.memory_id, n.vector <=> CAST($3 AS vector) AS far
                 FROM (SELECT DISTINCT s.memory_id FROM memory_spaces s WHERE s.space_id IN
@@ -144,7 +144,7 @@ async fn by_graph(
 }
 
 /// The first candidates, nearest first, of each memory no more than its share.
-fn shared_out(walked: Vec<NeighbourRow>, wanted: Wanted) -> Neighbours {
+fn shared_out(walked: Vec<NeighbourRow>, wanted: ChunkLimits) -> Neighbours {
     let mut taken: HashMap<Uuid, usize> = HashMap::new();
     let kept = walked.into_iter().filter(|(_, _, memory)| {
         let taken = taken.entry(*memory).or_default();

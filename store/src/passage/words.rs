@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use domain::ids::SpaceId;
 
-use super::{AccountStatistics, ChunkId, Wanted};
+use super::{AccountStatistics, ChunkId, ChunkLimits};
 use crate::error::StoreError;
 use crate::memory::json;
 use crate::operation::{During, Operation};
@@ -55,7 +55,7 @@ impl Store {
         on: &AccountStatistics,
         asked: &[QueryStem],
         spaces: Option<&[SpaceId]>,
-        wanted: Wanted,
+        wanted: ChunkLimits,
     ) -> Result<Vec<ChunkId>, StoreError> {
         const OPERATION: Operation = Operation::FindChunksByTheirWords;
         if asked.is_empty() {
@@ -73,7 +73,7 @@ impl Store {
         on: &AccountStatistics,
         asked: &[QueryStem],
         spaces: Option<&str>,
-        wanted: Wanted,
+        wanted: ChunkLimits,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
         // One index lookup for each space, independent of the size of the spaces.
         const IN_SPACES: &str = "EXISTS (SELECT 1 FROM space_chunks l
@@ -109,7 +109,7 @@ impl Store {
         on: &AccountStatistics,
         asked: &[QueryStem],
         spaces: Option<&str>,
-        wanted: Wanted,
+        wanted: ChunkLimits,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
         // Without EXISTS, which PostgreSQL may execute as a hash of all chunks of the spaces.
         const RANKED: &str = "SELECT w.chunk_id, SUM(CAST(q.value AS DOUBLE PRECISION) * w.frequency * ($4 + 1)

@@ -2,7 +2,7 @@
 
 use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
-use domain::signin::Via;
+use domain::signin::SignInMethod;
 use domain::usage::Plan;
 use store::account::Provision;
 use store::session::NewSession;
@@ -170,16 +170,16 @@ on_each_database! {
         let store = &world.store;
         let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
         let long = "x".repeat(1000);
-        let first = NewSession { user_agent: Some(&long), address: None, via: Via::Oidc("work".into()), ..world.new_session(ada.id, at(100)) };
+        let first = NewSession { user_agent: Some(&long), address: None, via: SignInMethod::Oidc("work".into()), ..world.new_session(ada.id, at(100)) };
         store.session_create(&first, None, now()).await.unwrap();
         let second = world.new_session(ada.id, at(100));
         store.session_create(&second, None, at(1)).await.unwrap();
         let bobs = world.session(bob.id, now(), at(100)).await;
         let listed = store.sessions_of_person(ada.id, at(2), 10).await.unwrap();
         assert_eq!(listed.iter().map(|session| session.id).collect::<Vec<_>>(), [second.id, first.id]);
-        assert_eq!((&listed[0].via, listed[0].address.as_deref()), (&Via::Code, Some("192.0.2.1")));
+        assert_eq!((&listed[0].via, listed[0].address.as_deref()), (&SignInMethod::Code, Some("192.0.2.1")));
         assert_eq!((listed[0].created_at, listed[0].expires_at), (at(1), at(100)));
-        assert_eq!((&listed[1].via, &listed[1].address), (&Via::Oidc("work".into()), &None));
+        assert_eq!((&listed[1].via, &listed[1].address), (&SignInMethod::Oidc("work".into()), &None));
         assert_eq!(listed[1].user_agent.as_ref().map(String::len), Some(300));
         assert_eq!(store.session_by_hash(&second.token, at(2)).await.unwrap().unwrap().session, second.id);
         assert_eq!(store.sessions_of_person(ada.id, at(2), 1).await.unwrap().len(), 1);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::batch::{End, Item, ItemOutcome};
+use domain::batch::{BatchEnd, Item, ItemOutcome};
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
 use domain::memory::MemoryType;
@@ -67,10 +67,10 @@ on_each_database! {
         let outcome = failed(0);
         let other = failed(2);
         // The rest is written whole, or not at all.
-        assert!(!store.batch_finish(id, &[(0, 2, &outcome), (1, 3, &other)], &End::Complete, at(1)).await.unwrap());
+        assert!(!store.batch_finish(id, &[(0, 2, &outcome), (1, 3, &other)], &BatchEnd::Complete, at(1)).await.unwrap());
         assert_eq!(store.batch_by_id(id, None).await.unwrap().unwrap().journal.processed(), 1);
-        assert!(store.batch_finish(id, &[(0, 2, &outcome), (2, 3, &other)], &End::Complete, at(1)).await.unwrap());
-        assert!(!store.batch_finish(id, &[], &End::Failed("twice".into()), at(1)).await.unwrap());
+        assert!(store.batch_finish(id, &[(0, 2, &outcome), (2, 3, &other)], &BatchEnd::Complete, at(1)).await.unwrap());
+        assert!(!store.batch_finish(id, &[], &BatchEnd::Failed("twice".into()), at(1)).await.unwrap());
         let read = store.batch_by_id(id, None).await.unwrap().unwrap();
         let told: Vec<String> = (0..9).map_while(|seq| read.journal.message(seq)).map(|message| message.data()).collect();
         assert_eq!(told.len(), 8);
@@ -89,7 +89,7 @@ on_each_database! {
         assert_eq!(store.batches_adrift(at(12), 10).await.unwrap(), []);
         assert_eq!(store.batches_adrift(at(13), 10).await.unwrap(), [id]);
         assert_eq!(store.batch_lease(id, "two", at(23), at(13)).await.unwrap(), HELD);
-        assert!(store.batch_finish(id, &[], &End::Failed("gone".into()), at(14)).await.unwrap());
+        assert!(store.batch_finish(id, &[], &BatchEnd::Failed("gone".into()), at(14)).await.unwrap());
         assert_eq!(store.batch_lease(id, "two", at(30), at(14)).await.unwrap(), Lease::Refused);
         assert_eq!(store.batches_adrift(at(99), 10).await.unwrap(), []);
     }
@@ -104,7 +104,7 @@ on_each_database! {
         assert_eq!(store.batch_by_id(id, None).await.unwrap().unwrap().cancelled_at, Some(at(1)));
         assert_eq!(store.batch_lease(id, "one", at(9), at(2)).await.unwrap(), Lease::Held { is_cancelled: true });
         assert!(store.batch_standing(id, &ada).await.unwrap().unwrap().is_running, "until it has ended");
-        store.batch_finish(id, &[], &End::Complete, at(3)).await.unwrap();
+        store.batch_finish(id, &[], &BatchEnd::Complete, at(3)).await.unwrap();
         assert!(!store.batch_standing(id, &ada).await.unwrap().unwrap().is_running);
         assert!(!store.batch_cancel(id, &ada, at(4)).await.unwrap());
     }
@@ -125,7 +125,7 @@ on_each_database! {
         let listed = store.batches_of_account(&ada, 10).await.unwrap();
         assert_eq!(listed.iter().filter(|batch| batch.is_running && batch.total == 3 && batch.processed == 0).count(), 3);
         store.batch_item_finish(listed[0].id, (0, 1, &failed(0))).await.unwrap();
-        store.batch_finish(listed[0].id, &[], &End::Complete, at(1)).await.unwrap();
+        store.batch_finish(listed[0].id, &[], &BatchEnd::Complete, at(1)).await.unwrap();
         let listed = store.batches_of_account(&ada, 10).await.unwrap();
         assert_eq!((listed[0].is_running, listed[0].processed), (false, 1));
         batch(world, &ada).await;

@@ -6,9 +6,9 @@ use domain::Rng;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::words::{asked, counted};
 use store::memory::MemoryScope;
-use store::passage::common::Reach;
+use store::passage::common::CommonWordsLimits;
 use store::passage::words::QueryStem;
-use store::passage::{AccountStatistics, ChunkId, Wanted};
+use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Pool, Store};
 
 use crate::memories::{Draft, space};
@@ -141,7 +141,7 @@ on_each_database! {
             let ranked = async |spaces: Option<&[SpaceId]>, wanted| {
                 store.chunks_with_words(&library.shelf, &stems(query), spaces, wanted).await.unwrap()
             };
-            let all = ranked(None, Wanted::any(100_000)).await;
+            let all = ranked(None, ChunkLimits::any(100_000)).await;
             let stems: Vec<String> = stems(query).into_iter().map(|asked| asked.stem).collect();
             let having = library.within(None).filter(|(_, known)| stems.iter().any(|stem| known.stems.contains(stem)));
             assert_eq!(sorted(all.clone()), sorted(having.map(|(chunk, _)| chunk).collect()), "{query}");
@@ -149,8 +149,8 @@ on_each_database! {
                 let spaces = spaces.as_deref();
                 let within: BTreeSet<ChunkId> = library.within(spaces).map(|(chunk, _)| chunk).collect();
                 let expected: Vec<ChunkId> = all.iter().copied().filter(|chunk| within.contains(chunk)).collect();
-                assert_eq!(ranked(spaces, Wanted::any(100_000)).await, expected, "{query} {spaces:?}");
-                let few = ranked(spaces, Wanted::any(7)).await;
+                assert_eq!(ranked(spaces, ChunkLimits::any(100_000)).await, expected, "{query} {spaces:?}");
+                let few = ranked(spaces, ChunkLimits::any(7)).await;
                 assert_eq!(few, expected[..few.len()], "{query} {spaces:?}");
                 assert_eq!(few.len(), expected.len().min(7));
             }
@@ -165,7 +165,7 @@ on_each_database! {
             for spaces in library.scopes() {
                 let spaces = spaces.as_deref();
                 for (chunks_max, is_ranked) in [(40, false), (40, true), (90, false), (90, true), (1_000, true)] {
-                    let reach = Reach { chunks_max, walked_max: 10_000, is_ranked };
+                    let reach = CommonWordsLimits { chunks_max, walked_max: 10_000, is_ranked };
                     let found = world.store.chunks_with_common_words(&library.shelf, &stems, spaces, reach).await.unwrap();
                     assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "none twice");
                     let within: Vec<(ChunkId, &Known)> = library.within(spaces).collect();
@@ -201,12 +201,12 @@ on_each_database! {
         fill(world, &ada, 1..60, "zebra", &[]).await;
         let shelf = shelf(store, &ada).await;
         let found = async |walked_max, is_ranked| {
-            let reach = Reach { chunks_max: 5, walked_max, is_ranked };
+            let reach = CommonWordsLimits { chunks_max: 5, walked_max, is_ranked };
             store.chunks_with_common_words(&shelf, &stems("zebra heat"), None, reach).await.unwrap()
         };
         let (near, far) = (found(20, true).await, found(1_000, true).await);
         assert_eq!((near.len(), far.len()), (found(20, false).await.len(), found(1_000, false).await.len()));
-        let all = store.chunks_with_words(&shelf, &stems("zebra"), None, Wanted::any(100)).await.unwrap();
+        let all = store.chunks_with_words(&shelf, &stems("zebra"), None, ChunkLimits::any(100)).await.unwrap();
         let oldest = all.iter().min().unwrap();
         assert!(!near.contains(oldest) && far.contains(oldest), "{near:?} {far:?}");
         assert_eq!((near.len(), far.len()), (5, 5));
@@ -226,7 +226,7 @@ on_each_database! {
         // One late memory in each space.
         fill(world, &ada, 168..169, "heat wing", &[small, large]).await;
         let shelf = shelf(store, &ada).await;
-        let reach = Reach { chunks_max: 20, walked_max: 1, is_ranked: false };
+        let reach = CommonWordsLimits { chunks_max: 20, walked_max: 1, is_ranked: false };
         let found = async |space| {
             let within = Some(&[space][..]);
             let found = store.chunks_with_common_words(&shelf, &stems("heat wing"), within, reach).await.unwrap();
@@ -263,7 +263,7 @@ on_each_database! {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         Draft::new(world, &ada, "1", &["heat", "wing"]).put(store, 9).await;
         let shelf = shelf(store, &ada).await;
-        let chunks = store.chunks_with_words(&shelf, &stems("heat wing"), None, Wanted::any(9)).await.unwrap();
+        let chunks = store.chunks_with_words(&shelf, &stems("heat wing"), None, ChunkLimits::any(9)).await.unwrap();
         let texts = store.chunk_texts(&[chunks.clone(), vec![i64::MAX]].concat()).await.unwrap();
         let mut contents: Vec<(&str, &str, u32)> =
             texts.iter().map(|text| (text.title.as_str(), text.content.as_str(), text.words)).collect();

@@ -1,14 +1,14 @@
 //! What may be forgotten.
 
 use chrono::TimeDelta;
-use domain::batch::{End, Item};
+use domain::batch::{BatchEnd, Item};
 use domain::filter::{FilterVerdict, VerdictBy};
 use domain::ids::BatchId;
 use domain::token::TokenScope;
 use store::batch::NewBatch;
 use store::held::{HeldFilter, HeldQuotas, Sender};
 use store::janitor::{PurgeSettings, Purged};
-use store::signin::{Asking, CodeLimits};
+use store::signin::{CodeLimits, TicketRequest};
 
 use crate::held::new_held;
 use crate::world::{World, at, now};
@@ -24,7 +24,7 @@ on_each_database! {
         world.session(person.id, now(), at(DAY)).await;
         let ticket = world.new_ticket("ada@example.com", now());
         let limits = CodeLimits { per_network: 10, total: 10, window: TimeDelta::hours(1) };
-        store.signin_start(&ticket, &Asking { network: "here", instead_of: None }, &limits, now()).await.unwrap();
+        store.signin_start(&ticket, &TicketRequest { network: "here", instead_of: None }, &limits, now()).await.unwrap();
         let (sent, waiting) = (world.new_mail("ada@example.com"), world.new_mail("ada@example.com"));
         store.mail_write(&sent, now()).await.unwrap();
         store.mail_write(&waiting, now()).await.unwrap();
@@ -85,7 +85,7 @@ on_each_database! {
         }
         let verdict = FilterVerdict { keep: false, categories: vec![], reason: "off topic".into(), by: VerdictBy::Rules };
         store.verdict_add(world.rng.uuid_v7(now()), &ada, ended, "a page", &verdict, now()).await.unwrap();
-        store.batch_finish(ended, &[], &End::Complete, at(60)).await.unwrap();
+        store.batch_finish(ended, &[], &BatchEnd::Complete, at(60)).await.unwrap();
         assert_eq!(store.purge(at(DAY + 59), &settings).await.unwrap(), Purged::default());
         assert_eq!(store.purge(at(DAY + 61), &settings).await.unwrap(), Purged { batches: 1, ..Purged::default() });
         assert!(store.batch_by_id(ended, None).await.unwrap().is_none());

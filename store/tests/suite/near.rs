@@ -3,8 +3,8 @@
 use domain::ids::UserAccountId;
 use domain::memory::ModelId;
 use store::memory::MemoryScope;
-use store::passage::near::prepare::Prepared;
-use store::passage::{AccountStatistics, ChunkId, Wanted};
+use store::passage::near::prepare::NearVectorsState;
+use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Pool, Store};
 
 use crate::memories::{Draft, model, space};
@@ -34,7 +34,7 @@ async fn texts(store: &Store, account: &UserAccountId, near: &[(ChunkId, f32)]) 
 
 async fn near(world: &World, account: &UserAccountId, query: [f32; 4], count: usize) -> Vec<String> {
     let shelf = shelf(&world.store, account).await;
-    let near = world.store.nearest(&shelf, &model(), &query, Wanted::any(count), usize::MAX).await.unwrap();
+    let near = world.store.nearest(&shelf, &model(), &query, ChunkLimits::any(count), usize::MAX).await.unwrap();
     texts(&world.store, account, &near).await
 }
 
@@ -49,10 +49,10 @@ async fn differences(world: &World) -> i64 {
 on_each_database! {
     async fn a_database_that_cannot_compare_says_why(world: &World) {
         match world.store.near_prepare().await.unwrap() {
-            Prepared::Absent(why) if world.store.pool().is_postgres() => assert!(why.contains("pgvector"), "{why}"),
-            Prepared::Absent(why) => assert!(why.contains("not PostgreSQL"), "{why}"),
+            NearVectorsState::Absent(why) if world.store.pool().is_postgres() => assert!(why.contains("pgvector"), "{why}"),
+            NearVectorsState::Absent(why) => assert!(why.contains("not PostgreSQL"), "{why}"),
             // The cluster has the extension.
-            can => assert!(world.store.pool().is_postgres() && can == Prepared::Filling, "{can:?}"),
+            can => assert!(world.store.pool().is_postgres() && can == NearVectorsState::Filling, "{can:?}"),
         }
     }
 }
@@ -64,8 +64,8 @@ async fn without_postgresql_there_is_nothing_to_fill_and_nothing_near() {
     kept(&world, &ada, "1", &[[1.0, 0.0, 0.0, 0.0]]).await;
     let (store, shelf) = (&world.store, shelf(&world.store, &ada).await);
     assert!(store.near_fill(1).await.unwrap());
-    assert!(store.nearest(&shelf, &model(), &[1.0; 4], Wanted::any(9), 0).await.unwrap().is_empty());
-    assert!(store.nearest_in_spaces(&[shelf], &[], &model(), &[1.0; 4], Wanted::any(9)).await.unwrap().is_empty());
+    assert!(store.nearest(&shelf, &model(), &[1.0; 4], ChunkLimits::any(9), 0).await.unwrap().is_empty());
+    assert!(store.nearest_in_spaces(&[shelf], &[], &model(), &[1.0; 4], ChunkLimits::any(9)).await.unwrap().is_empty());
     assert_eq!(store.graph_missing(&model(), 0).await.unwrap(), None);
     assert!(!store.graph_make(shelf.number, &model()).await.unwrap());
 }
@@ -101,10 +101,10 @@ async fn pgvector_has_every_vector_that_was_kept_and_none_that_was_forgotten() {
     assert_eq!(near(&world, &ada, query, 9).await, ["other 1", "other 0"]);
     let at = shelf(&world.store, &ada).await;
     assert_eq!(
-        world.store.nearest(&at, &other, &[0.0, 0.0, 2.0], Wanted::any(9), 9).await.unwrap(),
+        world.store.nearest(&at, &other, &[0.0, 0.0, 2.0], ChunkLimits::any(9), 9).await.unwrap(),
         [(waiting[0].chunk, 1.0)]
     );
-    assert!(world.store.nearest(&at, &model(), &[f32::NAN; 4], Wanted::any(9), 9).await.unwrap().is_empty());
+    assert!(world.store.nearest(&at, &model(), &[f32::NAN; 4], ChunkLimits::any(9), 9).await.unwrap().is_empty());
     assert_eq!(differences(&world).await, 0);
 }
 
@@ -137,7 +137,8 @@ async fn pgvector_looks_only_where_it_may() {
         (vec![ours, theirs], vec![], 0),
         (vec![], vec![red], 0),
     ] {
-        let near = world.store.nearest_in_spaces(&shelves, &spaces, &model(), &query, Wanted::any(9)).await.unwrap();
+        let near =
+            world.store.nearest_in_spaces(&shelves, &spaces, &model(), &query, ChunkLimits::any(9)).await.unwrap();
         assert_eq!(near.len(), found, "{shelves:?} {spaces:?}");
         assert!(near.iter().all(|(_, cosine)| (cosine - 0.5_f32.sqrt()).abs() < 1e-3), "{near:?}");
     }
@@ -154,7 +155,7 @@ async fn pgvector_takes_over_what_was_there_while_others_go_on_writing() {
     }
     let (one, two) = (world.second().await, world.second().await);
     let (first, second) = tokio::join!(one.near_prepare(), two.near_prepare());
-    assert_eq!((first.unwrap(), second.unwrap()), (Prepared::Filling, Prepared::Filling));
+    assert_eq!((first.unwrap(), second.unwrap()), (NearVectorsState::Filling, NearVectorsState::Filling));
     let fill = async |store: &Store| while !store.near_fill(3).await.unwrap() {};
     let write = async {
         for (at, draft) in drafts.iter_mut().enumerate() {
@@ -167,13 +168,13 @@ async fn pgvector_takes_over_what_was_there_while_others_go_on_writing() {
         }
     };
     tokio::join!(fill(&one), fill(&two), write);
-    assert_eq!(world.store.near_prepare().await.unwrap(), Prepared::Whole);
+    assert_eq!(world.store.near_prepare().await.unwrap(), NearVectorsState::Whole);
     assert_eq!(differences(&world).await, 0);
     assert_eq!(near(&world, &bob, [1.0, 0.0, 0.0, 0.0], 9).await.len(), 6);
     // Left for good, as the readme says, and taken up again.
     world.tamper("DROP FUNCTION vectors_near_follow CASCADE; DROP TABLE vectors_near, vectors_near_filled").await;
     kept(&world, &bob, "later", &[[1.0, 0.0, 0.0, 0.0]]).await;
-    assert_eq!(world.store.near_prepare().await.unwrap(), Prepared::Filling);
+    assert_eq!(world.store.near_prepare().await.unwrap(), NearVectorsState::Filling);
     fill(&world.store).await;
     assert_eq!(differences(&world).await, 0);
     assert_eq!(near(&world, &bob, [1.0, 0.0, 0.0, 0.0], 9).await.len(), 7);
@@ -197,7 +198,7 @@ async fn pgvector_spreads_over_memories_what_it_finds() {
         if graph {
             assert!(store.graph_make(at.number, &model()).await.unwrap());
         }
-        let each = |chunks_max, each_max| Wanted { chunks_max, each_max: Some(each_max) };
+        let each = |chunks_max, each_max| ChunkLimits { chunks_max, each_max: Some(each_max) };
         for (wanted, expected) in [
             (each(9, 2), vec!["long 0", "long 1", "longer 20", "longer 21", "short 100", "short 101"]),
             (each(4, 1), vec!["long 0", "longer 20", "short 100"]),
@@ -230,7 +231,9 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
     let found = async |exact_max: usize| {
         let mut found = Vec::new();
         for query in [0, 250, 600] {
-            found.push(world.store.nearest(&at, &model(), &point(query), Wanted::any(20), exact_max).await.unwrap());
+            found.push(
+                world.store.nearest(&at, &model(), &point(query), ChunkLimits::any(20), exact_max).await.unwrap(),
+            );
         }
         found
     };
@@ -252,7 +255,7 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
     kept(&world, &ada, "new", &[point(0), point(1)]).await;
     assert!(world.store.memory_delete(many.id, &ada).await.unwrap());
     let left = AccountStatistics { chunks: 2, ..at };
-    let near = world.store.nearest(&left, &model(), &point(0), Wanted::any(20), 0).await.unwrap();
+    let near = world.store.nearest(&left, &model(), &point(0), ChunkLimits::any(20), 0).await.unwrap();
     assert_eq!(texts(&world.store, &ada, &near).await, ["new 0", "new 1"]);
     // Another model's graph takes its place.
     let other = ModelId { name: "it's other".into(), dimensions: 4 };

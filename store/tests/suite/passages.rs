@@ -5,11 +5,11 @@ use domain::memory::ModelId;
 use domain::words::asked;
 use store::Store;
 use store::memory::MemoryScope;
-use store::passage::common::Reach;
+use store::passage::common::CommonWordsLimits;
 use store::passage::follow::Followed;
 use store::passage::vector::packed;
 use store::passage::words::QueryStem;
-use store::passage::{AccountStatistics, ChunkId, Wanted};
+use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
 
 use crate::memories::{Draft, model, space};
 use crate::world::World;
@@ -26,7 +26,7 @@ fn stems(query: &str) -> Vec<QueryStem> {
 /// The texts of the chunks that have the words of a query.
 async fn texts(store: &Store, account: &UserAccountId, query: &str) -> Vec<String> {
     let shelf = shelf(store, account).await;
-    let found = store.chunks_with_words(&shelf, &stems(query), None, Wanted::any(10)).await.unwrap();
+    let found = store.chunks_with_words(&shelf, &stems(query), None, ChunkLimits::any(10)).await.unwrap();
     in_order(store, account, &found).await
 }
 
@@ -69,7 +69,7 @@ on_each_vector_index! {
         let shelf = shelf(store, &ada).await;
         assert_eq!(store.stems_counted(shelf.number, &counted).await.unwrap(), [2, 2, 0]);
         assert!(shelf.length_average() > 1.0);
-        assert!(store.chunks_with_words(&shelf, &[], None, Wanted::any(10)).await.unwrap().is_empty());
+        assert!(store.chunks_with_words(&shelf, &[], None, ChunkLimits::any(10)).await.unwrap().is_empty());
     }
 
     async fn of_each_memory_only_its_share_is_found(world: &World) {
@@ -86,7 +86,7 @@ on_each_vector_index! {
         let at = shelf(store, &ada).await;
         for spaces in [None, Some([shared])] {
             let found = async |chunks_max, each_max| {
-                let wanted = Wanted { chunks_max, each_max: Some(each_max) };
+                let wanted = ChunkLimits { chunks_max, each_max: Some(each_max) };
                 let spaces = spaces.as_ref().map(<[_; 1]>::as_slice);
                 let found = store.chunks_with_words(&at, &stems("heat wing"), spaces, wanted).await.unwrap();
                 let texts = in_order(store, &ada, &found).await;
@@ -115,8 +115,8 @@ on_each_vector_index! {
             "x'; DROP TABLE words; --", "%", "_", "\0near", "$1", "🦀🦀", "\u{202e}near", "null", "[]", "\u{1}",
         ] {
             let stems = stems(query);
-            store.chunks_with_words(&shelf, &stems, None, Wanted::any(10)).await.unwrap();
-            let reach = Reach { chunks_max: 10, walked_max: 10, is_ranked: true };
+            store.chunks_with_words(&shelf, &stems, None, ChunkLimits::any(10)).await.unwrap();
+            let reach = CommonWordsLimits { chunks_max: 10, walked_max: 10, is_ranked: true };
             store.chunks_with_common_words(&shelf, &stems, None, reach).await.unwrap();
             store.chunks_of_newest_memories(&shelf, &stems, None, 10, 10).await.unwrap();
             let names: Vec<String> = stems.into_iter().map(|asked| asked.stem).collect();
@@ -143,9 +143,9 @@ on_each_vector_index! {
         let stems = stems("shared secret");
         let (mut ranked, mut common, mut newest) = (Vec::new(), Vec::new(), Vec::new());
         for shelf in &shelves {
-            let reach = Reach { chunks_max: 10, walked_max: 10, is_ranked: true };
+            let reach = CommonWordsLimits { chunks_max: 10, walked_max: 10, is_ranked: true };
             let within = Some(&[shared][..]);
-            ranked.extend(store.chunks_with_words(shelf, &stems, within, Wanted::any(10)).await.unwrap());
+            ranked.extend(store.chunks_with_words(shelf, &stems, within, ChunkLimits::any(10)).await.unwrap());
             common.extend(store.chunks_with_common_words(shelf, &stems, within, reach).await.unwrap());
             newest.extend(store.chunks_of_newest_memories(shelf, &stems, within, 10, 10).await.unwrap());
         }

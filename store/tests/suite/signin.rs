@@ -6,7 +6,7 @@ use domain::secret::SecretHash;
 use domain::signin::{CODE_SECONDS, TRIES_MAX, Ticket, TicketState};
 use store::janitor::PurgeSettings;
 use store::session::NewSession;
-use store::signin::{Asking, CodeLimits, TicketStart};
+use store::signin::{CodeLimits, TicketRequest, TicketStart};
 use store::{Store, StoreError};
 
 use crate::world::{World, at, now};
@@ -43,7 +43,7 @@ on_each_database! {
         let store = &world.store;
         let limits = CodeLimits { per_network: 3, total: 5, window: HOUR };
         let start = async |network, seconds| {
-            let (ticket, asking) = (world.new_ticket("ada@example.com", at(seconds)), Asking { network, instead_of: None });
+            let (ticket, asking) = (world.new_ticket("ada@example.com", at(seconds)), TicketRequest { network, instead_of: None });
             store.signin_start(&ticket, &asking, &limits, at(seconds)).await.unwrap()
         };
         let wait = |seconds| TicketStart::TooMany { retry_after: TimeDelta::seconds(seconds) };
@@ -57,7 +57,7 @@ on_each_database! {
         assert_eq!(start("there", 400).await, wait(3200));
         assert_eq!(start("here", 3600).await, TicketStart::Started);
         assert_eq!(start("here", 3601).await, wait(9));
-        let asking = Asking { network: "here", instead_of: None };
+        let asking = TicketRequest { network: "here", instead_of: None };
         let other = world.new_ticket("bob@example.com", at(100));
         assert_eq!(store.signin_start(&other, &asking, &limits, at(100)).await.unwrap(), TicketStart::Started);
         for closed in [CodeLimits { per_network: 0, ..limits }, CodeLimits { total: 0, ..limits }] {
@@ -93,7 +93,7 @@ on_each_database! {
             let ticket = world.new_ticket("ada@example.com", now());
             asking.spawn(async move {
                 let limits = CodeLimits { per_network: 5, total: 60, window: HOUR };
-                let asking = Asking { network: "here", instead_of: None };
+                let asking = TicketRequest { network: "here", instead_of: None };
                 store.signin_start(&ticket, &asking, &limits, now()).await.unwrap()
             });
         }
@@ -154,7 +154,7 @@ on_each_database! {
 /// A code asked for without limits.
 async fn start(store: &Store, ticket: &Ticket, before: Option<&SecretHash>) -> Result<TicketStart, StoreError> {
     let limits = CodeLimits { per_network: 10, total: 10, window: HOUR };
-    store.signin_start(ticket, &Asking { network: "here", instead_of: before }, &limits, now()).await
+    store.signin_start(ticket, &TicketRequest { network: "here", instead_of: before }, &limits, now()).await
 }
 
 /// Uses up a ticket for a new session.

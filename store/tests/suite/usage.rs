@@ -1,17 +1,17 @@
 //! Usage is counted once.
 
 use domain::recorder::Recorder;
-use domain::usage::{Day, Used, Window};
-use store::usage::{Counted, UsageDay};
+use domain::usage::{Day, QuotaUsed, Window};
+use store::usage::{CountedUsage, UsageDay};
 
 use crate::world::{World, now};
 use harness::on_each_database;
 
-fn used(memory: u64, retrospectives: u64) -> Used {
-    Used { memory, retrospectives }
+fn used(memory: u64, retrospectives: u64) -> QuotaUsed {
+    QuotaUsed { memory, retrospectives }
 }
 
-fn on(recorder: &Recorder, day: i64, used: Used) -> UsageDay {
+fn on(recorder: &Recorder, day: i64, used: QuotaUsed) -> UsageDay {
     UsageDay { recorder: recorder.clone(), day: Day::from(day), used }
 }
 
@@ -57,7 +57,7 @@ on_each_database! {
         assert!(world.store.usage_count(5, 8, &[on(&cuid, 2, used(3, 0))]).await.unwrap());
         assert!(!world.store.usage_count(5, 9, &[on(&cuid, 2, used(4, 0))]).await.unwrap());
         let counted = world.store.usage_of(&[cuid], window(0, 9)).await.unwrap();
-        assert_eq!(counted, Counted { used: used(8, 1), leaves: 8 });
+        assert_eq!(counted, CountedUsage { used: used(8, 1), leaves: 8 });
     }
 
     async fn a_large_batch_is_counted_whole(world: &World) {

@@ -8,13 +8,13 @@ use domain::confirm::ConfirmedVia;
 use domain::ids::{Email, EventId, HeldId, MachineUuid, PersonId, ReceiptId, RegistrationId, UserAccountId, UserCuid};
 use domain::mail::OutgoingMail;
 use domain::secret::{Secret, SecretHash, SecretKind};
-use domain::signin::{CODE_SECONDS, Ticket, TicketState, Via};
+use domain::signin::{CODE_SECONDS, SignInMethod, Ticket, TicketState};
 use domain::{Rng, Timestamp};
 use harness::postgres::TestDatabase;
 use store::account::Person;
 use store::machine::{NewMachine, Register};
 use store::mail::QueuedMail;
-use store::passage::near::prepare::Prepared;
+use store::passage::near::prepare::NearVectorsState;
 use store::session::NewSession;
 use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
@@ -41,7 +41,7 @@ impl World {
     /// A database that compares vectors.
     pub async fn on_pgvector() -> Option<Self> {
         let world = Self::on(harness::postgres::database_with_pgvector().await?).await;
-        assert_eq!(world.store.near_prepare().await.unwrap(), Prepared::Filling);
+        assert_eq!(world.store.near_prepare().await.unwrap(), NearVectorsState::Filling);
         assert!(world.store.near_fill(1).await.unwrap(), "nothing is there to copy");
         Some(world)
     }
@@ -114,7 +114,7 @@ impl World {
             token: self.secret(),
             id: self.rng.uuid_v7(now()).into(),
             person,
-            via: Via::Code,
+            via: SignInMethod::Code,
             address: Some("192.0.2.1"),
             user_agent: Some("browser"),
             expires_at,

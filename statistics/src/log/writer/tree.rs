@@ -9,7 +9,7 @@ use std::sync::Arc;
 use domain::clock::stored;
 use domain::ids::MachineUuid;
 use domain::recorder::Recorder;
-use domain::usage::{Day, Used};
+use domain::usage::{Day, QuotaUsed};
 use domain::{Digest, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
@@ -38,13 +38,13 @@ pub struct Unplaced {
 /// The usage that an event adds to its computer.
 pub struct Counted {
     recorder: Arc<Recorder>,
-    used: Used,
+    used: QuotaUsed,
 }
 
 impl Counted {
     /// `None` for an event that does not count as usage.
     pub fn of(recorder: Arc<Recorder>, lane: domain::envelope::Lane, event_type: &str) -> Option<Self> {
-        let used = Used::by(lane, event_type);
+        let used = QuotaUsed::by(lane, event_type);
         (!used.is_nothing()).then_some(Self { recorder, used })
     }
 
@@ -255,8 +255,8 @@ fn tile(db: &Connection, name: TileId) -> Result<Option<Vec<u8>>, LogError> {
 }
 
 /// The usage that the events add to each computer and day.
-fn sums(events: &[Unplaced]) -> Vec<(Recorder, Day, Used)> {
-    let mut sums: BTreeMap<(&Recorder, i64), Used> = BTreeMap::new();
+fn sums(events: &[Unplaced]) -> Vec<(Recorder, Day, QuotaUsed)> {
+    let mut sums: BTreeMap<(&Recorder, i64), QuotaUsed> = BTreeMap::new();
     for event in events {
         let Some(Counted { recorder, used }) = &event.counted else { continue };
         *sums.entry((&**recorder, event.received_at_ms / Day::MILLISECONDS)).or_default() += *used;

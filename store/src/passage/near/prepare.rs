@@ -11,7 +11,7 @@ use crate::{Pool, Store};
 
 /// Whether the database compares vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Prepared {
+pub enum NearVectorsState {
     /// It cannot, and why.
     Absent(String),
     /// It will, when [`Store::near_fill`] has come to its end.
@@ -25,9 +25,9 @@ const LOCK: i64 = 0x6e65_6172_7631;
 
 impl Store {
     /// Prepares the database for comparing vectors, if it can: its table, and the extension if it is available and may be created.
-    pub async fn near_prepare(&self) -> Result<Prepared, StoreError> {
+    pub async fn near_prepare(&self) -> Result<NearVectorsState, StoreError> {
         match &self.pool {
-            Pool::Sqlite { .. } => Ok(Prepared::Absent("the database is not PostgreSQL".into())),
+            Pool::Sqlite { .. } => Ok(NearVectorsState::Absent("the database is not PostgreSQL".into())),
             Pool::Postgres(pool) => prepare(pool).during(Operation::MakeTableOfNearVectors).await,
         }
     }
@@ -69,7 +69,7 @@ impl Store {
     }
 }
 
-async fn prepare(pool: &PgPool) -> Result<Prepared, sqlx::Error> {
+async fn prepare(pool: &PgPool) -> Result<NearVectorsState, sqlx::Error> {
     const INSTALLED: &str = "SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'vector')";
     const AVAILABLE: &str = "SELECT EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector')";
     const FIT: &str = "SELECT to_regtype('vector') IS NOT NULL AND EXISTS (SELECT 1 FROM pg_am WHERE amname = 'hnsw')";
@@ -77,25 +77,27 @@ async fn prepare(pool: &PgPool) -> Result<Prepared, sqlx::Error> {
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *transaction).await?;
     if !holds(&mut transaction, INSTALLED).await? {
         if !holds(&mut transaction, AVAILABLE).await? {
-            return Ok(Prepared::Absent("the extension pgvector is not installed on the server".into()));
+            return Ok(NearVectorsState::Absent("the extension pgvector is not installed on the server".into()));
         }
         match sqlx::query("CREATE EXTENSION vector").execute(&mut *transaction).await {
             Ok(_) => {}
             Err(sqlx::Error::Database(error)) => {
-                return Ok(Prepared::Absent(format!("the extension pgvector may not be created: {error}")));
+                return Ok(NearVectorsState::Absent(format!("the extension pgvector may not be created: {error}")));
             }
             Err(error) => return Err(error),
         }
     }
     if !holds(&mut transaction, FIT).await? {
-        return Ok(Prepared::Absent("the extension pgvector is older than 0.5, or not in the search path".into()));
+        return Ok(NearVectorsState::Absent(
+            "the extension pgvector is older than 0.5, or not in the search path".into(),
+        ));
     }
     if !holds(&mut transaction, "SELECT to_regclass('vectors_near') IS NOT NULL").await? {
         sqlx::raw_sql(TABLE).execute(&mut *transaction).await?;
     }
     let whole = holds(&mut transaction, "SELECT whole FROM vectors_near_filled").await?;
     transaction.commit().await?;
-    Ok(if whole { Prepared::Whole } else { Prepared::Filling })
+    Ok(if whole { NearVectorsState::Whole } else { NearVectorsState::Filling })
 }
 
 /// Whether a condition holds.

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use domain::ids::{RegistrationId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
-use domain::signin::Via;
+use domain::signin::SignInMethod;
 use harness::event::Machine;
 use serde_json::{Value, json};
 use store::session::NewSession;
@@ -80,7 +80,7 @@ impl World {
             token: secret.hash(),
             id: app.rng.uuid_v7(now).into(),
             person: person.id,
-            via: Via::Operator,
+            via: SignInMethod::Operator,
             address: None,
             user_agent: None,
             expires_at: now + TimeDelta::days(7),
