@@ -19,8 +19,10 @@ mod consent;
 mod demo;
 mod doctor;
 mod event;
+mod failure;
 mod help;
 mod machine;
+mod main_database;
 mod manual;
 mod migrate;
 mod openapi;
@@ -41,7 +43,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::{EXTRACT_WORKER, Settings, load};
+use self::failure::{Done, Failure};
+use crate::config::{EXTRACT_WORKER, load};
 
 /// Accounts, consent and provable events for agents: server, operator's tools and client.
 #[derive(Debug, Parser)]
@@ -124,32 +127,6 @@ enum Command {
     Admin(admin::Command),
 }
 
-/// Why a command failed; each variant has its own exit code.
-#[derive(Debug)]
-enum Failure {
-    /// The request was refused or failed; exit code 1.
-    Refused(String),
-    /// The log of a server was rolled back, forked or replaced; exit code 3.
-    LogViolated(String),
-    /// The configuration is invalid; exit code 78.
-    Configuration(String),
-    /// The server stopped because its restart budget is spent; exit code 70.
-    GaveUp(String),
-}
-
-impl Failure {
-    fn refused(reason: impl std::fmt::Display) -> Self {
-        Self::Refused(reason.to_string())
-    }
-
-    /// A refusal with the whole chain of causes of `error`.
-    fn caused(error: impl std::error::Error + 'static) -> Self {
-        Self::Refused(domain::reasons(&error))
-    }
-}
-
-type Done = Result<(), Failure>;
-
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
     let Arguments { config, command } = arguments();
@@ -222,9 +199,4 @@ fn arguments() -> Arguments {
 fn run(work: impl Future<Output = Done>) -> Done {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(|error| Failure::Refused(format!("the runtime cannot start: {error}")))?.block_on(work)
-}
-
-/// Opens the main database; a server may be running on it.
-async fn open_store(settings: &Settings) -> Result<store::Store, Failure> {
-    crate::installation::open_facts(settings).await.map_err(Failure::caused)
 }

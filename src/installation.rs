@@ -10,6 +10,8 @@
 
 mod epoch;
 mod error;
+mod facts;
+mod pair;
 mod places;
 mod refusal;
 
@@ -19,12 +21,14 @@ use actors::{ActorKind, anchor};
 use domain::ids::InstallationId;
 use domain::{Clock, Rng};
 use statistics::client::Client;
-use statistics::log::{Continuity, Log, LogHead};
-use store::installation::{Installation, RememberedLog};
-use store::{DatabaseSettings, Pool, Store};
+use statistics::log::{Log, LogHead};
+use store::Store;
 use supervision::Handle;
 
 pub use self::error::OpenError;
+pub use self::facts::Facts;
+pub use self::pair::is_lone_log;
+use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
 pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
 use crate::config::Settings;
@@ -76,30 +80,6 @@ pub async fn open_facts(settings: &Settings) -> Result<Store, OpenError> {
     Ok(store)
 }
 
-/// Whether the data folder has the file of the log and not that of the facts.
-pub fn is_lone_log(settings: &Settings) -> bool {
-    settings.database.url.is_none() && settings.data.log().exists() && !settings.data.facts().exists()
-}
-
-/// The log, unless its file is missing or it has no tables.
-async fn log_pool_if_there(settings: &Settings) -> Result<Option<Pool>, OpenError> {
-    if settings.database.url.is_none() && !settings.data.log().exists() {
-        return Ok(None);
-    }
-    let pool = log_pool(settings).await?;
-    if pool.is_empty().await? {
-        pool.close().await;
-        return Ok(None);
-    }
-    Ok(Some(pool))
-}
-
-/// Opens the database of the log, and makes it if it is not there.
-async fn log_pool(settings: &Settings) -> Result<Pool, OpenError> {
-    let database = DatabaseSettings { page_bytes: settings.log.page_bytes, ..settings.database.clone() };
-    Ok(Pool::open(&database, &settings.data.log(), Some(SCHEMA)).await?)
-}
-
 /// Whether facts without tables have a log beside them, in PostgreSQL.
 async fn are_facts_lost(store: &Store, settings: &Settings) -> Result<bool, OpenError> {
     if settings.upstream.url.is_some() || !store.pool().is_postgres() || !store.pool().is_empty().await? {
@@ -121,107 +101,7 @@ pub async fn compare(store: &Store, log: &Log) -> Result<Result<(), Mismatch>, O
     facts.are_continued_by(log).await
 }
 
-/// The facts about the log in the main database.
-#[derive(Debug, Clone)]
-pub struct Facts {
-    installation: Option<Installation>,
-    /// Leaves whose usage is counted: the facts of a version that remembers nothing know at least that.
-    counted: u64,
-}
-
-impl Facts {
-    /// Reads them from the main database.
-    pub async fn read(store: &Store) -> Result<Self, OpenError> {
-        Ok(Self { installation: store.installation().await?, counted: store.usage_counted().await? })
-    }
-
-    /// The remembered checkpoint of the log.
-    pub fn log(&self) -> Option<&RememberedLog> {
-        self.installation.as_ref()?.log.as_ref()
-    }
-
-    /// Whether there was a log with events or a key.
-    pub fn know_a_log(&self) -> bool {
-        self.log().is_some() || self.counted > 0
-    }
-
-    /// The events that the log must have.
-    pub fn events_min(&self) -> u64 {
-        self.log().map_or(0, |log| log.size).max(self.counted)
-    }
-
-    /// Whether the log is of the same installation; `owner` was read from it before the facts were.
-    async fn own(&self, owner: Option<InstallationId>, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
-        let of = |log| move |facts: &Installation| Mismatch::OtherInstallation { facts: facts.id, log };
-        Ok(match (&self.installation, owner) {
-            (None, Some(_)) => Err(Mismatch::FactsWithoutId),
-            (Some(facts), Some(owner)) if facts.id != owner => Err(of(owner)(facts)),
-            (Some(facts), None) if facts.log.is_some() => match log.installation().await? {
-                // Another process has given it an id since.
-                Some(owner) if owner == facts.id => Ok(()),
-                Some(owner) => Err(of(owner)(facts)),
-                None => Err(Mismatch::LogWithoutId),
-            },
-            _ => Ok(()),
-        })
-    }
-
-    /// Whether the log continues the remembered checkpoint.
-    async fn are_continued_by(&self, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
-        let Some(remembered) = self.log() else { return self.are_counted_by(log).await };
-        let Some(seen) = remembered.opened() else { return Ok(Err(Mismatch::Unreadable)) };
-        match log.continues(&remembered.vkey, &seen).await? {
-            Continuity::Continues => self.are_counted_by(log).await,
-            Continuity::OtherKey => Ok(Err(Mismatch::OtherKey)),
-            Continuity::Smaller => {
-                Ok(Err(Mismatch::Smaller { log: log.head().await?.size, remembered: self.events_min() }))
-            }
-            Continuity::Differs => Ok(Err(Mismatch::Differs { size: seen.size })),
-        }
-    }
-
-    async fn are_counted_by(&self, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
-        let size = log.head().await?.size;
-        let is_smaller = size < self.counted;
-        Ok(if is_smaller { Err(Mismatch::Smaller { log: size, remembered: self.counted }) } else { Ok(()) })
-    }
-}
-
-/// The configuration and resources with which both databases are opened.
-pub struct StartContext<'g> {
-    /// The configuration.
-    pub settings: &'g Settings,
-    /// The current time.
-    pub clock: &'g Clock,
-    /// The source of ids.
-    pub rng: &'g Rng,
-}
-
-/// The two databases before their tables were touched.
-pub struct Found {
-    /// The main database.
-    pub store: Store,
-    /// Whether the facts have no tables.
-    pub are_facts_empty: bool,
-    /// The log, unless its file is missing or it has no tables.
-    pub log: Option<Pool>,
-}
-
 impl StartContext<'_> {
-    /// Opens the databases that exist. On SQLite it creates no file for the log.
-    pub async fn look(&self) -> Result<Found, OpenError> {
-        let log = log_pool_if_there(self.settings).await?;
-        let store = Store::open(&self.settings.database, &self.settings.data.facts()).await?;
-        let are_facts_empty = store.pool().is_empty().await?;
-        Ok(Found { store, are_facts_empty, log })
-    }
-
-    /// Starts the log in a pool. A log that begins has this origin.
-    pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, OpenError> {
-        let log = Log::open_with(pool, origin, self.clock, self.rng, &self.settings.log.writer()).await?;
-        Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes))
-    }
-
     /// Facts and log that belong together. A pair without ids gets this one.
     async fn joined(&self, id: InstallationId) -> Result<(Store, Log), OpenError> {
         if is_lone_log(self.settings) {

@@ -109,7 +109,7 @@ impl Ingestion {
             Err(AskError::Load(error)) => Err(error.into()),
             // The cancellation is committed: the process that works on the batch reads it with the next lease.
             Err(AskError::Unavailable(refusal)) => {
-                tracing::debug!(batch.id = %id, error = %refusal, "a batch is cancelled with the next lease");
+                tracing::debug!(batch.id = %id, error = domain::reasons(&refusal), "a batch is cancelled with the next lease");
                 Ok(true)
             }
         }

@@ -184,11 +184,11 @@ async fn send_code(dependencies: &Dependencies, mail: OutgoingMail) {
         let pause = pause(dependencies, failures);
         if why.for_good || Instant::now() + pause >= until {
             count("given_up");
-            tracing::error!(mail.id = %mail.id, error = %why, "a sign-in code could not be sent");
+            tracing::error!(mail.id = %mail.id, error = domain::reasons(&why), "a sign-in code could not be sent");
             return;
         }
         count("failed");
-        tracing::warn!(mail.id = %mail.id, error = %why, "a sign-in code was not sent and will be tried again");
+        tracing::warn!(mail.id = %mail.id, error = domain::reasons(&why), "a sign-in code was not sent and will be tried again");
         tokio::time::sleep(pause).await;
     }
 }
@@ -213,7 +213,9 @@ async fn drain(dependencies: &Arc<Dependencies>, in_flight: &Arc<Semaphore>) -> 
         while let Some(sent) = sending.join_next().await {
             match sent {
                 Ok(noted) => noted?,
-                Err(error) => tracing::error!(error = %error, "sending a notice ended without a result"),
+                Err(error) => {
+                    tracing::error!(error = domain::reasons(&error), "sending a notice ended without a result");
+                }
             }
         }
         if !more {
@@ -238,11 +240,11 @@ async fn send_notice(dependencies: &Dependencies, due: DueMail) -> Result<(), St
     let again_at = now + delta(pause(dependencies, due.tries));
     if why.for_good || again_at - due.created_at > delta(settings.give_up_after) {
         count("given_up");
-        tracing::error!(mail.id = %id, mail.tries = due.tries, error = %why, "a notice could not be sent and is given up");
+        tracing::error!(mail.id = %id, mail.tries = due.tries, error = domain::reasons(&why), "a notice could not be sent and is given up");
         return store.mail_failed(id, MailFailure::GivenUp, now).await.map(drop);
     }
     count("failed");
-    tracing::warn!(mail.id = %id, mail.tries = due.tries, error = %why, "a notice was not sent and will be tried again");
+    tracing::warn!(mail.id = %id, mail.tries = due.tries, error = domain::reasons(&why), "a notice was not sent and will be tried again");
     store.mail_failed(id, MailFailure::TryAgainAt(again_at), now).await.map(drop)
 }
 

@@ -4,9 +4,10 @@ use domain::foreign::visible;
 use wire::account::{AccountSummary, Agents};
 
 use super::connection::{CredentialArgs, Remote};
+use super::failure::{Done, Failure};
 use super::terminal::{STRONG, WARNING};
 use super::usage::dollars;
-use super::{Done, Failure, output, terminal};
+use super::{output, terminal};
 
 /// Requests and prints the account summary.
 pub async fn account(remote: &Remote) -> Done {

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use wire::activity::{ActivityPage, Unclassified};
 
 use super::connection::{CredentialArgs, Remote, failed};
+use super::failure::{Done, Failure};
 use super::terminal::{FAINT, STRONG, WARNING};
-use super::{Done, Failure, consent, output, terminal};
+use super::{consent, output, terminal};
 
 /// Options of `attache activity`.
 #[derive(Debug, Args)]

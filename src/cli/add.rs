@@ -15,7 +15,8 @@ use serde_json::json;
 use wire::knowledge::BatchRequest;
 
 use super::connection::{Remote, failed};
-use super::{Done, Failure, output, space, terminal};
+use super::failure::{Done, Failure};
+use super::{output, space, terminal};
 
 pub use report::Report;
 

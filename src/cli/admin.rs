@@ -4,17 +4,19 @@ mod account;
 mod agent;
 mod api_key;
 mod balance;
+mod context;
 mod held;
 mod machine;
+mod options;
 mod plan;
 mod session;
 
-use clap::{Args, Subcommand};
-use domain::ids::{Email, UserAccountId};
+use clap::Subcommand;
 use domain::{Clock, Rng};
-use store::Store;
 
-use super::{Done, Failure, open_store};
+use self::context::AdminContext;
+use super::failure::Done;
+use super::main_database::open_store;
 use crate::config::Settings;
 
 pub use session::sign_in;
@@ -46,62 +48,6 @@ pub enum Command {
     /// List, show, release and discard held events
     #[command(subcommand)]
     Held(held::Command),
-}
-
-/// Output format of a command.
-#[derive(Debug, Clone, Copy, Args)]
-pub struct Format {
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Options of listings.
-#[derive(Debug, Clone, Copy, Args)]
-pub struct Listing {
-    /// Maximum number of rows, newest first
-    #[arg(long, default_value_t = 100)]
-    limit: usize,
-    #[command(flatten)]
-    format: Format,
-}
-
-/// Selects an account by its id or by its owner.
-#[derive(Debug, Clone, Args)]
-#[group(id = "which", required = true, multiple = false)]
-pub struct AccountSelector {
-    /// Id of the account
-    #[arg(long)]
-    account: Option<UserAccountId>,
-    /// E-mail address of the account's owner
-    #[arg(long)]
-    email: Option<Email>,
-}
-
-/// Shared state of the commands.
-struct AdminContext<'s> {
-    settings: &'s Settings,
-    store: Store,
-    clock: Clock,
-    rng: Rng,
-}
-
-impl AdminContext<'_> {
-    /// The id of the selected account. An id from `--account` is not checked; the command itself reports an unknown one.
-    async fn account(&self, which: &AccountSelector) -> Result<UserAccountId, Failure> {
-        match (&which.account, &which.email) {
-            (Some(account), _) => Ok(account.clone()),
-            (None, Some(email)) => {
-                let found = self.store.account_by_email(email).await.map_err(Failure::caused)?;
-                found.ok_or_else(no_account)
-            }
-            (None, None) => Err(no_account()),
-        }
-    }
-}
-
-fn no_account() -> Failure {
-    Failure::refused("the account does not exist")
 }
 
 /// Opens the main database and runs the subcommand.

@@ -1,16 +1,21 @@
 //! `attache agent`: registration, claim, access tokens and revocation of the profile's agent.
 
 mod claim;
+mod shown;
 
 use clap::{Args, Subcommand};
 use domain::clock::date_time;
 use domain::ids::Email;
-use serde_json::{Value, json};
-use wire::agent_auth::{AgentClaim, RegistrationVariant};
+use serde_json::json;
+use wire::agent_auth::RegistrationVariant;
 
+use self::shown::claim_shown;
 use super::connection::{Connection, Remote, failed};
+use super::failure::{Done, Failure};
+use super::output;
 use super::profile_folder::Agent;
-use super::{Done, Failure, output};
+
+pub use self::shown::shown;
 
 /// Subcommands of `attache agent`.
 #[derive(Debug, Subcommand)]
@@ -176,18 +181,4 @@ fn show(remote: &Remote) -> Done {
         )
     });
     Ok(())
-}
-
-/// An agent as JSON, without its secrets.
-pub fn shown(agent: &Agent) -> Value {
-    json!({
-        "registration_id": agent.registration_id,
-        "claimed": agent.is_claimed(),
-        "scope": agent.scope,
-        "token_expires": agent.token_expires.map(date_time),
-    })
-}
-
-fn claim_shown(claim: &AgentClaim, until: &str) -> Value {
-    json!({ "verification_uri": claim.verification_uri, "user_code": claim.user_code.expose(), "until": until })
 }

@@ -8,7 +8,8 @@ use domain::secret::{Secret, SecretKind};
 use serde_json::json;
 
 use super::connection::{Connection, Remote, failed};
-use super::{Done, Failure, output};
+use super::failure::{Done, Failure};
+use super::output;
 
 /// Subcommands of `attache key`.
 #[derive(Debug, Subcommand)]

@@ -8,8 +8,9 @@ use client::Error;
 use domain::Timestamp;
 use tokio::signal::unix::Signal;
 
+use super::failure::Failure;
 use super::terminal::{FAINT, STRONG};
-use super::{Failure, output, terminal};
+use super::{output, terminal};
 
 /// Options of commands that wait for a person.
 #[derive(Debug, Clone, Copy, Args)]

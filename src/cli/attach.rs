@@ -16,10 +16,11 @@ use wire::form;
 
 use super::approval_prompt::{ApprovalPrompt, PromptArgs, WaitOutcome};
 use super::connection::{Connection, Remote, failed};
+use super::failure::{Done, Failure};
 use super::machine::{self, RegistrationArgs};
 use super::profile_folder::PENDING_CODE;
 use super::terminal::{GOOD, STRONG};
-use super::{Done, Failure, output, terminal};
+use super::{output, terminal};
 
 /// Options of `attache attach`.
 #[derive(Debug, Args)]

@@ -5,8 +5,9 @@ mod watch;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::failure::Done;
 use super::profile_folder::Folder;
-use super::{Done, output, witness};
+use super::{output, witness};
 
 /// Subcommands of `attache audit`.
 #[derive(Debug, Subcommand)]

@@ -21,7 +21,8 @@ use store::{Pool, Store};
 
 use self::content::Content;
 use self::folder::{FACTS, Folder, LOG, Manifest, Staging};
-use super::{Done, Failure, output};
+use super::failure::{Done, Failure};
+use super::output;
 use crate::config::Settings;
 use crate::installation::{Facts, Mismatch, StartRefusal};
 

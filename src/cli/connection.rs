@@ -8,7 +8,7 @@ use domain::secret::{Secret, SecretKind};
 use domain::{Clock, Timestamp};
 use wire::agent_auth::TokenResult;
 
-use super::Failure;
+use super::failure::Failure;
 use super::profile_folder::{Agent, Folder, Machine, Profile};
 
 /// Base URL if neither an option nor the profile names one.

@@ -9,8 +9,9 @@ use serde_json::json;
 use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest};
 
 use super::connection::{CredentialArgs, Remote, failed};
+use super::failure::{Done, Failure};
 use super::terminal::STRONG;
-use super::{Done, Failure, output, terminal};
+use super::{output, terminal};
 
 /// Subcommands of `attache consent`.
 #[derive(Debug, Subcommand)]

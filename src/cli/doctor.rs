@@ -4,16 +4,17 @@ mod clock;
 mod data;
 mod database;
 mod extraction;
+mod finding;
 mod server;
 mod upstream;
 
 use clap::Args;
 use domain::Clock;
-use serde::Serialize;
 use serde_json::json;
 
-use super::terminal::{BAD, GOOD, STRONG, WARNING, styled};
-use super::{Done, Failure, output};
+use self::finding::{Finding, State};
+use super::failure::{Done, Failure};
+use super::output;
 use crate::config::Settings;
 use crate::server::descriptors;
 
@@ -26,51 +27,6 @@ pub struct Arguments {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-}
-
-/// Result of one check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum State {
-    Good,
-    /// It works, but the operator should take notice.
-    Doubtful,
-    Bad,
-}
-
-/// Result of one check with its description.
-#[derive(Debug, Serialize)]
-struct Finding {
-    about: &'static str,
-    state: State,
-    found: String,
-    /// Advice for the operator.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    advice: Option<String>,
-}
-
-impl Finding {
-    fn good(about: &'static str, found: impl Into<String>) -> Self {
-        Self { about, state: State::Good, found: found.into(), advice: None }
-    }
-
-    fn doubtful(about: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { about, state: State::Doubtful, found: found.into(), advice: Some(advice.into()) }
-    }
-
-    fn bad(about: &'static str, found: impl std::fmt::Display, advice: impl Into<String>) -> Self {
-        Self { about, state: State::Bad, found: found.to_string(), advice: Some(advice.into()) }
-    }
-
-    fn line(&self) -> String {
-        let mark = match self.state {
-            State::Good => styled(GOOD, "✓"),
-            State::Doubtful => styled(WARNING, "?"),
-            State::Bad => styled(BAD, "✗"),
-        };
-        let advice = self.advice.as_ref().map(|advice| format!("\n{:15}{advice}", "")).unwrap_or_default();
-        format!("{mark} {}{}{advice}", styled(STRONG, format!("{:13}", self.about)), self.found)
-    }
 }
 
 /// Runs all checks; an error if one of them is bad.

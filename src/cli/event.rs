@@ -1,5 +1,6 @@
 //! `attache event`: sends events on this computer's chain, and shows new events.
 
+mod agent_kind;
 mod chain;
 pub mod draft;
 mod pending;
@@ -10,7 +11,7 @@ mod tail;
 
 use clap::Subcommand;
 
-use super::Done;
+use super::failure::Done;
 
 /// Subcommands of `attache event`.
 #[derive(Debug, Subcommand)]
@@ -36,13 +37,6 @@ pub enum Command {
     Pending(pending::Arguments),
     /// Show new events, the newest last, until Ctrl-C
     Tail(tail::Arguments),
-}
-
-/// Parses an agent kind. It is part of a file name, so only safe characters are allowed.
-fn agent_id(text: &str) -> Result<String, &'static str> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    let good = (1..=64).contains(&text.len()) && text.bytes().all(plain);
-    if good { Ok(text.to_owned()) } else { Err("expected letters, digits, - and _") }
 }
 
 /// Runs the subcommand.

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use wire::device::MachineRequest;
 
 use super::connection::{Connection, Remote, failed};
+use super::failure::{Done, Failure};
+use super::output;
 use super::profile_folder::{Machine, PENDING_CODE};
-use super::{Done, Failure, output};
 
 /// Subcommands of `attache machine`.
 #[derive(Debug, Subcommand)]

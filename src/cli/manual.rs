@@ -6,7 +6,8 @@ use clap::Args;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::{Done, Failure, output};
+use super::failure::{Done, Failure};
+use super::output;
 
 /// Options of `attache completions`.
 #[derive(Debug, Args)]

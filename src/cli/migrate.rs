@@ -2,7 +2,8 @@
 
 use domain::{Clock, Rng};
 
-use super::{Done, Failure, output};
+use super::failure::{Done, Failure};
+use super::output;
 use crate::config::Settings;
 use crate::installation::{self, LogStart};
 

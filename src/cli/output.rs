@@ -1,6 +1,6 @@
 //! Output of commands: text by default, one JSON value with `--json`.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use domain::foreign::{escaped, visible};
@@ -79,6 +79,9 @@ pub fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> S
     let unbroken: Vec<bool> = (0..columns.len()).map(has_ids).collect();
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    if io::stdout().is_terminal() {
+        table.set_width(u16::try_from(textwrap::termwidth()).unwrap_or(u16::MAX));
+    }
     table.set_header(columns.to_vec()).add_rows(rows);
     for (column, unbroken) in table.column_iter_mut().zip(unbroken) {
         column.set_padding((0, 2));

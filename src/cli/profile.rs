@@ -3,8 +3,9 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::failure::{Done, Failure};
 use super::profile_folder::{Folder, Profile};
-use super::{Done, Failure, agent, machine, output};
+use super::{agent, machine, output};
 
 /// Subcommands of `attache profile`.
 #[derive(Debug, Subcommand)]

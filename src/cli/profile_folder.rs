@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use wire::agent_auth::SCOPE_ACCOUNT;
 use wire::form;
 
-use super::Failure;
+use super::failure::Failure;
 
 /// The content of `profile.toml`: one server and its credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,8 @@ use serde_json::json;
 use wire::knowledge::{SearchRequest, SearchResult};
 
 use super::connection::{Remote, failed};
-use super::{Done, output, space, terminal};
+use super::failure::Done;
+use super::{output, space, terminal};
 
 /// Maximum number of words of a query that are marked.
 const WORDS_MARKED: usize = 64;

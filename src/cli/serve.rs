@@ -5,7 +5,8 @@ use domain::{Clock, Rng};
 use supervision::TreeExit;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Done, Failure, output};
+use super::failure::{Done, Failure};
+use super::output;
 use crate::config::Settings;
 use crate::installation::LogStart;
 use crate::server::Server;

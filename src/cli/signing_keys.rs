@@ -4,7 +4,9 @@ use clap::Subcommand;
 use domain::{Clock, Rng};
 use serde_json::{Value, json};
 
-use super::{Done, Failure, open_store, output};
+use super::failure::{Done, Failure};
+use super::main_database::open_store;
+use super::output;
 use crate::config::Settings;
 use domain::clock::date_time;
 

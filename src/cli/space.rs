@@ -8,7 +8,8 @@ use uuid::Uuid;
 use wire::knowledge::Space;
 
 use super::connection::{Remote, failed};
-use super::{Done, Failure, output, terminal};
+use super::failure::{Done, Failure};
+use super::{output, terminal};
 
 /// Subcommands of `attache space`.
 #[derive(Debug, Subcommand)]

@@ -10,7 +10,7 @@ use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::Failure;
+use super::failure::Failure;
 
 /// Style of successes.
 pub const GOOD: Style = AnsiColor::Green.on_default();

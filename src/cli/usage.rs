@@ -5,8 +5,9 @@ use domain::usage::PercentLeft;
 use wire::usage::{Measure, UsageBar};
 
 use super::connection::{CredentialArgs, Remote};
+use super::failure::{Done, Failure};
 use super::terminal::{BAD, FAINT, GOOD, STRONG, WARNING};
-use super::{Done, Failure, output, terminal};
+use super::{output, terminal};
 
 /// Options of `attache usage`.
 #[derive(Debug, Args)]

@@ -3,61 +3,26 @@
 //! A proof in a file is verified offline, without any request. The proof of an event id is fetched first, and the log has to be consistent
 //! with the largest checkpoint that the profile has seen.
 
+mod arguments;
 mod fetch;
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use chrono::DateTime;
-use clap::Args;
 use domain::clock::date_time;
 use domain::ids::EventId;
 use serde_json::json;
 use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::proof::{AuditProof, Verified, verify as verify_proof};
 
-use super::connection::{Connection, CredentialArgs, Remote};
+use self::fetch::Trust;
+use super::connection::Connection;
+use super::failure::{Done, Failure};
+use super::output;
 use super::witness::{NotObserved, compare_offline, observe_with};
-use super::{Done, Failure, output};
 
-/// Options of `attache verify`.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  attache verify 019b76da-a800-7274-8acf-2e56e162ebd9 --out proof.json\n  attache verify proof.json --vkey attache/log+1a2b3c4d+Ad...\n\nThe proof of an event is also compared with the largest checkpoint that the profile has seen (log.json in its folder): exit code 3 means that \
-     the log was rolled back, forked or replaced since. `attache audit watch` monitors this continuously."
-)]
-pub struct Arguments {
-    /// File with a proof from `GET /api/v1/audit/verify`, `-` for standard input, or the id of an event whose proof is fetched
-    #[arg(value_name = "FILE|EVENT_ID")]
-    proof: PathBuf,
-    /// Trusted log key [default: the one pinned in the profile on first use]
-    #[arg(long)]
-    vkey: Option<String>,
-    /// Pin this key in the profile, replacing the pinned one
-    #[arg(long, requires = "vkey")]
-    pin: bool,
-    /// Write the fetched proof to a file, for offline verification
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// Maximum wait until the event is in the signed tree
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
-    wait: u64,
-    #[command(flatten)]
-    whom: CredentialArgs,
-    #[command(flatten)]
-    remote: Remote,
-}
-
-/// Source of the trusted key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    /// Given with `--vkey`.
-    Given,
-    /// Pinned in the profile.
-    Pinned,
-    /// Published by the server and not pinned before.
-    FirstSeen,
-}
+pub use self::arguments::Arguments;
 
 /// Verifies the proof and prints its content, or the member that is wrong.
 pub async fn verify(arguments: &Arguments) -> Done {

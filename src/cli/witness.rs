@@ -6,8 +6,8 @@ use client::{Client, Error, Observation, Violation, Witness, WitnessError};
 use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::foreign::visible;
 
-use super::Failure;
 use super::connection::failed;
+use super::failure::Failure;
 use super::profile_folder::Folder;
 
 const FILE: &str = "log.json";

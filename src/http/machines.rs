@@ -16,7 +16,7 @@ use super::error::{ApiError, ApiResult, Code};
 use super::limits::Limits;
 use super::named::Named;
 use crate::config::Urls;
-use crate::services::machines::{EnrolRefusal, Machines, NAME_CHARS_MAX, NewComputer, RegisterRefusal};
+use crate::services::machines::{EnrolRefusal, Machines, NewComputer, RegisterRefusal};
 
 /// `POST /api/v1/machines`: 201 `{machine_uuid, user_cuid, machine_secret, first_seen_at}`. Only this response contains the secret.
 pub async fn register(

@@ -37,6 +37,6 @@ pub fn response(passed: Passed) -> axum::response::Response {
 
 /// No answer came: 424.
 pub fn unreachable(error: &Unavailable) -> ApiError {
-    tracing::warn!(error = %error, "the statistics service gave no answer");
+    tracing::warn!(error = domain::reasons(error), "the statistics service gave no answer");
     ApiError::unavailable("upstream_unavailable", Duration::from_secs(1))
 }

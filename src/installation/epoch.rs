@@ -15,8 +15,9 @@ use statistics::log::{Append, AppendOutcome, Log};
 use store::{Pool, Store};
 
 use super::error::OpenError;
+use super::facts::Facts;
+use super::pair::{Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
 use super::places::SCHEMA;
-use super::{Facts, Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
 
 /// Bytes of the record at most.
 const RECORD_BYTES_MAX: usize = 65_536;

@@ -143,7 +143,7 @@ pub async fn accept(
                 let task = tokio::spawn(async move {
                     // Clients break connections all the time; it is none of our errors.
                     if let Err(error) = conversation.await {
-                        tracing::debug!(error = %error, "a connection ended early");
+                        tracing::debug!(error = domain::reasons(&error), "a connection ended early");
                     }
                     drop(held);
                 });
@@ -151,7 +151,7 @@ pub async fn accept(
             }
             Err(error) => {
                 // Out of file descriptors, most likely: trying again at once would only burn the processor.
-                tracing::warn!(error = %error, "a connection could not be accepted");
+                tracing::warn!(error = domain::reasons(&error), "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -199,7 +199,7 @@ async fn converse(
 ) -> Result<(), hyper::Error> {
     // Answers are small and asked for one by one: waiting for more to send only adds delay.
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(error = %error, "TCP_NODELAY could not be set");
+        tracing::debug!(error = domain::reasons(&error), "TCP_NODELAY could not be set");
     }
     let stream = Patient::new(stream, deadlines.patience, Arc::clone(&connection));
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {

@@ -11,7 +11,12 @@ pub fn raise() {
         return;
     }
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        tracing::warn!(error = %error, ?current, ?maximum, "the limit of file descriptors cannot be raised (RLIMIT_NOFILE)");
+        tracing::warn!(
+            error = domain::reasons(&error),
+            ?current,
+            ?maximum,
+            "the limit of file descriptors cannot be raised (RLIMIT_NOFILE)"
+        );
     }
 }
 

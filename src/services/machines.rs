@@ -11,9 +11,6 @@ use store::machine::{NewMachine, Register};
 use super::Ports;
 use crate::config::{MachineRegistration, MachineSettings};
 
-/// Maximum length of a computer's name, in characters.
-pub const NAME_CHARS_MAX: usize = 100;
-
 /// Registers and detaches computers. Clones share the database.
 #[derive(Debug, Clone)]
 pub struct Machines {

@@ -4,34 +4,13 @@
 //! [`tile`] stores those hashes in tiles, so that growth rewrites only the right edge of the tree.
 
 pub mod nodes;
+mod subtrees;
 pub mod tile;
 
 use domain::Digest;
 pub use domain::merkle::{PathFault, empty_root, leaf_hash, node_hash, verify_consistency, verify_inclusion};
 
-use self::tile::TileId;
-
-/// A source of the hashes of perfect subtrees.
-pub trait Subtrees {
-    /// The hash over the `2^level` leaves from leaf `index · 2^level` on.
-    fn subtree(&mut self, level: u8, index: u64) -> Result<Digest, TreeFault>;
-}
-
-/// Why a tree cannot answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TreeFault {
-    /// The leaf or the size exceeds the tree.
-    #[error("the tree of {size} leaves does not reach {asked}")]
-    OutOfRange {
-        /// The requested leaf or size.
-        asked: u64,
-        /// Number of leaves in the tree.
-        size: u64,
-    },
-    /// A hash that the tree must contain is missing.
-    #[error("tile {0} is missing or too short")]
-    Missing(TileId),
-}
+pub use self::subtrees::{Subtrees, TreeFault};
 
 /// The root over the first `size` leaves.
 pub fn root(tree: &mut impl Subtrees, size: u64) -> Result<Digest, TreeFault> {

@@ -3,11 +3,11 @@
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::usage::Plan;
 use domain::{Rng, Timestamp};
-use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
+use crate::probes::rows::{AccountRow, IdentityRow, PersonRow};
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, probes};
 
@@ -235,18 +235,6 @@ fn new_account(rng: &Rng) -> Result<UserAccountId, Corrupt> {
     parsed("accounts.user_account_id", &rng.cuid2())
 }
 
-crate::row! {
-    pub(crate) struct AccountRow {
-        user_account_id: String,
-        plan: String,
-        balance_cents: i64,
-        name: Option<String>,
-        created_at: Timestamp,
-        person_id: Option<Uuid>,
-        email: Option<String>,
-    }
-}
-
 impl TryFrom<AccountRow> for Account {
     type Error = Corrupt;
 
@@ -263,15 +251,6 @@ impl TryFrom<AccountRow> for Account {
     }
 }
 
-crate::row! {
-    pub(crate) struct PersonRow {
-        id: Uuid,
-        email: String,
-        name: Option<String>,
-        account_id: Option<String>,
-    }
-}
-
 impl TryFrom<PersonRow> for Person {
     type Error = Corrupt;
 
@@ -285,15 +264,6 @@ impl TryFrom<PersonRow> for Person {
     }
 }
 
-crate::row! {
-    pub(crate) struct IdentityRow {
-        user_cuid: String,
-        account_id: Option<String>,
-        control_machine_uuid: Option<Uuid>,
-        created_at: Timestamp,
-    }
-}
-
 impl TryFrom<IdentityRow> for Identity {
     type Error = Corrupt;
 
@@ -304,11 +274,5 @@ impl TryFrom<IdentityRow> for Identity {
             control_machine: row.control_machine_uuid.map(MachineUuid::from),
             created_at: row.created_at,
         })
-    }
-}
-
-crate::row! {
-    pub(crate) struct LinkedRow {
-        user_cuid: String,
     }
 }

@@ -4,11 +4,11 @@ use domain::Timestamp;
 use domain::api_key::{ApiKey, ApiKeyScope};
 use domain::ids::{ApiKeyId, SpaceId, UserAccountId};
 use domain::secret::SecretHash;
-use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
+use crate::probes::rows::KeyRow;
 use crate::row::{limit, parsed};
 use crate::{Store, in_transaction, probes};
 
@@ -163,20 +163,6 @@ impl Store {
             .during(Operation::RevokeApiKey)
             .await?;
         Ok(done == 1)
-    }
-}
-
-crate::row! {
-    pub(crate) struct KeyRow {
-        id: Uuid,
-        account_id: String,
-        name: String,
-        scopes: String,
-        spaces: Option<String>,
-        created_at: Timestamp,
-        expires_at: Option<Timestamp>,
-        last_used_at: Option<Timestamp>,
-        revoked_at: Option<Timestamp>,
     }
 }
 

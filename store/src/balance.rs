@@ -2,7 +2,7 @@
 
 use domain::ids::UserAccountId;
 use domain::{Rng, Timestamp};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};

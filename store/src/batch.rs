@@ -12,6 +12,7 @@ use domain::ids::{BatchId, SpaceId, UserAccountId};
 use domain::memory::MemoryType;
 use serde::{Deserialize, Serialize};
 use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use domain::usage::Day;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use crate::error::StoreError;
 use crate::held::Sender;
@@ -21,13 +21,6 @@ pub struct Spent {
     pub events: i64,
     /// How large their bodies were.
     pub bytes: i64,
-}
-
-crate::row! {
-    pub(crate) struct SpentRow {
-        events: i64,
-        bytes: i64,
-    }
 }
 
 #[derive(FromRow)]

@@ -11,7 +11,7 @@ use domain::claim::{Attempt, AttemptState, Claim, Registration};
 use domain::confirm::ConfirmedVia;
 use domain::ids::{RegistrationId, UserAccountId};
 use domain::secret::SecretHash;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use self::row::{RegistrationRow, SELECT_REGISTRATION, SELECT_STANDING, StandingRow};

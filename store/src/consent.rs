@@ -5,7 +5,7 @@ use domain::consent::{ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
 use domain::{Rng, Timestamp};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};

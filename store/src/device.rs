@@ -6,7 +6,7 @@ use domain::confirm::ConfirmedVia;
 use domain::device::{DeviceCode, DeviceState};
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId};
 use domain::secret::SecretHash;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::claim::lock_agent;
@@ -15,6 +15,7 @@ use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machi
 use crate::mail::{QueuedMail, insert_mail};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
+use crate::probes::rows::CodeRow;
 use crate::row::{count, limit, parsed, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, probes};
 
@@ -421,19 +422,6 @@ impl Store {
             .await?;
         let read = |(hash, at): (Vec<u8>, Timestamp)| Ok((secret_hash("device_codes.device_code_hash", &hash)?, at));
         Ok(rows.into_iter().map(read).collect::<Result<_, Corrupt>>()?)
-    }
-}
-
-crate::row! {
-    pub(crate) struct CodeRow {
-        device_code_hash: Vec<u8>,
-        machine_uuid: Uuid,
-        user_cuid: String,
-        created_at: Timestamp,
-        expires_at: Timestamp,
-        state: String,
-        account_id: Option<String>,
-        settled_at: Option<Timestamp>,
     }
 }
 

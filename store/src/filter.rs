@@ -3,7 +3,7 @@
 use domain::Timestamp;
 use domain::filter::{FilterSettings, FilterVerdict};
 use domain::ids::{BatchId, UserAccountId};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};

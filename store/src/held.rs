@@ -246,12 +246,6 @@ pub struct Unclassified {
     pub received_at: Timestamp,
 }
 
-crate::row! {
-    pub(crate) struct WaitingRow {
-        entries: i64,
-    }
-}
-
 /// Subtracts entries that are no longer held, as pairs of sender and charge, from the totals, which the caller's transaction has locked.
 pub(crate) async fn subtract_held(tx: &mut Tx<'_>, gone: &[(String, i64)]) -> Result<(), sqlx::Error> {
     const SENDER_LESS: &str = "UPDATE held_senders SET bytes = bytes - $2 WHERE sender = $1";

@@ -3,7 +3,7 @@
 use domain::Timestamp;
 use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::ids::InstallationId;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};

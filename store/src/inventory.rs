@@ -1,7 +1,7 @@
 //! The number of rows of each table, for comparing a backup with its original.
 
 use serde::Serialize;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use crate::Store;
 use crate::error::StoreError;

@@ -6,14 +6,14 @@ use domain::consent::ConsentRule;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
 use domain::secret::SecretHash;
-use sqlx::FromRow;
-use uuid::Uuid;
+use sqlx_macros::FromRow;
 
 use crate::account::IDENTITY_ADD;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::probes::KNOWN_COLUMNS;
+use crate::probes::rows::{ComputerRow, KnownRow};
 use crate::row::{chunks, limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, joined, probes};
 
@@ -324,21 +324,6 @@ struct SecretRow {
     machine: KnownRow,
 }
 
-crate::row! {
-    pub(crate) struct KnownRow {
-        machine_uuid: Uuid,
-        user_cuid: String,
-        account_id: Option<String>,
-        identity_account_id: Option<String>,
-        last_seen_at: Timestamp,
-        rule_machine_uuid: Option<Uuid>,
-        rule_lane: Option<String>,
-        rule_level: Option<String>,
-        rule_set_by: Option<String>,
-        has_held: bool,
-    }
-}
-
 /// One computer out of its rows, which differ in the level only.
 fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<KnownMachine>, Corrupt> {
     let Some(first) = rows.clone().next() else {
@@ -366,19 +351,6 @@ fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<
         }
     }
     Ok(Some(machine))
-}
-
-crate::row! {
-    pub(crate) struct ComputerRow {
-        machine_uuid: Uuid,
-        user_cuid: String,
-        name: Option<String>,
-        account_id: Option<String>,
-        first_seen_at: Timestamp,
-        last_seen_at: Timestamp,
-        attached_at: Option<Timestamp>,
-        has_secret: bool,
-    }
 }
 
 impl TryFrom<ComputerRow> for Computer {

@@ -5,7 +5,7 @@
 use domain::Timestamp;
 use domain::ids::MailId;
 use domain::mail::OutgoingMail;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};

@@ -13,7 +13,7 @@ pub use delete::Unlink;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
 use domain::{Digest, Timestamp};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};

@@ -349,10 +349,13 @@ impl Operation {
 /// Names the operation of a request to the database, measures it, and runs it in a span at debug level.
 pub trait During<T>: Future<Output = Result<T, sqlx::Error>> + Send + Sized {
     /// Records the time until the outcome, good or bad. A future that is dropped before is not counted.
+    ///
+    /// The request is boxed: a future that awaits several of them would otherwise have the size of all of them.
     fn during(self, operation: Operation) -> impl Future<Output = Result<T, StoreError>> + Send {
+        let request = Box::pin(self.instrument(tracing::debug_span!("store", operation = operation.as_str())));
         async move {
             let begun = Instant::now();
-            let outcome = self.instrument(tracing::debug_span!("store", operation = operation.as_str())).await;
+            let outcome = request.await;
             operation.histogram().record(begun.elapsed().as_secs_f64());
             outcome.context(operation.as_str())
         }

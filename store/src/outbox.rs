@@ -4,7 +4,7 @@ use domain::Timestamp;
 use domain::chain::{Position, Prev};
 use domain::consent::change::{after, moved_to};
 use domain::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};

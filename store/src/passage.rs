@@ -13,7 +13,7 @@ pub mod words;
 
 use domain::ids::MemoryId;
 use domain::memory::ModelId;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::StoreError;

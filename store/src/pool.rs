@@ -17,8 +17,11 @@
 //! (`…:00+00:00` before `…:00.001+00:00`, since `+` comes before `.`).
 
 mod argument;
+mod database_row;
 mod direct;
 mod file;
+mod handle;
+mod parameters;
 mod postgres;
 mod probe;
 mod query;
@@ -32,15 +35,14 @@ mod writer;
 
 use std::path::Path;
 
-use sqlx::postgres::PgPool;
-use sqlx::sqlite::SqlitePool;
-
 pub use self::argument::{Argument, Kind, Nullable};
+pub use self::database_row::DatabaseRow;
 pub use self::direct::{Direct, DirectConnection, DirectError};
 pub use self::file::SqliteFile;
-pub use self::postgres::PgTransaction;
+pub use self::handle::Pool;
+pub use self::postgres::transaction::PgTransaction;
 pub use self::probe::{Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
-pub use self::query::{DatabaseRow, Query, QueryBuilder, ScalarQuery, Script, Target, Values, query, scalar, script};
+pub use self::query::{Query, QueryBuilder, ScalarQuery, Script, Target, Values, query, scalar, script};
 pub use self::settings::DatabaseSettings;
 #[doc(hidden)]
 pub use self::text::{bytes, length};
@@ -48,22 +50,6 @@ pub use self::transaction::{Transaction, Tx, driver_errors};
 pub use self::wal::{WalCopier, WalGrowth};
 pub use self::writer::{Undo, WriteGuard, Writer, WriterCounts};
 use crate::error::{Context, StoreError};
-
-/// Connections to one database.
-#[derive(Debug, Clone)]
-pub enum Pool {
-    /// An SQLite file.
-    Sqlite {
-        /// The one connection that writes. Concurrent writes share commits.
-        writer: Writer,
-        /// Connections that cannot write.
-        reader: SqlitePool,
-        /// Opens connections that a thread owns.
-        file: SqliteFile,
-    },
-    /// Connections to a PostgreSQL server.
-    Postgres(PgPool),
-}
 
 /// How many connections to one database there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,10 +183,5 @@ impl Pool {
             Self::Sqlite { writer, .. } => Some(writer.counts()),
             Self::Postgres(_) => None,
         }
-    }
-
-    /// Whether the database is PostgreSQL, for the few places where the dialects truly differ.
-    pub fn is_postgres(&self) -> bool {
-        matches!(self, Self::Postgres(_))
     }
 }

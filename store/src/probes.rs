@@ -1,14 +1,12 @@
 //! All short reads of the facts: statements that SQLite answers from indexes on the caller's thread ([`Probe`](crate::pool::Probe)).
 
-use crate::account::{AccountRow, IdentityRow, LinkedRow, PersonRow};
-use crate::api_key::KeyRow;
-use crate::budget::SpentRow;
-use crate::device::CodeRow;
-use crate::held::WaitingRow;
+pub(crate) mod rows;
+
+use self::rows::{
+    AccountRow, CodeRow, ComputerRow, IdentityRow, KeyRow, KnownRow, LinkedRow, PersonRow, RecorderRow,
+    SessionFactsRow, SpentRow, TokenFactsRow, WaitingRow,
+};
 use crate::joined;
-use crate::machine::{ComputerRow, KnownRow};
-use crate::recorder::RecorderRow;
-use crate::{session, token};
 
 /// The columns of [`KnownRow`], of computers `m` with their consent levels `c`. Without `EXISTS`, which PostgreSQL may execute as a hash of
 /// all held events.
@@ -43,12 +41,12 @@ crate::probes! {
     /// The usage of a sender on a day: sender, day.
     pub(crate) const SPENT: SpentRow = "SELECT events, bytes FROM sender_days WHERE sender = $1 AND day = $2";
     /// A session that was not revoked: hash of its secret.
-    pub(crate) const SESSION: session::FactsRow =
+    pub(crate) const SESSION: SessionFactsRow =
         "SELECT s.id AS session_id, p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at
         FROM sessions s JOIN persons p ON p.id = s.person_id
         WHERE s.token_hash = $1 AND s.revoked_at IS NULL";
     /// An access token that was not revoked: hash. The account is compared too: a token issued at the moment of the claim ends with it.
-    pub(crate) const TOKEN: token::FactsRow =
+    pub(crate) const TOKEN: TokenFactsRow =
         "SELECT r.id, t.scope, t.account_id, r.person_id, r.claimed_email, t.expires_at
         FROM access_tokens t JOIN registrations r ON r.id = t.registration_id
         WHERE t.token_hash = $1 AND t.revoked_at IS NULL AND r.revoked_at IS NULL

@@ -2,20 +2,12 @@
 
 use domain::ids::UserAccountId;
 use domain::recorder::{Recorder, Recorders};
-use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
+use crate::probes::rows::RecorderRow;
 use crate::row::parsed;
 use crate::{Store, probes};
-
-crate::row! {
-    pub(crate) struct RecorderRow {
-        machine_uuid: Uuid,
-        user_cuid: String,
-        is_service: bool,
-    }
-}
 
 impl TryFrom<RecorderRow> for Recorder {
     type Error = Corrupt;

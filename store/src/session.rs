@@ -4,12 +4,13 @@ use domain::Timestamp;
 use domain::ids::{Email, PersonId, SessionId, UserAccountId};
 use domain::secret::SecretHash;
 use domain::signin::SignInMethod;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query};
+use crate::probes::rows::SessionFactsRow;
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, probes};
 
@@ -223,22 +224,10 @@ impl NewSession<'_> {
 
 const REVOKE: &str = "UPDATE sessions SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
 
-crate::row! {
-    pub(crate) struct FactsRow {
-        session_id: Uuid,
-        id: Uuid,
-        email: String,
-        name: Option<String>,
-        account_id: Option<String>,
-        created_at: Timestamp,
-        expires_at: Timestamp,
-    }
-}
-
-impl TryFrom<FactsRow> for SessionFacts {
+impl TryFrom<SessionFactsRow> for SessionFacts {
     type Error = Corrupt;
 
-    fn try_from(row: FactsRow) -> Result<Self, Corrupt> {
+    fn try_from(row: SessionFactsRow) -> Result<Self, Corrupt> {
         Ok(Self {
             session: row.session_id.into(),
             person: row.id.into(),

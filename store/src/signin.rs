@@ -5,7 +5,7 @@ use domain::Timestamp;
 use domain::ids::Email;
 use domain::secret::SecretHash;
 use domain::signin::{ReturnPath, Ticket};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};

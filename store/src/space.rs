@@ -3,7 +3,7 @@
 use domain::Timestamp;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::space::{AccessType, DEFAULT_NAME, Space, SpaceName};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};

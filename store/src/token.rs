@@ -4,12 +4,12 @@ use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::SecretHash;
 use domain::token::{AssertionKey, KeyState, TokenScope};
 use domain::{Rng, Timestamp};
-use sqlx::FromRow;
-use uuid::Uuid;
+use sqlx_macros::FromRow;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
+use crate::probes::rows::TokenFactsRow;
 use crate::row::{bytes, parsed, parsed_opt};
 use crate::{Store, in_transaction, probes};
 
@@ -157,21 +157,10 @@ async fn insert_key(tx: &mut Tx<'_>, key: &AssertionKey) -> Result<(), sqlx::Err
         .map(drop)
 }
 
-crate::row! {
-    pub(crate) struct FactsRow {
-        id: Uuid,
-        scope: String,
-        account_id: Option<String>,
-        person_id: Option<Uuid>,
-        claimed_email: Option<String>,
-        expires_at: Timestamp,
-    }
-}
-
-impl TryFrom<FactsRow> for TokenFacts {
+impl TryFrom<TokenFactsRow> for TokenFacts {
     type Error = Corrupt;
 
-    fn try_from(row: FactsRow) -> Result<Self, Corrupt> {
+    fn try_from(row: TokenFactsRow) -> Result<Self, Corrupt> {
         let email = parsed_opt("registrations.claimed_email", row.claimed_email.as_deref())?;
         Ok(Self {
             registration: row.id.into(),

@@ -16,6 +16,7 @@ use std::marker::PhantomData;
 
 use ractor::{ActorProcessingErr, ActorRef};
 
+use crate::causes::with_causes;
 use crate::mailbox::Reply;
 
 /// The destination of group commits.
@@ -133,13 +134,17 @@ impl<L: Ledger> Committer<L> {
                 }
             }
             Err(error) if error.unavailable || items.len() == 1 => {
-                tracing::warn!(items = items.len(), error = %error, "a group could not be committed");
+                tracing::warn!(items = items.len(), error = with_causes(&error), "a group could not be committed");
                 for reply in replies {
                     reply.send(Err(error.clone()));
                 }
             }
             Err(error) => {
-                tracing::warn!(items = items.len(), error = %error, "a group could not be committed; trying each item alone");
+                tracing::warn!(
+                    items = items.len(),
+                    error = with_causes(&error),
+                    "a group could not be committed; trying each item alone"
+                );
                 for (item, reply) in items.iter().zip(replies) {
                     let alone = self.ledger.commit(std::slice::from_ref(item)).await;
                     let lost = || CommitError { detail: "the commit gave no outcome".into(), unavailable: true };

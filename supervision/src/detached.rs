@@ -4,6 +4,7 @@ use std::future::Future;
 
 use tracing::Instrument as _;
 
+use crate::causes::with_causes;
 use crate::unavailable::Unavailable;
 
 /// Runs `work` as a task of its own, which a client that closes its connection does not cancel, in a span below that of the
@@ -11,7 +12,7 @@ use crate::unavailable::Unavailable;
 /// `work` panics.
 pub async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, Unavailable> {
     tokio::spawn(work.instrument(tracing::info_span!("detached"))).await.map_err(|error| {
-        tracing::error!(error = %error, "a task ended without a result");
+        tracing::error!(error = with_causes(&error), "a task ended without a result");
         Unavailable::Crashed
     })
 }

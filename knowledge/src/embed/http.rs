@@ -152,7 +152,7 @@ impl Endpoint {
             if !failure.may_pass() || resume >= deadline {
                 return Err(failure);
             }
-            tracing::warn!(error = %failure, "an embedding request is tried again");
+            tracing::warn!(error = domain::reasons(&failure), "an embedding request is tried again");
             sleep_until(resume).await;
             pause = pause.saturating_mul(2).min(self.settings.retry_delay_max);
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use domain::memory::{heading, short_title};
 use wire::knowledge::{BatchRequest, Note};
 
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 
 /// Maximum number of items per batch; the server's default limit.
 const ITEMS_MAX: usize = 600;

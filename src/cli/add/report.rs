@@ -5,8 +5,9 @@ use domain::ids::{BatchId, MemoryId};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::cli::failure::{Done, Failure};
+use crate::cli::output;
 use crate::cli::terminal::{self, BAD, GOOD, WARNING, styled};
-use crate::cli::{Done, Failure, output};
 
 /// The outcomes of all batches of one command; also the output of `--json`.
 #[derive(Debug, Default, Serialize)]

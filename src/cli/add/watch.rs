@@ -9,7 +9,8 @@ use wire::knowledge::BatchMessage;
 
 use super::report::{Added, Failed, Report, Skipped};
 use crate::cli::connection::failed;
-use crate::cli::{Done, Failure, output, terminal};
+use crate::cli::failure::{Done, Failure};
+use crate::cli::{output, terminal};
 
 /// Follows the stream until the batch ends or Ctrl-C is pressed.
 pub async fn watch(

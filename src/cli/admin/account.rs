@@ -5,8 +5,10 @@ use domain::ids::{Email, UserCuid};
 use serde_json::{Value, json};
 use store::account::Provision;
 
-use super::{AdminContext, Format, Listing};
-use crate::cli::{Done, Failure, output};
+use super::context::AdminContext;
+use super::options::{Format, Listing};
+use crate::cli::failure::{Done, Failure};
+use crate::cli::output;
 use domain::clock::date_time;
 
 /// Subcommands of `attache admin account`.

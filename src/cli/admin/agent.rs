@@ -4,8 +4,10 @@ use clap::Subcommand;
 use domain::ids::RegistrationId;
 use serde_json::{Value, json};
 
-use super::{AdminContext, Format, Listing};
-use crate::cli::{Done, Failure, output};
+use super::context::AdminContext;
+use super::options::{Format, Listing};
+use crate::cli::failure::{Done, Failure};
+use crate::cli::output;
 use domain::clock::date_time;
 
 /// Subcommands of `attache admin agent`.

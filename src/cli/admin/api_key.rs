@@ -7,8 +7,10 @@ use domain::secret::{Secret, SecretKind};
 use serde_json::{Value, json};
 use store::api_key::KeyCreate;
 
-use super::{AdminContext, Format, Listing};
-use crate::cli::{Done, Failure, output};
+use super::context::AdminContext;
+use super::options::{Format, Listing};
+use crate::cli::failure::{Done, Failure};
+use crate::cli::output;
 use crate::http::api_keys::described;
 use crate::services::api_keys::first_unreadable;
 

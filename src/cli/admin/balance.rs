@@ -4,8 +4,10 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use store::balance::BalanceAdd;
 
-use super::{AccountSelector, AdminContext, Format, Listing, no_account};
-use crate::cli::{Done, Failure, output};
+use super::context::{AdminContext, no_account};
+use super::options::{AccountSelector, Format, Listing};
+use crate::cli::failure::{Done, Failure};
+use crate::cli::output;
 use domain::clock::date_time;
 
 /// Subcommands of `attache admin balance`.

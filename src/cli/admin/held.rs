@@ -9,9 +9,11 @@ use domain::ids::HeldId;
 use serde_json::{Value, json};
 use store::held::{HeldEntry, HeldFilter, HeldState};
 
-use super::{AdminContext, Format, Listing};
+use super::context::AdminContext;
+use super::options::{Format, Listing};
 use crate::app::App;
-use crate::cli::{Done, Failure, output};
+use crate::cli::failure::{Done, Failure};
+use crate::cli::output;
 use crate::config::Urls;
 use crate::installation::LogStart;
 use domain::clock::date_time;

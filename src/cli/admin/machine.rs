@@ -6,8 +6,10 @@ use domain::secret::{Secret, SecretKind};
 use serde_json::{Value, json};
 use store::machine::{AttachRefusal, NewMachine, Register};
 
-use super::{AdminContext, Format, Listing};
-use crate::cli::{Done, Failure, output};
+use super::context::AdminContext;
+use super::options::{Format, Listing};
+use crate::cli::failure::{Done, Failure};
+use crate::cli::output;
 use domain::clock::date_time;
 
 /// Subcommands of `attache admin machine`.

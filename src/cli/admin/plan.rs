@@ -4,8 +4,10 @@ use clap::Subcommand;
 use domain::usage::Plan;
 use serde_json::json;
 
-use super::{AccountSelector, AdminContext, Format, no_account};
-use crate::cli::{Done, Failure, output};
+use super::context::{AdminContext, no_account};
+use super::options::{AccountSelector, Format};
+use crate::cli::failure::{Done, Failure};
+use crate::cli::output;
 
 /// Subcommands of `attache admin plan`.
 #[derive(Debug, Subcommand)]

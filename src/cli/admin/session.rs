@@ -10,8 +10,10 @@ use store::Store;
 use store::account::Person;
 use store::session::NewSession;
 
-use super::{AdminContext, Format};
-use crate::cli::{Done, Failure, output};
+use super::context::AdminContext;
+use super::options::Format;
+use crate::cli::failure::{Done, Failure};
+use crate::cli::output;
 use crate::config::Settings;
 
 /// Subcommands of `attache admin session`.

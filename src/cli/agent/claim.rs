@@ -13,11 +13,12 @@ use serde_json::json;
 use wire::agent_auth::{AgentClaim, TokenResult};
 use wire::form;
 
-use super::claim_shown;
+use super::shown::{claim_shown, shown as agent_shown};
 use crate::cli::approval_prompt::{ApprovalPrompt, PromptArgs, WaitOutcome};
 use crate::cli::connection::{Connection, Remote, failed};
+use crate::cli::failure::{Done, Failure};
 use crate::cli::terminal::GOOD;
-use crate::cli::{Done, Failure, output, terminal};
+use crate::cli::{output, terminal};
 
 /// Options of `attache agent claim`.
 #[derive(Debug, Args)]
@@ -49,7 +50,7 @@ pub struct Pending {
 pub async fn claim(arguments: Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     if connection.agent()?.is_claimed() {
-        let known = super::shown(connection.agent()?);
+        let known = agent_shown(connection.agent()?);
         output::show(connection.json, &known, || "the agent is already claimed".to_owned());
         return Ok(());
     }
@@ -146,7 +147,7 @@ async fn begin(connection: &Connection, email: Option<&Email>) -> Result<Pending
 fn finish(connection: &mut Connection, tokens: TokenResult) -> Done {
     connection.keep_tokens(tokens)?;
     forget(connection)?;
-    let known = super::shown(connection.agent()?);
+    let known = agent_shown(connection.agent()?);
     output::show(connection.json, &known, || {
         format!(
             "{} the agent acts for your account now\n  next: `attache account` shows the account, `attache agent token` prints a token for scripts",

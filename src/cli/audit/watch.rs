@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::connection::{Connection, Remote, failed};
+use crate::cli::failure::{Done, Failure};
+use crate::cli::output;
 use crate::cli::witness::{NotObserved, observe};
-use crate::cli::{Done, Failure, output};
 
 /// Options of `attache audit watch`.
 #[derive(Debug, Args)]

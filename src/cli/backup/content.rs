@@ -10,7 +10,7 @@ use store::inventory::Inventory;
 use store::{Pool, Store, StoreError};
 
 use super::folder::{FACTS, LOG, Manifest};
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::installation::compare;
 
 /// Summary of a verified backup.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 use crate::config::DataSettings;
 
 /// File name of the main database.

@@ -18,16 +18,17 @@ use wire::agent_auth::AgentClaim;
 use wire::device::CodeRequest;
 use wire::knowledge::{BatchRequest, Note, SearchRequest};
 
-use super::Operator;
+use super::operator::Operator;
 use crate::cli::add::{self, Report};
 use crate::cli::connection::{Connection, failed};
 use crate::cli::event::draft::{Draft, Line};
 use crate::cli::event::report::ReportFormat;
 use crate::cli::event::sender::EventSender;
+use crate::cli::failure::{Done, Failure};
 use crate::cli::machine::RegistrationArgs;
 use crate::cli::profile_folder::{Agent, Machine};
 use crate::cli::terminal::{FAINT, GOOD, STRONG, WARNING, styled};
-use crate::cli::{Done, Failure, agent, api_key, machine, output, terminal};
+use crate::cli::{agent, api_key, machine, output, terminal};
 
 /// Maximum wait until an event is in the signed tree.
 const PROOF_WITHIN: Duration = Duration::from_secs(20);

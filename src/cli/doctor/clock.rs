@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use domain::clock::date_time;
 use domain::{Clock, Timestamp};
 
-use super::Finding;
+use super::finding::Finding;
 
 const CLOCK: &str = "clock";
 
@@ -66,7 +66,7 @@ pub(super) fn judge(now: Timestamp, references: &[ClockReference]) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::finding::State;
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::Finding;
+use super::finding::Finding;
 use crate::config::Settings;
 
 const FOLDER: &str = "data folder";

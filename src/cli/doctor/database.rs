@@ -3,8 +3,8 @@
 use domain::reasons;
 use store::{Pool, Store, StoreError};
 
-use super::Finding;
 use super::clock::ClockReference;
+use super::finding::Finding;
 use crate::config::Settings;
 use crate::installation::{Mismatch, is_lone_log};
 

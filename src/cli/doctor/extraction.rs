@@ -1,6 +1,6 @@
 //! Checks the extraction process: whether it starts, and which restrictions the system enforces.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::app::extractor;
 use crate::config::Settings;
 

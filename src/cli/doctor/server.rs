@@ -7,7 +7,7 @@ use domain::reasons;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::config::Settings;
 
 const SERVER: &str = "server";
@@ -124,7 +124,7 @@ fn reachable(bind: SocketAddr) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::finding::State;
     use super::*;
 
     #[test]

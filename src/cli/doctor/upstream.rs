@@ -9,9 +9,9 @@ use statistics::contract::{ActivityQuery, RecordScope};
 use statistics::log::{Audited, Log, LogError, LogStatus};
 use store::{Pool, Store, StoreError};
 
-use super::Finding;
 use super::clock::ClockReference;
 use super::database::read_through;
+use super::finding::Finding;
 use crate::config::Settings;
 use crate::installation::{self, Facts, Mismatch, SCHEMA};
 

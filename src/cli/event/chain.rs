@@ -17,8 +17,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::draft::{Draft, LINE_BYTES_MAX, Line};
+use crate::cli::failure::Failure;
 use crate::cli::profile_folder::{Folder, Machine};
-use crate::cli::{Failure, terminal};
+use crate::cli::terminal;
 
 /// Members of an envelope that contain its position in the chain.
 const OF_CHAIN: [&str; 3] = ["chain_epoch", "seq", "hash_chain"];

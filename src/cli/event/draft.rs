@@ -10,7 +10,7 @@ use domain::lane::Lane;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
-use crate::cli::Failure;
+use crate::cli::failure::Failure;
 
 /// Maximum length of a line in bytes; the server's limit of an event.
 pub const LINE_BYTES_MAX: usize = 1024 * 1024;

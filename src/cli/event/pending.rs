@@ -5,10 +5,11 @@ use domain::envelope::AgentKinds;
 use domain::foreign::visible;
 use serde_json::{Value, json};
 
-use super::agent_id;
+use super::agent_kind::agent_id;
 use super::chain::Chain;
 use crate::cli::connection::Remote;
-use crate::cli::{Done, output};
+use crate::cli::failure::Done;
+use crate::cli::output;
 
 /// Options of `attache event pending`.
 #[derive(Debug, Args)]

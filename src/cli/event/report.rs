@@ -6,7 +6,8 @@ use domain::ids::{EventId, ReceiptId};
 use serde_json::{Value, json};
 
 use super::chain::Pending;
-use crate::cli::{Done, Failure, output, terminal};
+use crate::cli::failure::{Done, Failure};
+use crate::cli::{output, terminal};
 
 /// Format in which outcomes are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,12 +11,12 @@ use domain::envelope::AgentKinds;
 use domain::ids::{EventId, SessionUuid};
 use domain::lane::Lane;
 
-use super::agent_id;
+use super::agent_kind::agent_id;
 use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX};
 use super::report::ReportFormat;
 use super::sender::EventSender;
 use crate::cli::connection::Remote;
-use crate::cli::{Done, Failure};
+use crate::cli::failure::{Done, Failure};
 
 /// Options of `attache event send`.
 #[derive(Debug, Args)]

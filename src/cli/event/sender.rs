@@ -16,8 +16,9 @@ use super::chain::{Chain, InputPosition, beginnings};
 use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX, Line};
 use super::report::{ReportFormat, SendCounts};
 use crate::cli::connection::Connection;
+use crate::cli::failure::{Done, Failure};
+use crate::cli::output;
 use crate::cli::profile_folder::{Folder, Machine};
-use crate::cli::{Done, Failure, output};
 
 /// The end of a message about an event without a response.
 const KEPT: &str = "is stored and sent first by the next `attache event send`";

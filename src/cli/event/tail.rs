@@ -13,7 +13,8 @@ use tokio::time::{MissedTickBehavior, interval};
 use wire::activity::Unclassified;
 
 use crate::cli::connection::{CredentialArgs, Remote, RequestError};
-use crate::cli::{Done, output, terminal};
+use crate::cli::failure::Done;
+use crate::cli::{output, terminal};
 
 /// Pause between two requests.
 const EVERY: Duration = Duration::from_secs(2);

@@ -7,9 +7,21 @@ use domain::ids::EventId;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::{Arguments, Trust};
+use super::arguments::Arguments;
 use crate::cli::connection::{Connection, failed};
-use crate::cli::{Failure, terminal};
+use crate::cli::failure::Failure;
+use crate::cli::terminal;
+
+/// Source of the trusted key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Given with `--vkey`.
+    Given,
+    /// Pinned in the profile.
+    Pinned,
+    /// Published by the server and not pinned before.
+    FirstSeen,
+}
 
 /// The bytes of the event's proof, once the event is in the signed tree.
 pub async fn fetch(arguments: &Arguments, connection: &mut Connection, event: EventId) -> Result<Vec<u8>, Failure> {

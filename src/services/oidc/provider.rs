@@ -295,13 +295,23 @@ impl Provider {
         }
     }
 
-    fn away(&self, step: &str, error: &dyn std::fmt::Display) -> Denial {
-        tracing::warn!(oidc.provider = self.settings.name, oidc.step = step, error = %error, "invalid response of an OpenID provider");
+    fn away(&self, step: &str, reason: &dyn std::fmt::Display) -> Denial {
+        tracing::warn!(
+            oidc.provider = self.settings.name,
+            oidc.step = step,
+            oidc.reason = %reason,
+            "invalid response of an OpenID provider"
+        );
         Denial::Away
     }
 
-    fn refused(&self, step: &str, error: &dyn std::fmt::Display) -> Denial {
-        tracing::warn!(oidc.provider = self.settings.name, oidc.step = step, error = %error, "the response of an OpenID provider was refused");
+    fn refused(&self, step: &str, reason: &dyn std::fmt::Display) -> Denial {
+        tracing::warn!(
+            oidc.provider = self.settings.name,
+            oidc.step = step,
+            oidc.reason = %reason,
+            "the response of an OpenID provider was refused"
+        );
         Denial::Refused
     }
 }

@@ -2,106 +2,12 @@
 
 use std::sync::Arc;
 
-use domain::chain::{ChainRefusal, Position};
-use domain::ids::ReceiptId;
-use domain::{Digest, Timestamp};
 use futures_util::future;
-use http::StatusCode;
-use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::{Log, LogError};
-use crate::contract::{Passed, Submission, SubmitOutcome};
-use crate::leaf::{Leaf, VERSION};
-use crate::merkle;
-
-/// Receives the outcome of one event, possibly on the thread of the writer: it must not block.
-pub type AppendReply = Box<dyn FnOnce(Result<AppendOutcome, Arc<LogError>>) + Send>;
-
-/// An event to append.
-#[derive(Debug, Clone)]
-pub struct Append {
-    submission: Submission,
-    receipt: ReceiptId,
-    received_at: Timestamp,
-}
-
-impl Append {
-    /// `receipt` is assigned to the event if it is new.
-    pub fn new(submission: Submission, receipt: ReceiptId, received_at: Timestamp) -> Self {
-        Self { submission, receipt, received_at }
-    }
-
-    /// The submitted event.
-    pub(super) fn submission(&self) -> &Submission {
-        &self.submission
-    }
-
-    /// The receipt that a new event gets.
-    pub(super) fn receipt(&self) -> ReceiptId {
-        self.receipt
-    }
-
-    /// Time at which the server received the event.
-    pub(super) fn received_at(&self) -> Timestamp {
-        self.received_at
-    }
-
-    /// Its leaf of the tree.
-    pub(super) fn leaf_hash(&self) -> Digest {
-        let event = &self.submission;
-        let Position { chain_epoch, seq, prev } = event.position;
-        let leaf = Leaf {
-            agent_id: event.agent_id.as_str().into(),
-            chain_epoch,
-            event_id: event.event_id,
-            machine_id: event.machine,
-            prev,
-            receipt_id: self.receipt,
-            received_at_ms: self.received_at.timestamp_millis(),
-            self_hash: event.seal,
-            seq,
-            v: VERSION,
-        };
-        merkle::leaf_hash(&leaf.bytes())
-    }
-}
-
-/// The result of appending one event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AppendOutcome {
-    /// Appended now or earlier.
-    Receipt(ReceiptId),
-    /// Another event has this id: 409 `event_id_conflict`.
-    EventIdConflict,
-    /// The event does not continue its chain: 409 or 422, with the position that would.
-    Refused {
-        /// The violated rule of the chain.
-        refusal: ChainRefusal,
-        /// The position that it claimed.
-        received: Position,
-    },
-}
-
-impl From<AppendOutcome> for SubmitOutcome {
-    fn from(outcome: AppendOutcome) -> Self {
-        match outcome {
-            AppendOutcome::Receipt(receipt) => Self::Receipt(receipt),
-            AppendOutcome::EventIdConflict => {
-                Self::PassThrough(Passed::json(StatusCode::CONFLICT, &json!({ "error": "event_id_conflict" })))
-            }
-            AppendOutcome::Refused { refusal, received } => {
-                let status = match refusal {
-                    ChainRefusal::Conflict { .. } => StatusCode::CONFLICT,
-                    ChainRefusal::Broken { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-                };
-                let body =
-                    json!({ "error": refusal.to_string(), "expected": refusal.expected(), "received": received });
-                Self::PassThrough(Passed::json(status, &body))
-            }
-        }
-    }
-}
+use super::error::LogError;
+use super::handle::Log;
+use super::job::{Append, AppendOutcome, AppendReply};
 
 impl Log {
     /// Takes a group of events; one outcome per event, in order. New events are durable when it returns; after an error, nothing of the

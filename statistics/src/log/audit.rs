@@ -8,6 +8,7 @@
 //!
 //! It takes memory for each chain, not for each event, and may run beside the living log: it reads the events that were signed when it began.
 
+mod fault;
 mod indexes;
 
 use std::collections::HashMap;
@@ -18,96 +19,20 @@ use domain::ids::EventId;
 use store::pool::query;
 use uuid::Uuid;
 
+use super::error::{During, LogError};
+use super::handle::Log;
 use super::read::described;
+use super::shelf::cache::Signed;
 use super::sql::{self, Dialect};
-use super::{During, Log, LogError};
-use crate::checkpoint::{Checkpoint, NoteFault, VerifierKey};
+use crate::checkpoint::VerifierKey;
 use crate::merkle;
 use crate::merkle::tile::Tiles;
-use crate::proof::{ProofFault, verify_event, verify_leaf};
+use crate::proof::{verify_event, verify_leaf};
+pub use fault::{AuditFault, Audited};
 use indexes::Indexes;
 
 /// Number of rows of one read.
 const PAGE: i64 = 500;
-
-/// The result of an audit that found no fault.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Audited {
-    /// Number of events, including those without a place in the tree.
-    pub events: u64,
-    /// Number of chains, one for each agent kind on a computer.
-    pub chains: u64,
-    /// The signed checkpoint.
-    pub checkpoint: Checkpoint,
-    /// Verifier key of the checkpoint.
-    pub vkey: String,
-}
-
-/// The first fault that an audit found.
-#[derive(Debug, thiserror::Error)]
-pub enum AuditFault {
-    /// Reading the log failed.
-    #[error(transparent)]
-    Log(#[from] LogError),
-    /// The row of an event cannot be read.
-    #[error("event {event}: {fault}")]
-    Row {
-        /// Id of the faulty event.
-        event: EventId,
-        /// The fault that was found.
-        fault: LogError,
-    },
-    /// An event disagrees with its seal, its leaf or its row.
-    #[error("event {event}: {fault}")]
-    Event {
-        /// Id of the faulty event.
-        event: EventId,
-        /// The fault that was found.
-        fault: ProofFault,
-    },
-    /// An event does not continue its chain.
-    #[error("event {event} does not continue its chain: expected epoch {}, seq {}, after {}", .expected.chain_epoch, .expected.seq, .expected.prev)]
-    Link {
-        /// Id of the faulty event.
-        event: EventId,
-        /// The position that continues the chain.
-        expected: Position,
-    },
-    /// The stored head of a chain is not its last event, or one of the two is missing.
-    #[error("the head of the chain of {agent_id} on {machine_id} is not its last event")]
-    Head {
-        /// Computer of the chain.
-        machine_id: Uuid,
-        /// Agent kind of the chain.
-        agent_id: String,
-    },
-    /// Places have a gap, or fewer events have a place than were signed.
-    #[error("no event has place {0} in the tree")]
-    Place(u64),
-    /// The stored tile disagrees with the leaves under it.
-    #[error("tile {0} is not what the events under it make")]
-    Tile(merkle::tile::TileId),
-    /// The tree of the events is not the signed one.
-    #[error("the events make the root {found}, and {signed} was signed")]
-    Root {
-        /// Root of the events.
-        found: Digest,
-        /// Signed root.
-        signed: Digest,
-    },
-    /// A table that is written after the log has other entries than the events yield.
-    #[error("{0} does not have the events that are indexed, each once")]
-    Index(&'static str),
-    /// The checkpoint does not open, or names another size or root than the tree.
-    #[error("the checkpoint: {0}")]
-    Checkpoint(String),
-}
-
-impl From<NoteFault> for AuditFault {
-    fn from(fault: NoteFault) -> Self {
-        Self::Checkpoint(fault.to_string())
-    }
-}
 
 /// The last event of each chain.
 type Heads = HashMap<(Uuid, String), (Head, EventId)>;
@@ -134,11 +59,7 @@ impl Log {
 
     /// Returns the number of events, the last event of each chain, and the number of the last event whose head must be stored: an SQLite
     /// file stores the heads of indexed events.
-    async fn audit_events(
-        &self,
-        signed: &super::read::Signed,
-        indexes: &mut Indexes,
-    ) -> Result<(u64, Heads, Heads), AuditFault> {
+    async fn audit_events(&self, signed: &Signed, indexes: &mut Indexes) -> Result<(u64, Heads, Heads), AuditFault> {
         let (mut events, mut after, mut heads, mut stored) = (0, 0, Heads::new(), Heads::new());
         loop {
             let rows: Vec<sql::AuditRow> = query(Dialect::of(&self.pool).events_after)

@@ -8,7 +8,8 @@ use store::in_transaction;
 use store::pool::{query, scalar};
 use uuid::Uuid;
 
-use super::{During, Log, LogError};
+use super::error::{During, LogError};
+use super::handle::Log;
 use crate::merkle;
 
 /// The newest checkpoint that the log signed.

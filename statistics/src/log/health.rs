@@ -1,13 +1,14 @@
 //! State of the log: whether it accepts writes, whether appends fail, and how many events wait to be signed.
 
-use std::sync::{Mutex, PoisonError};
+pub(super) mod appends;
 
 use domain::Timestamp;
 use store::pool::query;
 
+use super::error::{During, LogError};
+use super::handle::Log;
 use super::read::statements;
 use super::sql::Dialect;
-use super::{During, Log, LogError};
 
 /// The state of the log, read from its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,10 +22,6 @@ pub struct LogStatus {
     /// SQLite: number of events that are not in the indexes yet.
     pub unindexed: u64,
 }
-
-/// Time and error of this process's last append; `None` if it succeeded.
-#[derive(Debug, Default)]
-pub(super) struct Appends(Mutex<Option<(Timestamp, String)>>);
 
 impl Log {
     /// Commits a write, to test whether the database accepts any; on SQLite in the writer's thread.
@@ -57,18 +54,6 @@ impl Log {
 
     /// Time and reason of the failure of this process's last append; `None` if it succeeded.
     pub fn append_failure(&self) -> Option<(Timestamp, String)> {
-        self.appends.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Appends {
-    /// Notes how an append ended. A group that was rejected because of its content is no failure of the log.
-    pub(super) fn note<T>(&self, appended: &Result<T, LogError>, now: Timestamp) {
-        let failure = match appended {
-            Ok(_) => None,
-            Err(error) if error.is_unavailable() => Some((now, domain::reasons(error))),
-            Err(_) => return,
-        };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        self.appends.failure()
     }
 }

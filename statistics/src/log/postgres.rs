@@ -10,10 +10,10 @@ use store::pool::{query, scalar};
 use store::{Pool, in_transaction};
 use uuid::Uuid;
 
-use super::append::{Append, AppendOutcome};
-use super::sequence::Sequenced;
+use super::error::{During, LogError};
+use super::handle::{Log, SOURCES_MAX, Source};
+use super::job::{Append, AppendOutcome, Sequenced};
 use super::sql::{self, Rows, postgres};
-use super::{During, Log, LogError, SOURCES_MAX, Source};
 use crate::checkpoint::SignerKey;
 use crate::merkle;
 use crate::merkle::tile::{TileId, Tiles};

@@ -17,11 +17,12 @@ use serde_json::{Value, json};
 use store::Pool;
 use store::pool::{query, scalar};
 
+use super::error::{During, LogError};
+use super::handle::Log;
 use super::recent::Window;
-use super::shelf::Group;
+use super::shelf::cache::{Group, Signed};
 use super::sql::{self, Dialect};
 use super::writer::number_in;
-use super::{During, Log, LogError};
 use crate::contract::{ActivityQuery, Passed, RecordScope};
 use crate::leaf::{Leaf, VERSION};
 use crate::merkle;
@@ -34,15 +35,6 @@ const LIMIT_MAX: u16 = 500;
 
 /// Capacity for a proof without its event, in bytes.
 const BODY_BYTES: usize = 4096;
-
-/// The last signed tree.
-#[derive(Debug)]
-pub(super) struct Signed {
-    pub(super) size: u64,
-    pub(super) root: Digest,
-    pub(super) checkpoint: String,
-    pub(super) vkey: String,
-}
 
 /// The last entry of a page; the next page consists of earlier events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

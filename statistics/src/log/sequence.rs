@@ -1,15 +1,8 @@
 //! Sequencing: assigns places in the tree to events, and signs the tree.
 
-use super::{Log, LogError};
-
-/// The result of one pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sequenced {
-    /// Number of events that got their places.
-    pub added: u32,
-    /// Number of leaves in the signed tree.
-    pub tree_size: u64,
-}
+use super::error::LogError;
+use super::handle::Log;
+use super::job::Sequenced;
 
 impl Log {
     /// Assigns places to at most `events_max` events and signs the grown tree. Does nothing if no event waits, or on PostgreSQL while

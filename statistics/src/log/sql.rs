@@ -108,7 +108,7 @@ pub type FoundSource = (i64, Uuid, String, String, String);
 pub type FoundTile = (i64, i64, Vec<u8>);
 
 /// A row of [`postgres::STATE`].
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 pub struct State {
     pub size: i64,
     pub root: Vec<u8>,
@@ -120,7 +120,7 @@ pub struct State {
 }
 
 /// A row of a page of activity.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 pub struct ActivityRow {
     pub id: i64,
     pub event_id: Uuid,
@@ -140,7 +140,7 @@ pub struct ActivityRow {
 }
 
 /// The columns of an event that its proof needs.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 pub struct ProofRow {
     pub event_id: Uuid,
     pub receipt_id: Uuid,
@@ -158,7 +158,7 @@ pub struct ProofRow {
 }
 
 /// The columns of an event that an audit needs, with its number.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 pub struct AuditRow {
     pub id: i64,
     pub source_id: i64,

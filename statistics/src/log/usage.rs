@@ -2,8 +2,7 @@
 //!
 //! The place of an event never changes, so a counter that stores the last counted leaf can continue from there after a crash.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+pub(super) mod sums;
 
 use domain::recorder::Recorder;
 use domain::usage::{Day, MEMORY, QuotaUsed, RETROSPECTIVE, Window};
@@ -11,59 +10,9 @@ use store::pool::{query, scalar};
 use store::usage::UsageDay;
 use uuid::Uuid;
 
+use super::error::{During, LogError};
+use super::handle::Log;
 use super::sql::{Dialect, TREE_SIZE};
-use super::{During, Log, LogError};
-
-/// Sums of the newest leaves, which the writer of this process adds when it places them. They save reading the events again; a range that
-/// is not here is summed from the rows.
-#[derive(Debug, Clone, Default)]
-pub struct UsageSums(Arc<Mutex<VecDeque<UsageSum>>>);
-
-/// The sum of the leaves from `from` up to `until`.
-#[derive(Debug)]
-struct UsageSum {
-    from: u64,
-    until: u64,
-    days: Vec<(Recorder, Day, QuotaUsed)>,
-}
-
-/// Maximum number of sums that wait for the meter; the oldest are dropped, and their leaves are summed from the rows.
-const SPANS_MAX: usize = 256;
-
-impl UsageSums {
-    /// Adds the sum of the newest leaves.
-    pub fn add(&self, from: u64, until: u64, days: Vec<(Recorder, Day, QuotaUsed)>) {
-        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        spans.push_back(UsageSum { from, until, days });
-        if spans.len() > SPANS_MAX {
-            spans.pop_front();
-        }
-    }
-
-    /// The sum of the leaves from `counted` on, at most `leaves_max` leaves, and its end; `None` if no sum begins there.
-    fn from(&self, counted: u64, leaves_max: u32) -> Option<(u64, Vec<UsageDay>)> {
-        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while spans.front().is_some_and(|span| span.until <= counted) {
-            spans.pop_front();
-        }
-        let (mut until, mut sums) = (counted, BTreeMap::<(&Recorder, i64), QuotaUsed>::new());
-        for span in spans.iter() {
-            if span.from != until || span.until - counted > u64::from(leaves_max) {
-                break;
-            }
-            until = span.until;
-            for (recorder, day, used) in &span.days {
-                *sums.entry((recorder, day.number())).or_default() += *used;
-            }
-        }
-        let day = |((recorder, day), used): ((&Recorder, i64), QuotaUsed)| UsageDay {
-            recorder: recorder.clone(),
-            day: Day::from(day),
-            used,
-        };
-        (until > counted).then(|| (until, sums.into_iter().map(day).collect()))
-    }
-}
 
 impl Log {
     /// The usage of at most `leaves_max` leaves from place `counted` on, and the place to continue from: `counted` itself when there is

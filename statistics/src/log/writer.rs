@@ -17,7 +17,11 @@ mod chains;
 mod group;
 mod ids;
 mod index;
+mod open;
+mod progress;
+mod transaction;
 mod tree;
+mod unplaced;
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -30,24 +34,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use domain::{Clock, Rng};
-use rusqlite::Connection;
 use store::pool::{SqliteFile, WalCopier, WalGrowth};
 use tokio::sync::oneshot;
 
-use self::chains::Chains;
-use self::ids::Ids;
-use self::index::Indexing;
-use self::tree::{Pass, UnplacedEvents};
-use super::append::{Append, AppendReply};
-use super::health::Appends;
-use super::recent::UnindexedEvents;
-use super::sequence::Sequenced;
-use super::usage::UsageSums;
-use super::{DuringSqlite as _, LogError, WriterSettings};
-
 use self::group::Committed;
-pub use self::group::is_of_one_row;
 pub use self::ids::{ENTRY_BYTES, number_in};
+use self::open::Open;
+use self::tree::Pass;
+use super::error::{DuringSqlite as _, LogError};
+use super::health::appends::Appends;
+use super::job::{Append, AppendReply, Sequenced};
+use super::recent::UnindexedEvents;
+use super::settings::WriterSettings;
+use super::usage::sums::UsageSums;
 
 /// Number of parts in which the write-ahead log is copied into the file.
 const PARTS: u64 = 16;
@@ -200,24 +199,6 @@ struct Worker {
     passes: VecDeque<(Pass, oneshot::Sender<Result<Sequenced, LogError>>)>,
     /// Dropped last, after the connection.
     closing: Option<oneshot::Sender<()>>,
-}
-
-/// A connection and the state that was read through it.
-struct Open {
-    db: Connection,
-    /// `PRAGMA data_version` at the last check.
-    version: i64,
-    /// The number of the newest event that the other fields include.
-    applied: i64,
-    /// The number of the last indexed event.
-    indexed: i64,
-    chains: Chains,
-    /// Events without a place in the tree.
-    tail: UnplacedEvents,
-    /// Events that are not indexed yet.
-    recent: UnindexedEvents,
-    ids: Ids,
-    indexing: Option<Indexing>,
 }
 
 impl Worker {
@@ -382,7 +363,9 @@ impl Worker {
                 none => {
                     let db = file.writer().during(OPEN)?;
                     wal.watch(&db).during(OPEN)?;
-                    none.insert(Open::new(db, settings, recent, rng)?)
+                    let mut open = Open::new(db, settings, recent, rng)?;
+                    open.fold()?;
+                    none.insert(open)
                 }
             };
             job(open)
@@ -399,47 +382,4 @@ impl Worker {
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("without a message").to_owned()
-}
-
-/// Readers must not see the unindexed events of a closed connection.
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.recent.clear(self.indexed);
-    }
-}
-
-impl Open {
-    fn new(
-        mut db: Connection,
-        settings: &WriterSettings,
-        recent: &UnindexedEvents,
-        rng: &Rng,
-    ) -> Result<Self, LogError> {
-        let ids = Ids::load(&mut db, settings.id_filters_bytes, rng)?;
-        let (indexed, _) = index::reached(&db)?;
-        recent.clear(indexed);
-        let mut open = Self {
-            // The minimum never equals a version, so the first check reads the events after `indexed`.
-            version: i64::MIN,
-            applied: indexed,
-            indexed,
-            chains: Chains::new(settings.chains_max),
-            tail: UnplacedEvents::from(tree::size(&db)?),
-            recent: recent.clone(),
-            ids,
-            indexing: None,
-            db,
-        };
-        open.fold()?;
-        Ok(open)
-    }
-
-    /// Writes `PRAGMA user_version`, which writes its page even if the number is unchanged.
-    fn probe(&mut self) -> Result<(), LogError> {
-        const ASK: &str = "write to the log";
-        let transaction = group::begin(&mut self.db)?;
-        let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0)).during(ASK)?;
-        transaction.pragma_update(None, "user_version", version).during(ASK)?;
-        transaction.commit().during(ASK)
-    }
 }

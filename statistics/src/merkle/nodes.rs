@@ -2,8 +2,8 @@
 
 use domain::Digest;
 
-use super::node_hash;
 use super::tile::HEIGHT;
+use domain::merkle::node_hash;
 
 /// The hashes of all perfect subtrees within a tile, level by level.
 ///

@@ -3,7 +3,7 @@
 use domain::Timestamp;
 use domain::claim::{Attempt, Claim, Registration};
 use domain::ids::RegistrationId;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::Corrupt;

@@ -3,7 +3,7 @@
 use domain::Timestamp;
 use domain::envelope::PartialEnvelope;
 use domain::ids::{EventId, MachineUuid, ReceiptId};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::{HeldEntry, Unclassified};

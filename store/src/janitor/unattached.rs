@@ -7,7 +7,7 @@
 
 use domain::Timestamp;
 use domain::usage::Day;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::PurgeSettings;

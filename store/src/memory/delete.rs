@@ -1,7 +1,7 @@
 //! Deleting memories, and unlinking them from spaces.
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::piece::delete_chunks;
 use super::{json, spaces_of};

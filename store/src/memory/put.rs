@@ -2,7 +2,7 @@
 
 use domain::ids::SpaceId;
 use domain::{Digest, Timestamp};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};

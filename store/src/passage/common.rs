@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use domain::ids::{MemoryId, SpaceId};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::words::{B, K1, QueryStem, array, quoted};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::memory::ModelId;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::ChunkId;

@@ -2,7 +2,7 @@
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::memory::ModelId;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::ChunkId;

@@ -9,7 +9,7 @@ use sqlx::error::BoxDynError;
 use sqlx::{Arguments, Database, Encode, Type};
 use uuid::Uuid;
 
-use super::direct::bind_numbered;
+use super::parameters::bind_numbered;
 
 /// The value of a parameter; the first one is `$1`.
 #[derive(Debug, Clone)]

@@ -28,12 +28,11 @@ use rusqlite::fallible_iterator::FallibleIterator;
 use sqlx::{ConnectOptions, Connection, Database, Either, Error, Execute, Executor, SqlStr};
 use sqlx_core::transaction::TransactionManager;
 
-pub(super) use self::arguments::bind_numbered;
 pub use self::arguments::{DirectArguments, Values};
 pub use self::error::DirectError;
 pub use self::row::{DirectColumn, DirectDone, DirectRow, DirectStatement, DirectType, DirectValue, DirectValueRef};
 use super::argument::{Argument, bind_arguments};
-use super::query::DatabaseRow;
+use super::database_row::DatabaseRow;
 use super::{DatabaseSettings, SqliteFile};
 
 /// Longest time for which a task runs statements before it moves the other tasks of its thread.
@@ -310,14 +309,6 @@ impl<'c> Executor<'c> for &'c mut DirectConnection {
                 Err(error) => Err(self.failed(&error)),
             }
         })
-    }
-
-    fn describe<'e>(self, _sql: SqlStr) -> BoxFuture<'e, Result<sqlx::Describe<Direct>, Error>>
-    where
-        'c: 'e,
-    {
-        // Only sqlx's macros that check queries at compile time call this.
-        Box::pin(async { Err(Error::InvalidArgument("a statement is not described".to_owned())) })
     }
 }
 

@@ -12,7 +12,10 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::DatabaseSettings;
-use super::probe::Readers;
+use super::probe::readers::Readers;
+
+/// The log beside the file shrinks back to this after a burst.
+pub(super) const LOG_BYTES_MAX: &str = "67108864";
 
 /// An SQLite file, and how connections to it are opened. Clones name the same file.
 #[derive(Debug, Clone)]
@@ -53,7 +56,7 @@ impl SqliteFile {
         let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", "ON")?;
-        connection.pragma_update(None, "journal_size_limit", super::sqlite::LOG_BYTES_MAX)?;
+        connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
         Ok(connection)
     }
 

@@ -6,24 +6,14 @@
 
 use std::fmt::Write;
 
-use sqlx::postgres::{PgConnection, PgPool, PgRow, Postgres};
-use sqlx::sqlite::{Sqlite, SqlitePool, SqliteRow};
-use sqlx::{AssertSqlSafe, Error, FromRow, SqlSafeStr, SqlStr};
+use sqlx::postgres::{PgConnection, PgPool, Postgres};
+use sqlx::sqlite::{Sqlite, SqlitePool};
+use sqlx::{AssertSqlSafe, Error, SqlSafeStr, SqlStr};
 
 use super::argument::{Argument, encoded};
-use super::direct::{DirectConnection, DirectRow};
+use super::database_row::DatabaseRow;
+use super::direct::DirectConnection;
 use super::{Pool, Tx, Undo, Writer};
-
-/// A row that every driver decodes. A struct with `#[derive(FromRow)]` is one, and a tuple of columns.
-pub trait DatabaseRow:
-    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, DirectRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
-{
-}
-
-impl<R> DatabaseRow for R where
-    R: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, DirectRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
-{
-}
 
 /// Where a statement runs.
 #[derive(Debug)]

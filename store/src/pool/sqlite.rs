@@ -8,14 +8,12 @@ use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
 
+use super::file::LOG_BYTES_MAX;
 use super::{DatabaseSettings, DirectError, Pool, SqliteFile, Undo, Writer};
 use crate::error::{Context, StoreError};
 
 /// Run before the writer is closed. The limit is the number of rows that `PRAGMA optimize` reads per index: enough for the planner, and closing stays quick.
 const LAST_WORDS: &str = "PRAGMA analysis_limit = 400; PRAGMA optimize";
-/// The log beside the file shrinks back to this after a burst.
-pub(super) const LOG_BYTES_MAX: &str = "67108864";
-
 pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, StoreError> {
     make_file(path)?;
     let file = SqliteFile::new(settings, path, false);

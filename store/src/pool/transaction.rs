@@ -4,7 +4,7 @@ use sqlx::Error;
 use sqlx::postgres::PgConnection;
 
 use super::direct::DirectConnection;
-use super::postgres::PgTransaction;
+use super::postgres::transaction::PgTransaction;
 use super::{Pool, Undo, WriteGuard};
 
 /// The connection of a transaction that the caller of a function began, and ends.

@@ -15,7 +15,7 @@ use super::EventSender;
 use crate::cli::connection::failed;
 use crate::cli::event::chain::{Chain, Pending};
 use crate::cli::event::report::SendReport;
-use crate::cli::{Done, Failure};
+use crate::cli::failure::{Done, Failure};
 
 impl EventSender {
     /// Sends the pending event until it is settled. `own`: whether it belongs to the current input.

@@ -13,7 +13,7 @@ use super::EventSender;
 use crate::cli::connection::failed;
 use crate::cli::event::chain::{Completed, fits};
 use crate::cli::event::draft::{Draft, Line, mistaken};
-use crate::cli::{Done, Failure};
+use crate::cli::failure::{Done, Failure};
 
 impl EventSender {
     /// Checks an input for mistakes that appear only in complete events; reports all of them.

@@ -6,10 +6,11 @@
 use domain::Digest;
 use store::Pool;
 
+use super::super::error::During as _;
+use super::super::handle::Log;
 use super::super::sql::{self, AuditRow};
 use super::super::writer::ENTRY_BYTES;
-use super::super::{During as _, Log};
-use super::AuditFault;
+use super::fault::AuditFault;
 
 /// Number of entries of one read.
 const PAGE: i64 = 2_000;

@@ -1,6 +1,7 @@
 use domain::{Clock, Rng};
 use store::DatabaseSettings;
 
+use super::cache::BYTES_MAX;
 use super::*;
 use crate::merkle::{self, leaf_hash};
 

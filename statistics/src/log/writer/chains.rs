@@ -10,8 +10,8 @@ use domain::ids::{EventId, MachineUuid, UserCuid};
 use domain::recorder::Recorder;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::super::append::Append;
-use super::super::{DuringSqlite as _, LogError};
+use crate::log::error::{DuringSqlite as _, LogError};
+use crate::log::job::Append;
 
 /// Chains by computer and agent. A chain whose last event is not indexed is never dropped; the stored head of any other chain is current
 /// in the table `chain_heads`.

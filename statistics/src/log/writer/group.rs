@@ -5,15 +5,17 @@ use std::sync::Arc;
 use domain::Digest;
 use domain::chain::{Head, Position, Prev};
 use domain::ids::{EventId, ReceiptId};
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::super::append::{Append, AppendOutcome};
-use super::super::{DuringSqlite as _, LogError};
 use super::chains::{ChainHead, Chains};
 use super::ids::Ids;
-use super::tree::{Counted, Unplaced, UnplacedEvents};
-use super::{Open, index};
+use super::open::Open;
+use super::progress::reached;
+use super::transaction::{begin, whole};
+use super::unplaced::{Counted, Unplaced, UnplacedEvents};
+use crate::log::error::{DuringSqlite as _, LogError};
+use crate::log::job::{Append, AppendOutcome};
 use crate::log::recent::{Recorded, UnindexedEvents};
 
 const ADD: &str =
@@ -37,11 +39,6 @@ pub struct Committed {
     pub outcomes: Vec<Outcome>,
     /// Whether an event was new. A group without new events writes nothing, so its success does not show that the file accepts writes.
     pub has_written: bool,
-}
-
-/// A transaction that has the write lock from its beginning, so the rows that it reads do not change until it commits.
-pub fn begin(db: &mut Connection) -> Result<Transaction<'_>, LogError> {
-    db.transaction_with_behavior(TransactionBehavior::Immediate).during("begin a transaction of the log")
 }
 
 impl Open {
@@ -180,7 +177,7 @@ impl View<'_> {
             return Ok(());
         }
         *applied = self.fold_events(*applied)?;
-        let (reached, _) = index::reached(self.db)?;
+        let (reached, _) = reached(self.db)?;
         if reached != *indexed {
             *indexed = reached;
             self.recent.advance(reached);
@@ -261,17 +258,4 @@ struct Newer {
     self_hash: [u8; 32],
     received_at_ms: i64,
     leaf: [u8; 32],
-}
-
-/// Converts a number of an envelope. They are within ±(2^53 − 1), so they fit.
-pub fn whole(number: u64) -> Result<i64, LogError> {
-    i64::try_from(number).map_err(|_| LogError::Corrupt("a number beyond 2^63 - 1"))
-}
-
-/// Whether SQLite rejected one row and the transaction continues: only that statement was rolled back.
-pub fn is_of_one_row(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch)
-    )
 }

@@ -2,10 +2,11 @@
 //!
 //! A unique index would write a random page for each id that does not grow with the clock, within the transaction of the event. Here the
 //! ids of the newest events are in memory ([`UnindexedEvents`](super::super::recent::UnindexedEvents)), and all others in runs: sorted
-//! entries of an id and a number, in chunks of [`CHUNK_ENTRIES`]. An indexing pass writes a run of level 0. Sixteen batches of a level
+//! entries of an id and a number, in chunks of [`CHUNK_ENTRIES`](entry::CHUNK_ENTRIES). An indexing pass writes a run of level 0. Sixteen batches of a level
 //! are merged into one of the next, in slices, so an entry is written once per level, and always beside its neighbours. The range and the
 //! Bloom filter of a run are checked before a chunk of it is read, so a lookup of a new id reads about one chunk per hundred runs.
 
+mod entry;
 mod merge;
 mod run;
 
@@ -14,38 +15,19 @@ use domain::ids::EventId;
 use fastbloom::BloomFilter;
 use rusqlite::{Connection, OptionalExtension as _};
 
+pub use self::entry::{ENTRY_BYTES, Key, number_in};
+use self::entry::{Run, Shape};
 use self::merge::Merge;
 pub use self::run::RunWriter;
-use super::super::{DuringSqlite as _, LogError};
-use super::group::begin;
-use super::index;
-
-/// An event id as its 16 bytes, the sort key of runs.
-pub type Key = [u8; 16];
-
-/// Number of entries of a chunk: four chunks fill a page of 16 KiB, one a page of 4 KiB.
-const CHUNK_ENTRIES: usize = 168;
-/// Size of an entry in bytes: the id, and the number as a big-endian integer.
-pub const ENTRY_BYTES: usize = 24;
-
-/// Sizes of runs and of the work on them.
-#[derive(Debug, Clone, Copy)]
-struct Shape {
-    /// Number of batches of a level that are merged into one of the next.
-    fan: usize,
-    /// Number of entries that one transaction merges.
-    slice_entries: usize,
-    /// Number of chunks that one transaction deletes.
-    slice_chunks: i64,
-    /// Maximum number of entries of a run; a larger batch consists of several runs, which limits the size of filters.
-    run_entries_max: u64,
-    /// Number of entries from which a merged batch of level 0 has level 1. Each further level needs `fan` times as many: batches of an idle
-    /// log are small, and they are merged into one of the same level.
-    level_entries: u64,
-}
+use super::progress::reached;
+use super::transaction::begin;
+use crate::log::error::{DuringSqlite as _, LogError};
 
 const SHAPE: Shape =
     Shape { fan: 16, slice_entries: 8_192, slice_chunks: 256, run_entries_max: 524_288, level_entries: 262_144 };
+
+/// Number of ids of one read when a log of an earlier version is opened.
+const CATCH_UP: i64 = 262_144;
 
 const RUNS: &str =
     "SELECT run, batch, level, first_id, last_id, entries FROM id_runs WHERE state = 'whole' ORDER BY run DESC";
@@ -68,18 +50,6 @@ pub struct Ids {
     filters_bytes_max: u64,
     rng: Rng,
     shape: Shape,
-}
-
-/// A finished run.
-struct Run {
-    id: i64,
-    batch: i64,
-    level: i64,
-    first: Key,
-    last: Key,
-    entries: u64,
-    /// The Bloom filter; `None` beyond the memory limit.
-    filter: Option<BloomFilter>,
 }
 
 impl Ids {
@@ -105,7 +75,7 @@ impl Ids {
         transaction.commit().during(ASK)?;
         loop {
             let transaction = begin(db)?;
-            let is_behind = index::catch_up(&transaction, &mut ids)?;
+            let is_behind = catch_up(&transaction, &mut ids)?;
             transaction.commit().during("write the first runs of ids")?;
             if !is_behind {
                 return Ok(ids);
@@ -257,20 +227,6 @@ fn filter(db: &Connection, run: i64) -> Result<Option<BloomFilter>, LogError> {
     found.optional().during(ASK)
 }
 
-/// The number of an id in a sorted chunk.
-pub fn number_in(entries: &[u8], key: &Key) -> Option<i64> {
-    let (entries, _) = entries.as_chunks::<ENTRY_BYTES>();
-    let at = entries.binary_search_by(|entry| entry[..16].cmp(key)).ok()?;
-    Some(entry(&entries[at]).1)
-}
-
-fn entry(bytes: &[u8; ENTRY_BYTES]) -> (Key, i64) {
-    let (mut key, mut number) = ([0; 16], [0; 8]);
-    key.copy_from_slice(&bytes[..16]);
-    number.copy_from_slice(&bytes[16..]);
-    (key, i64::from_be_bytes(number))
-}
-
 /// Deletes some chunks of a merged run, and the run with its last chunk; `false` when no such run is left.
 fn delete_some(db: &Connection, chunks_max: i64) -> Result<bool, LogError> {
     const ASK: &str = "delete a merged run of ids";
@@ -288,6 +244,27 @@ fn delete_some(db: &Connection, chunks_max: i64) -> Result<bool, LogError> {
         execute("DELETE FROM id_filters WHERE run = ?1", &[&run])?;
         execute("DELETE FROM id_runs WHERE run = ?1", &[&run])?;
     }
+    Ok(true)
+}
+
+/// Writes the runs of ids of a log of an earlier version, up to the last event of the other tables: one batch per call, in the transaction
+/// of the caller. `false` when all are written.
+fn catch_up(db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
+    const ASK: &str = "read ids for their first runs";
+    const IDS: &str = "SELECT id, event_id FROM events WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
+    const NOTE: &str = "UPDATE indexed SET ids = ?1 WHERE id = 1";
+    let (events, reached) = reached(db)?;
+    if reached >= events {
+        return Ok(false);
+    }
+    let mut statement = db.prepare_cached(IDS).during(ASK)?;
+    let found =
+        statement.query_map((reached, events, CATCH_UP), |row| Ok((row.get::<_, Key>(1)?, row.get::<_, i64>(0)?)));
+    let mut found: Vec<(Key, i64)> = found.and_then(Iterator::collect).during(ASK)?;
+    let last = found.last().map_or(events, |(_, number)| *number);
+    found.sort_unstable();
+    ids.add(db, 1, &found)?;
+    db.prepare_cached(NOTE).during(ASK)?.execute([last]).during(ASK)?;
     Ok(true)
 }
 

@@ -7,20 +7,16 @@
 
 use rusqlite::{Connection, params};
 
-use super::super::{DuringSqlite as _, LogError};
-use super::Open;
 use super::chains::{ChainNumber, Chains};
-use super::group::{begin, whole};
 use super::ids::{Ids, Key, RunWriter};
+use super::transaction::whole;
+use crate::log::error::{DuringSqlite as _, LogError};
 use crate::log::recent::Recorded;
-use crate::log::sql::INDEXED;
 
 /// Number of rows that one transaction writes.
 const SLICE: usize = 1_000;
 /// Number of ids that one transaction writes; they are a few hundred kilobytes.
 const SLICE_IDS: usize = 8_192;
-/// Number of ids of one read when a log of an earlier version is opened.
-const CATCH_UP: i64 = 262_144;
 
 const ADVANCE: &str = "UPDATE indexed SET events = ?2, ids = ?2 WHERE id = 1 AND events = ?1 AND ids = ?1";
 const ACTIVITY: &str = "INSERT OR IGNORE INTO activity (source_id, received_at_ms, id) VALUES (?1, ?2, ?3)";
@@ -29,16 +25,11 @@ const HEAD: &str = "INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, 
     ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
         self = excluded.self, event_id = excluded.event_id, moves = moves + 1";
 
-/// Progress of the tables: the last event in activity and heads, and the last one in the runs of ids.
-pub fn reached(db: &Connection) -> Result<(i64, i64), LogError> {
-    const ASK: &str = "read how far the log is indexed";
-    db.prepare_cached(INDEXED).during(ASK)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).during(ASK)
-}
-
 /// State of one indexing pass.
 pub struct Indexing {
     from: i64,
-    until: i64,
+    /// The number of the last event of the pass.
+    pub until: i64,
     activity: Vec<(i64, i64, i64)>,
     heads: Vec<ChainNumber>,
     ids: Vec<(Key, i64)>,
@@ -61,7 +52,7 @@ impl Indexing {
     }
 
     /// Writes one slice; `true` after the last.
-    fn go_on(&mut self, db: &Connection, chains: &mut Chains, ids: &mut Ids) -> Result<bool, LogError> {
+    pub fn go_on(&mut self, db: &Connection, chains: &mut Chains, ids: &mut Ids) -> Result<bool, LogError> {
         if !self.activity.is_empty() {
             const ASK: &str = "write the index of activity";
             let mut add = db.prepare_cached(ACTIVITY).during(ASK)?;
@@ -87,7 +78,7 @@ impl Indexing {
     }
 
     /// Ends the pass in the transaction of the last slice; `false` if another process was faster.
-    fn end(self, db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
+    pub fn end(self, db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
         const ASK: &str = "note how far the log is indexed";
         let Some(run) = self.run else { return Ok(false) };
         let is_first = db.prepare_cached(ADVANCE).during(ASK)?.execute((self.from, self.until)).during(ASK)? > 0;
@@ -111,63 +102,4 @@ fn write_head(db: &Connection, chains: &mut Chains, number: ChainNumber) -> Resu
         ])
         .during(ASK)?;
     Ok(())
-}
-
-impl Open {
-    /// Begins a pass over the unindexed events, unless one is in progress.
-    pub fn begin_indexing(&mut self) {
-        if self.indexing.is_none() && self.recent.len() > 0 {
-            self.indexing = Some(Indexing::new(self.indexed, &self.recent.all(), &self.chains));
-        }
-    }
-
-    /// Whether there is a slice to write.
-    pub fn has_index_work(&self) -> bool {
-        self.indexing.is_some() || self.ids.has_work()
-    }
-
-    /// One transaction of a pass, of a merge of ids, or of the deletion of merged runs.
-    pub fn index_some(&mut self) -> Result<(), LogError> {
-        const COMMIT: &str = "commit a slice of the indexes";
-        let transaction = begin(&mut self.db)?;
-        let Some(pass) = &mut self.indexing else {
-            self.ids.work(&transaction)?;
-            return transaction.commit().during(COMMIT);
-        };
-        if !pass.go_on(&transaction, &mut self.chains, &mut self.ids)? {
-            return transaction.commit().during(COMMIT);
-        }
-        let Some(pass) = self.indexing.take() else { return Ok(()) };
-        let until = pass.until;
-        if pass.end(&transaction, &mut self.ids)? {
-            transaction.commit().during(COMMIT)?;
-            self.indexed = until;
-            self.recent.advance(until);
-            return Ok(());
-        }
-        // Another process has indexed these events, or has dropped the run. The next read of its commits shows its progress.
-        transaction.rollback().during("leave the indexes to another process")?;
-        self.ids.drop_unfinished(&self.db)
-    }
-}
-
-/// Writes the runs of ids of a log of an earlier version, up to the last event of the other tables: one batch per call, in the transaction
-/// of the caller. `false` when all are written.
-pub fn catch_up(db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
-    const ASK: &str = "read ids for their first runs";
-    const IDS: &str = "SELECT id, event_id FROM events WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
-    const NOTE: &str = "UPDATE indexed SET ids = ?1 WHERE id = 1";
-    let (events, reached) = reached(db)?;
-    if reached >= events {
-        return Ok(false);
-    }
-    let mut statement = db.prepare_cached(IDS).during(ASK)?;
-    let found =
-        statement.query_map((reached, events, CATCH_UP), |row| Ok((row.get::<_, Key>(1)?, row.get::<_, i64>(0)?)));
-    let mut found: Vec<(Key, i64)> = found.and_then(Iterator::collect).during(ASK)?;
-    let last = found.last().map_or(events, |(_, number)| *number);
-    found.sort_unstable();
-    ids.add(db, 1, &found)?;
-    db.prepare_cached(NOTE).during(ASK)?.execute([last]).during(ASK)?;
-    Ok(true)
 }

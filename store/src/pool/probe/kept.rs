@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::Argument;
+use crate::pool::argument::Argument;
 
 /// Rows kept by one connection. When there are more, all are dropped.
 const ROWS_KEPT_MAX: usize = 8192;

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use domain::Rng;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::super::super::{DuringSqlite as _, LogError};
-use super::run::publish;
-use super::{ENTRY_BYTES, Key, Run, RunWriter, Shape, entry};
+use super::entry::{ENTRY_BYTES, Key, Run, Shape, entry};
+use super::run::{RunWriter, publish};
+use crate::log::error::{DuringSqlite as _, LogError};
 
 const NEXT: &str = "SELECT f.first_id, c.entries FROM id_fences f JOIN id_chunks c ON c.chunk = f.chunk
     WHERE f.run = ?1 AND f.first_id > ?2 ORDER BY f.first_id LIMIT 1";

@@ -4,8 +4,8 @@ use domain::Rng;
 use fastbloom::BloomFilter;
 use rusqlite::{Connection, params};
 
-use super::super::super::{DuringSqlite as _, LogError};
-use super::{CHUNK_ENTRIES, ENTRY_BYTES, Key};
+use super::entry::{CHUNK_ENTRIES, ENTRY_BYTES, Key};
+use crate::log::error::{DuringSqlite as _, LogError};
 
 /// False positive rate of the filters: the fraction of new ids that a filter does not exclude.
 const FALSE_POSITIVES: f64 = 0.01;

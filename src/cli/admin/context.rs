@@ -1,0 +1,36 @@
+//! The resources of the subcommands.
+
+use domain::ids::UserAccountId;
+use domain::{Clock, Rng};
+use store::Store;
+
+use super::options::AccountSelector;
+use crate::cli::failure::Failure;
+use crate::config::Settings;
+
+/// Shared state of the commands.
+pub struct AdminContext<'s> {
+    pub(super) settings: &'s Settings,
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+    pub(super) rng: Rng,
+}
+
+impl AdminContext<'_> {
+    /// The id of the selected account. An id from `--account` is not checked; the command itself reports an unknown one.
+    pub(super) async fn account(&self, which: &AccountSelector) -> Result<UserAccountId, Failure> {
+        match (&which.account, &which.email) {
+            (Some(account), _) => Ok(account.clone()),
+            (None, Some(email)) => {
+                let found = self.store.account_by_email(email).await.map_err(Failure::caused)?;
+                found.ok_or_else(no_account)
+            }
+            (None, None) => Err(no_account()),
+        }
+    }
+}
+
+/// The failure of a command whose account does not exist.
+pub fn no_account() -> Failure {
+    Failure::refused("the account does not exist")
+}

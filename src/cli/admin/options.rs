@@ -1,0 +1,34 @@
+//! Options that several subcommands share.
+
+use clap::Args;
+use domain::ids::{Email, UserAccountId};
+
+/// Output format of a command.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Format {
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Options of listings.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Listing {
+    /// Maximum number of rows, newest first
+    #[arg(long, default_value_t = 100)]
+    pub(super) limit: usize,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+/// Selects an account by its id or by its owner.
+#[derive(Debug, Clone, Args)]
+#[group(id = "which", required = true, multiple = false)]
+pub struct AccountSelector {
+    /// Id of the account
+    #[arg(long)]
+    pub(super) account: Option<UserAccountId>,
+    /// E-mail address of the account's owner
+    #[arg(long)]
+    pub(super) email: Option<Email>,
+}

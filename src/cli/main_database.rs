@@ -1,0 +1,12 @@
+//! The main database, for commands that work on it directly.
+
+use store::Store;
+
+use super::failure::Failure;
+use crate::config::Settings;
+use crate::installation::open_facts;
+
+/// Opens the main database; a server may be running on it.
+pub async fn open_store(settings: &Settings) -> Result<Store, Failure> {
+    open_facts(settings).await.map_err(Failure::caused)
+}

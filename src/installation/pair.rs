@@ -1,0 +1,69 @@
+//! The two databases before their tables are touched.
+
+use domain::{Clock, Rng};
+use statistics::log::Log;
+use store::{DatabaseSettings, Pool, Store};
+
+use super::error::OpenError;
+use super::places::SCHEMA;
+use crate::config::Settings;
+
+/// The configuration and resources with which both databases are opened.
+pub struct StartContext<'g> {
+    /// The configuration.
+    pub settings: &'g Settings,
+    /// The current time.
+    pub clock: &'g Clock,
+    /// The source of ids.
+    pub rng: &'g Rng,
+}
+
+/// The two databases before their tables were touched.
+pub struct Found {
+    /// The main database.
+    pub store: Store,
+    /// Whether the facts have no tables.
+    pub are_facts_empty: bool,
+    /// The log, unless its file is missing or it has no tables.
+    pub log: Option<Pool>,
+}
+
+impl StartContext<'_> {
+    /// Opens the databases that exist. On SQLite it creates no file for the log.
+    pub async fn look(&self) -> Result<Found, OpenError> {
+        let log = log_pool_if_there(self.settings).await?;
+        let store = Store::open(&self.settings.database, &self.settings.data.facts()).await?;
+        let are_facts_empty = store.pool().is_empty().await?;
+        Ok(Found { store, are_facts_empty, log })
+    }
+
+    /// Starts the log in a pool. A log that begins has this origin.
+    pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, OpenError> {
+        let log = Log::open_with(pool, origin, self.clock, self.rng, &self.settings.log.writer()).await?;
+        Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes))
+    }
+}
+
+/// Whether the data folder has the file of the log and not that of the facts.
+pub fn is_lone_log(settings: &Settings) -> bool {
+    settings.database.url.is_none() && settings.data.log().exists() && !settings.data.facts().exists()
+}
+
+/// The log, unless its file is missing or it has no tables.
+pub(super) async fn log_pool_if_there(settings: &Settings) -> Result<Option<Pool>, OpenError> {
+    if settings.database.url.is_none() && !settings.data.log().exists() {
+        return Ok(None);
+    }
+    let pool = log_pool(settings).await?;
+    if pool.is_empty().await? {
+        pool.close().await;
+        return Ok(None);
+    }
+    Ok(Some(pool))
+}
+
+/// Opens the database of the log, and makes it if it is not there.
+pub(super) async fn log_pool(settings: &Settings) -> Result<Pool, OpenError> {
+    let database = DatabaseSettings { page_bytes: settings.log.page_bytes, ..settings.database.clone() };
+    Ok(Pool::open(&database, &settings.data.log(), Some(SCHEMA)).await?)
+}

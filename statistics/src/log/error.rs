@@ -1,0 +1,137 @@
+//! Why an operation of the log failed, and the conversion of database errors.
+
+use std::sync::Arc;
+
+use rusqlite::ErrorCode;
+use store::StoreError;
+
+use crate::checkpoint::InvalidLogName;
+use crate::merkle::TreeFault;
+
+/// Why an operation of the log failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The database could not be opened or migrated.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A statement failed.
+    #[error("{operation}: {source}")]
+    Sql {
+        /// The operation that failed.
+        operation: &'static str,
+        /// The error of the driver.
+        source: sqlx::Error,
+    },
+    /// A statement on the writer's connection failed.
+    #[error("{operation}: {source}")]
+    Sqlite {
+        /// The operation that failed.
+        operation: &'static str,
+        /// The error of the library.
+        source: rusqlite::Error,
+    },
+    /// The writer's thread cannot be started.
+    #[error("the thread of the log's writer cannot be started: {0}")]
+    Thread(#[source] std::io::Error),
+    /// The writer panicked over this group; none of its events was answered.
+    #[error("the log's writer panicked: {0}")]
+    Crashed(String),
+    /// Too many events wait for the writer; none of these was written.
+    #[error("too many events wait for the log's writer")]
+    Full,
+    /// Too many events are outside the indexes; none of these was written.
+    #[error("the indexes of the log cannot be written, and too many events are outside them")]
+    Unindexed,
+    /// The row of an event is missing, so no later event can be placed.
+    #[error("row {0} of the log is missing, so no later event gets a place")]
+    Gap(i64),
+    /// The log is closed.
+    #[error("the log is closed")]
+    Closed,
+    /// The commit of the event's group failed; all events of the group share the error.
+    #[error(transparent)]
+    Group(Arc<Self>),
+    /// Another process appended to the same chains concurrently; nothing was written.
+    #[error("appending: another process moved the same chains")]
+    Contended,
+    /// `log.origin` is not the name of a log.
+    #[error(transparent)]
+    Name(#[from] InvalidLogName),
+    /// The log has another origin.
+    #[error("the log was begun as {begun}, and log.origin is fixed from then on; it says {asked} now")]
+    OtherOrigin {
+        /// Origin of the existing log.
+        begun: String,
+        /// The name in the configuration.
+        asked: String,
+    },
+    /// The stored tree contradicts its events.
+    #[error("the tree: {0}")]
+    Tree(#[from] TreeFault),
+    /// The stored tree does not begin with the signed one, so it is not signed.
+    #[error(
+        "the stored tree does not begin with the one that was signed: nothing is signed until an operator has looked"
+    )]
+    Inconsistent,
+    /// A row has a value that no version of this program writes.
+    #[error("a row of the log is corrupt: {0}")]
+    Corrupt(&'static str),
+}
+
+impl LogError {
+    /// Whether the database is unavailable, so that a retry of single items would fail too.
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_unavailable(),
+            Self::Sql { source, .. } => !matches!(source, sqlx::Error::Database(error) if error.is_unique_violation()),
+            Self::Contended => false,
+            Self::Sqlite { source, .. } => !is_of_one_row(source),
+            Self::Group(error) => error.is_unavailable(),
+            _ => true,
+        }
+    }
+
+    /// Whether only the stored tree cannot grow. Appends are not affected.
+    pub(super) fn is_of_the_tree(&self) -> bool {
+        matches!(self, Self::Inconsistent | Self::Tree(_) | Self::Gap(_))
+    }
+
+    /// Whether the error is a panic of the writer.
+    pub fn is_crash(&self) -> bool {
+        match self {
+            Self::Crashed(_) => true,
+            Self::Group(error) => error.is_crash(),
+            _ => false,
+        }
+    }
+}
+
+/// Adds the name of the operation to an error of the driver.
+pub(super) trait During<T> {
+    fn during(self, operation: &'static str) -> Result<T, LogError>;
+}
+
+impl<T> During<T> for Result<T, sqlx::Error> {
+    fn during(self, operation: &'static str) -> Result<T, LogError> {
+        self.map_err(|source| LogError::Sql { operation, source })
+    }
+}
+
+/// Adds the name of the operation to an error of the writer's connection.
+pub(super) trait DuringSqlite<T> {
+    fn during(self, operation: &'static str) -> Result<T, LogError>;
+}
+
+impl<T> DuringSqlite<T> for Result<T, rusqlite::Error> {
+    fn during(self, operation: &'static str) -> Result<T, LogError> {
+        self.map_err(|source| LogError::Sqlite { operation, source })
+    }
+}
+
+/// Whether SQLite rejected one row and the transaction continues: only that statement was rolled back.
+fn is_of_one_row(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch)
+    )
+}

@@ -1,0 +1,175 @@
+//! The handle of the log: opening, closing, and the state that all operations share.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use domain::ids::MachineUuid;
+use domain::{Clock, Rng};
+use sqlx::migrate::Migrator;
+use store::pool::{query, scalar};
+use store::{Pool, in_transaction};
+use uuid::Uuid;
+
+use super::error::{During, LogError};
+use super::health::appends::Appends;
+use super::recent::UnindexedEvents;
+use super::settings::WriterSettings;
+use super::shelf::cache::TreeCache;
+use super::sql::{self, Dialect};
+use super::usage::sums::UsageSums;
+use super::writer::Writer;
+use crate::checkpoint::{SignerKey, base_of};
+use crate::merkle;
+
+static SQLITE: Migrator = sqlx_macros::migrate!("../migrations/statistics/sqlite");
+static POSTGRES: Migrator = sqlx_macros::migrate!("../migrations/statistics/postgres");
+
+/// Source of events: computer, agent, identity, lane. There are few, so events refer to them by number.
+pub(super) type Source = (MachineUuid, String, String, &'static str);
+
+/// The embedded log. Clones share one log.
+#[derive(Debug, Clone)]
+pub struct Log {
+    pub(super) pool: Pool,
+    pub(super) clock: Clock,
+    pub(super) rng: Rng,
+    /// PostgreSQL: the numbers of sources, which never change; at most [`SOURCES_MAX`].
+    pub(super) sources: Arc<DashMap<Source, i64>>,
+    /// PostgreSQL: id of this process in the lease of the sequencer.
+    pub(super) holder: Uuid,
+    /// SQLite: handle of the thread that writes.
+    pub(super) writer: Option<Writer>,
+    /// SQLite: usage that the newest leaves add.
+    pub(super) spans: UsageSums,
+    /// SQLite: events that are not in the indexes yet.
+    pub(super) recent: UnindexedEvents,
+    /// Failure of the last append of this process, if it failed.
+    pub(super) appends: Arc<Appends>,
+    /// Tiles and the signed tree, cached for proofs.
+    pub(super) shelf: Arc<TreeCache>,
+}
+
+/// Maximum number of sources in memory; beyond it all are dropped and read again.
+pub(super) const SOURCES_MAX: usize = 65_536;
+
+impl Log {
+    /// Opens the log in `pool`, with the default limits of its writer: see [`Self::open_with`].
+    pub async fn open(pool: Pool, origin: &str, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
+        Self::open_with(pool, origin, clock, rng, &WriterSettings::default()).await
+    }
+
+    /// Opens the log in `pool`: creates or upgrades its tables, and creates the key of a new log. `origin` is the name of the log from then
+    /// on; a later epoch has another origin of the same base name.
+    pub async fn open_with(
+        pool: Pool,
+        origin: &str,
+        clock: &Clock,
+        rng: &Rng,
+        settings: &WriterSettings,
+    ) -> Result<Self, LogError> {
+        pool.migrate(&SQLITE, &POSTGRES).await?;
+        let mut log = Self::over(pool, clock, rng);
+        log.begin(origin).await?;
+        if let Pool::Sqlite { file, .. } = &log.pool {
+            let (spans, recent) = (log.spans.clone(), log.recent.clone());
+            let writer = Writer::start(file.clone(), settings, (clock, rng), spans, recent, Arc::clone(&log.appends))?;
+            log.writer = Some(writer);
+        }
+        Ok(log)
+    }
+
+    /// Opens the log in a pool that is only read, such as that of a backup. Nothing is created or upgraded.
+    pub async fn open_copy(pool: Pool, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
+        pool.check_schema(&SQLITE, &POSTGRES).await?;
+        Ok(Self::over(pool, clock, rng))
+    }
+
+    /// Sets the maximum size of the cache of full tiles, in bytes. The default is 64 MiB.
+    #[must_use]
+    pub fn with_tiles_cache(mut self, bytes_max: u64) -> Self {
+        self.shelf = Arc::new(TreeCache::new(bytes_max));
+        self
+    }
+
+    fn over(pool: Pool, clock: &Clock, rng: &Rng) -> Self {
+        let holder = rng.uuid_v7(clock.now());
+        Self {
+            pool,
+            clock: clock.clone(),
+            rng: rng.clone(),
+            sources: Arc::default(),
+            holder,
+            writer: None,
+            spans: UsageSums::default(),
+            recent: UnindexedEvents::default(),
+            appends: Arc::default(),
+            shelf: Arc::default(),
+        }
+    }
+
+    /// Makes the key and signs the empty tree, once; of several processes the first one does.
+    async fn begin(&self, origin: &str) -> Result<(), LogError> {
+        let signer = SignerKey::draw(origin, &self.rng)?;
+        let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
+        let root = merkle::empty_root();
+        let checkpoint = signer.sign(0, root);
+        let begun: String = in_transaction!(&self.pool, |tx| {
+            let added = query(sql::KEY_ADD)
+                .bind(&vkey)
+                .bind(origin)
+                .bind(&signer.seed()[..])
+                .bind(now)
+                .execute(&mut *tx)
+                .await?;
+            if added == 1 {
+                let tree = query(sql::TREE_BEGIN).bind(&root.as_bytes()[..]).bind(&checkpoint).bind(&vkey).bind(now);
+                tree.execute(&mut *tx).await?;
+            }
+            scalar(sql::KEY_ACTIVE).fetch_one(&mut *tx).await
+        })
+        .await
+        .during("begin the log")?;
+        // The base name is the same in every epoch.
+        if base_of(&begun) == base_of(origin) {
+            Ok(())
+        } else {
+            Err(LogError::OtherOrigin { begun, asked: origin.to_owned() })
+        }
+    }
+
+    /// The connection pool, for metrics.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Takes the queued events, gives the lease back, so that another process need not wait for its end, and closes the connections.
+    pub async fn close(&self) {
+        match (&self.writer, &self.pool) {
+            (Some(writer), _) => writer.close().await,
+            (None, Pool::Postgres(_)) => self.end_lease().await,
+            (None, Pool::Sqlite { .. }) => {}
+        }
+        self.pool.close().await;
+    }
+
+    /// Reads the tiles with these ids.
+    pub(super) async fn tiles(
+        &self,
+        names: impl IntoIterator<Item = merkle::tile::TileId>,
+    ) -> Result<merkle::tile::Tiles, LogError> {
+        let mut rows = sql::Rows::default();
+        for name in names {
+            rows.push(&sql::TileRow { pos: rows.pos(), len: 0, level: name.level, place: name.index }, &[]);
+        }
+        let (json, _) = rows.parameters();
+        let found: Vec<sql::FoundTile> =
+            query(Dialect::of(&self.pool).tiles).bind(&json).fetch_all(&self.pool).await.during("read tiles")?;
+        let mut tiles = merkle::tile::Tiles::default();
+        for (level, place, hashes) in found {
+            let corrupt = |_| LogError::Corrupt("tiles.level or tiles.place");
+            let (level, index) = (u8::try_from(level).map_err(corrupt)?, u64::try_from(place).map_err(corrupt)?);
+            tiles.insert(merkle::tile::TileId { level, index }, &hashes);
+        }
+        Ok(tiles)
+    }
+}
