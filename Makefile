@@ -1,10 +1,10 @@
-# Everything real is cargo; this file only remembers the arguments. `make test` is what CI runs, whole.
+# Arguments of cargo commands. CI runs `make test`.
 
-.PHONY: help run check test soak bench bench-peers peers fmt tools deny
+.PHONY: help run check test soak bench bench-peers peers fmt schema tools deny
 
-# Build products stay out of the working tree: they are large, and tools that walk the tree need not meet them.
+# Packages of other languages that tests and benches use. Build products are in cargo's own folder, where every command of the README finds them.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/attache
-export CARGO_TARGET_DIR ?= $(CACHE)/target
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEERS = $(CACHE)/peers-$(shell { cat benches/peers/package-lock.json; node --version; } 2>/dev/null | sha256sum | cut -c 1-16)
 
 help: ## List the targets.
@@ -13,7 +13,7 @@ help: ## List the targets.
 run: ## Build the server and start it. It prints where to open it.
 	cargo run --locked --release -- serve
 
-check: ## The fast loop: format, lints, unit tests and those of the structure.
+check: ## Check the format, lint, and run the unit tests and the tests of the structure.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
 	cargo nextest run --locked --workspace --all-features --lib --test tidy --test documents
@@ -21,7 +21,7 @@ check: ## The fast loop: format, lints, unit tests and those of the structure.
 # The test run comes last, so that its summary ends the output.
 test: export ATTACHE_TEST_REQUIRE_ALL = 1
 test: export ATTACHE_BENCH_PEERS = $(wildcard $(PEERS))
-test: tools ## Everything that must hold before a change is merged.
+test: tools ## Run all checks that a change must pass before it is merged.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
@@ -29,24 +29,24 @@ test: tools ## Everything that must hold before a change is merged.
 	cargo test --locked --workspace --all-features --doc
 	cargo nextest run --locked --workspace --all-features
 
-# ATTACHE_SOAK_MINUTES is how long each fuzzed parser has: 10.
+# ATTACHE_SOAK_MINUTES: duration of each fuzz test, default 10.
 soak: export ATTACHE_TEST_REQUIRE_ALL = 1
 soak: export ATTACHE_SOAK = 1
-soak: tools ## The tests whose names contain soak, with rounds of minutes instead of seconds.
+soak: tools ## Run the tests whose names contain soak, for minutes instead of seconds.
 	cargo nextest run --locked --workspace --all-features --profile soak -E 'test(soak)'
 
-bench: ## Measure the server and the floors in turn; writes benches/results.md. Takes a while and needs a quiet machine.
+bench: ## Measure the server and the floors in turn and write benches/results.md. Needs an idle machine.
 	cargo build --locked --profile dist --package attache
 	cargo build --locked --profile dist --package attache-benches
-	$(CARGO_TARGET_DIR)/dist/attache-bench $(BENCH)
+	$(TARGET)/dist/attache-bench $(BENCH)
 
-bench-peers: peers ## Measure other servers in turn with this one; writes benches/results.md.
+bench-peers: peers ## Measure other servers in turn with this one and write benches/results.md.
 	cargo build --locked --profile dist --package attache
 	cargo build --locked --profile dist --package attache-benches
-	$(CARGO_TARGET_DIR)/dist/attache-bench --peers --peers-folder "$(PEERS)" $(BENCH)
+	$(TARGET)/dist/attache-bench --peers --peers-folder "$(PEERS)" $(BENCH)
 
-# The packages of the peers, in a folder per lock file and version of Node, which appears only when it is whole. One of them is
-# native: where no built one can be downloaded, it is compiled with the headers of the installed Node.
+# Packages of the peers, in a folder per lock file and version of Node that is created only when complete. One of them is native: without a
+# prebuilt download, it is compiled with the headers of the installed Node.
 peers:
 	@if [ ! -e "$(PEERS)" ]; then \
 		command -v npm >/dev/null || { echo "Node.js 20 or newer and npm are needed for the peers: install them" >&2; exit 1; }; \
@@ -61,7 +61,10 @@ peers:
 fmt: ## Format the code.
 	cargo fmt --all
 
-# The advisory database is a git repository. Where it cannot be reached the rest is checked, and that is said.
+schema: ## Write docs/config.schema.json again, after config.toml or a setting changed.
+	ATTACHE_WRITE_SCHEMA=1 cargo nextest run --locked --workspace --all-features --test tidy -E 'test(the_schema_of_the_configuration)'
+
+# The advisory database is a git repository. If it cannot be fetched, the other checks run and a message says so.
 deny:
 	@if cargo deny --locked --workspace fetch db; then \
 		cargo deny --locked --workspace check; \
@@ -70,7 +73,7 @@ deny:
 		cargo deny --locked --workspace check bans licenses sources; \
 	fi
 
-# What the tests need and cargo does not bring by itself.
+# Programs that the tests need and cargo does not install.
 tools:
 	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
@@ -102,7 +105,7 @@ tools:
 			echo "Node.js 18 or newer and npm are needed for the tests of pages and sign-in: install them" >&2; \
 		fi; \
 	fi
-	@# A folder per lock file, which appears only when it is whole; `harness::npm` looks in the same place.
+	@# A folder per lock file, created only when complete; `harness::npm` uses the same path.
 	@folder="$${ATTACHE_TEST_NPM:-$(CACHE)/npm-$$(sha256sum tests/npm/package-lock.json | cut -c 1-16)}"; \
 	if [ ! -e "$$folder" ] && command -v npm >/dev/null; then \
 		rm -rf "$$folder.new" && mkdir -p "$$folder.new" && cp tests/npm/package.json tests/npm/package-lock.json tests/npm/.npmrc "$$folder.new" && \
@@ -115,7 +118,7 @@ tools:
 			echo "Python 3.9 or newer with venv is needed for the tests of mail, guides and descriptions: install it" >&2; \
 		fi; \
 	fi
-	@# The same for each list of Python packages; `harness::python` looks there.
+	@# The same for each list of Python packages; `harness::python` uses the same path.
 	@for list in tests/python/*.txt; do \
 		folder="$(CACHE)/python-$$(basename "$$list" .txt)-$$(sha256sum "$$list" | cut -c 1-16)"; \
 		if [ ! -e "$$folder" ] && command -v python3 >/dev/null; then \
