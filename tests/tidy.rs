@@ -1,9 +1,17 @@
 //! Structure of the source tree: a crate names only crates below it, every route has its rule and its test, the configuration file is
-//! complete, both migration folders agree.
+//! complete, both migration folders agree. The modules below check imports, errors, language and the schema of the configuration.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
-use std::collections::{BTreeMap, BTreeSet};
+mod tidy {
+    mod config_schema;
+    mod errors;
+    mod imports;
+    mod language;
+    mod tokens;
+}
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use actors::ActorKind;
@@ -19,12 +27,43 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// The path as people write it: from the root of the repository.
+fn relative(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// Files of a folder and its subfolders with these extensions. Hidden folders, build products and packages of other tools are left out.
+fn files_in(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = path.file_name().unwrap().to_string_lossy();
+        if path.is_dir() {
+            if !name.starts_with('.') && !["node_modules", "target", "data", "corpus"].contains(&&*name) {
+                found.extend(files_in(&path, extensions));
+            }
+        } else if path.extension().is_some_and(|extension| extensions.iter().any(|it| extension == *it)) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn files(extensions: &[&str]) -> Vec<PathBuf> {
+    files_in(&root(), extensions)
+}
+
 fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries
-        .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] })
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
-        .collect()
+    files_in(folder, &["rs"])
+}
+
+/// Sources of the shipped crates, without tests, benches and examples.
+fn product_sources() -> Vec<PathBuf> {
+    let is_product = |path: &PathBuf| {
+        let path = relative(path);
+        !["tests/", "benches/", "examples/"].iter().any(|folder| path.contains(folder))
+    };
+    sources(&root()).into_iter().filter(is_product).collect()
 }
 
 #[test]
@@ -173,94 +212,4 @@ fn every_dependency_of_the_workspace_has_a_reason() {
     for line in section.lines().filter(|line| line.contains(" = ") && !line.contains("path = ")) {
         assert!(line.split(" # ").nth(1).is_some_and(|reason| reason.len() >= 4), "{line}");
     }
-}
-
-/// The paths that a file names, such as `crate::family::Entry`: those of its imports, with braces expanded, and those within its code.
-fn named_paths(source: &str) -> Vec<String> {
-    fn expand(path: &str, expanded: &mut Vec<String>) {
-        let Some((before, group)) = path.split_once('{') else { return expanded.push(path.to_owned()) };
-        let group = group.strip_suffix('}').unwrap_or(group);
-        let (mut depth, mut start) = (0, 0);
-        for (at, letter) in group.char_indices().chain([(group.len(), ',')]) {
-            match letter {
-                '{' => depth += 1,
-                '}' => depth -= 1,
-                ',' if depth == 0 => {
-                    expand(&format!("{before}{}", &group[start..at]), expanded);
-                    start = at + 1;
-                }
-                _ => {}
-            }
-        }
-    }
-    let product = source.split("#[cfg(test)]\nmod tests").next().unwrap();
-    let lines: Vec<&str> = product.lines().map(|line| line.split("//").next().unwrap()).collect();
-    let code = lines.join(" ");
-    let mut paths = Vec::new();
-    for statement in code.split(';') {
-        if let Some((_, import)) = format!(" {statement}").split_once(" use ") {
-            expand(&import.replace(' ', ""), &mut paths);
-        } else {
-            let is_path = |letter: char| letter.is_alphanumeric() || "_:".contains(letter);
-            let words = statement.split(|letter| !is_path(letter));
-            paths.extend(
-                words.filter(|word| word.starts_with("crate::") || word.starts_with("super::")).map(str::to_owned),
-            );
-        }
-    }
-    paths
-}
-
-/// The files of a crate that import each other, directly or through others. Modules are named by their path.
-fn circles(source_folder: &Path) -> BTreeSet<String> {
-    let module = |path: &Path| -> Vec<String> {
-        let path = path.strip_prefix(source_folder).unwrap().with_extension("");
-        path.iter().map(|part| part.to_str().unwrap().to_owned()).filter(|part| part != "lib").collect()
-    };
-    let files = sources(source_folder);
-    let modules: BTreeSet<Vec<String>> = files.iter().map(|path| module(path)).collect();
-    let mut imports: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
-    for path in &files {
-        let (from, text) = (module(path), std::fs::read_to_string(path).unwrap());
-        for named in named_paths(&text) {
-            let mut parts: Vec<String> = named.split("::").map(str::to_owned).collect();
-            let mut base = from.clone();
-            match parts[0].as_str() {
-                "crate" => base.clear(),
-                "super" => drop(base.pop()),
-                "self" => {}
-                // A module below this one, or another crate.
-                _ => parts.insert(0, String::new()),
-            }
-            base.extend(parts.into_iter().skip(1));
-            while !modules.contains(&base) && !base.is_empty() {
-                base.pop();
-            }
-            if base != from && !base.is_empty() {
-                imports.entry(from.clone()).or_default().insert(base);
-            }
-        }
-    }
-    let reaches_itself = |start: &Vec<String>| {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
-        while let Some(next) = open.pop() {
-            open.extend(imports.get(next).into_iter().flatten().filter(|to| seen.insert(*to)));
-        }
-        seen.contains(start)
-    };
-    modules.iter().filter(|start| reaches_itself(start)).map(|start| start.join("/")).collect()
-}
-
-#[test]
-fn no_two_files_of_the_actors_and_their_supervision_import_each_other() {
-    for folder in ["supervision/src", "actors/src"] {
-        assert_eq!(circles(&root().join(folder)), BTreeSet::new(), "{folder}");
-    }
-    let (folder, write) =
-        (tempfile::tempdir().unwrap(), |path: PathBuf, text: &str| std::fs::write(path, text).unwrap());
-    write(folder.path().join("lib.rs"), "mod a;\nmod b;\nmod c;\n");
-    write(folder.path().join("a.rs"), "use crate::{c::C, b::{B, Other}};\n");
-    write(folder.path().join("b.rs"), "fn b() -> super::a::A { A }\n");
-    write(folder.path().join("c.rs"), "use std::fmt;\n");
-    assert_eq!(circles(folder.path()), BTreeSet::from(["a".to_owned(), "b".to_owned()]), "the check finds a circle");
 }

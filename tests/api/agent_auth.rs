@@ -341,7 +341,7 @@ on_each_database! {
         let question = browser.get(&format!("/account/agents/{}/revoke", first.id)).await;
         let question = question.page(200);
         assert!(question.contains("Agents that it confirmed for you are revoked with it: 2."), "{question}");
-        assert!(question.contains("detached, and may ask you again: 2."), "{question}");
+        assert!(question.contains("detached, and can request to be attached again: 2."), "{question}");
         for agent in [&second, &third] {
             assert_eq!(world.activity(agent.token.clone(), "").await.status, 200);
         }

@@ -160,7 +160,7 @@ on_each_database! {
         };
         assert!(!asks(&own).await.contains("Also named by"));
         let others = [world.machine_of(&own.user_cuid).await, world.machine_of(&own.user_cuid).await];
-        assert!(asks(&own).await.contains("2 other computers that your account does not have"));
+        assert!(asks(&own).await.contains("2 other computers that are not attached to your account"));
         // A computer other than the first is refused there too, and the page shows the reason.
         let code = asking(&world, &others[0]).await;
         let form = [("user_code", code.as_str()), ("decision", "approve")];

@@ -131,7 +131,7 @@ async fn law_of_strangers(screen: Screen) {
     let codes = world.post("/api/v1/device/code", &(&machine).into(), &body).await.expect(200);
     browser.visit(codes["verification_uri_complete"].as_str().unwrap()).await;
     browser.press("Approve").await;
-    browser.sees("You have no account here yet").await;
+    browser.sees("You have no account yet").await;
     browser.look("device").await;
     browser.close().await;
 }

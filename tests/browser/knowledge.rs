@@ -177,7 +177,7 @@ pages! {
         browser.sees("Favourite").await;
         browser.look("spaces").await;
         browser.fill("Search", "bread").await;
-        browser.sees("2 answers").await;
+        browser.sees("2 results").await;
         browser.select("In", "Kitchen").await;
         browser.sees("1 answer").await;
         browser.look("found").await;
@@ -228,7 +228,7 @@ pages! {
         browser.visit("/knowledge").await;
         assert!(!browser.text().await.contains("Markdown files"));
         browser.press("Add").await;
-        browser.sees("Paste an address, or write a note").await;
+        browser.sees("Paste a URL or write a note").await;
         browser.look("nothing-to-add").await;
         browser.fill("Note", "The spare wheel is under the boot.").await;
         browser.press("Add").await;

@@ -187,7 +187,7 @@ async fn a_server_that_is_away_or_none_of_ours_is_named() {
     let greeting = ResponseTemplate::new(200).set_body_string("<h1>It works!</h1>");
     Mock::given(matchers::any()).respond_with(greeting).mount(&other).await;
     home.run(&["attach", "--url", &other.uri()])
-        .refused(1, &["does not say", "check that --url is the URL of an attache server"]);
+        .refused(1, &["not valid for attache", "check that --url is the URL of an attache server"]);
     let nothing = MockServer::start().await;
     home.run(&["attach", "--url", &nothing.uri()])
         .refused(1, &["http_404", "check that --url is the URL of an attache server"]);

@@ -256,7 +256,7 @@ async fn a_storm_of_restarts_ends_the_process_with_70() {
         let mut process = home.spawn(&format!("{actor}.pass=panic"));
         assert_eq!(process.exit().await.code(), Some(70), "{}", process.stderr.text());
         assert!(
-            process.stderr.text().contains(&format!("attache: {actor} failed too often")),
+            process.stderr.text().contains(&format!("attache: actor \"{actor}\" failed too often")),
             "{}",
             process.stderr.text()
         );
