@@ -1,6 +1,6 @@
 //! The running server without its listeners: databases, actors and the services between them.
 //!
-//! [`App::build`] wires it top-down: open the databases ([`installation`](crate::installation)), build the services, start the actors.
+//! [`App::build`] wires it top-down: open the databases ([`installation`]), build the services, start the actors.
 
 mod builder;
 mod error;

@@ -2,7 +2,7 @@
 //!
 //! Both databases carry the id of the installation, and the facts remember the newest checkpoint of the log ([`actors::anchor`]). A
 //! pair is refused if one of the two is missing, if they have different ids, or if the log does not continue the checkpoint. Both ways out
-//! are in the refusal: a backup, or a new epoch of the log ([`epoch`]). A pair of a version without ids gets them once.
+//! are in the refusal: a backup, or a new epoch of the log (`epoch`). A pair of a version without ids gets them once.
 //!
 //! The order of reads lets several processes start at the same moment: a process makes the facts before the log, and remembers a
 //! checkpoint after it was signed. So the presence of the log is read before that of the facts, and the remembered checkpoint before the

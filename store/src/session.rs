@@ -63,7 +63,7 @@ pub struct NewSession<'a> {
     pub via: SignInMethod,
     /// IP address of the browser.
     pub address: Option<&'a str>,
-    /// Its `User-Agent`; truncated to [`USER_AGENT_CHARS_MAX`] characters.
+    /// Its `User-Agent`; truncated to `USER_AGENT_CHARS_MAX` characters.
     pub user_agent: Option<&'a str>,
     /// When the session expires.
     pub expires_at: Timestamp,
