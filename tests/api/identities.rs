@@ -160,7 +160,7 @@ on_each_database! {
         };
         assert!(!asks(&own).await.contains("Also named by"));
         let others = [world.machine_of(&own.user_cuid).await, world.machine_of(&own.user_cuid).await];
-        assert!(asks(&own).await.contains("2 other computers that are not attached to your account"));
+        assert!(asks(&own).await.contains("2 other computers not attached to your account"));
         // A computer other than the first is refused there too, and the page shows the reason.
         let code = asking(&world, &others[0]).await;
         let form = [("user_code", code.as_str()), ("decision", "approve")];
@@ -170,7 +170,7 @@ on_each_database! {
         approve(&world, &ada.cookie, &own).await.expect(200);
         approve(&world, &ada.cookie, &others[0]).await.expect(200);
         // Computers of the person's own account are not counted.
-        assert!(asks(&own).await.contains("1 other computer that your account does not have"));
+        assert!(asks(&own).await.contains("1 other computer not attached to your account"));
     }
 
     async fn an_operator_attaches_a_computer_of_an_unowned_identity(world: World) {
