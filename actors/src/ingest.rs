@@ -83,16 +83,16 @@ impl Ingestion {
     }
 
     /// The stream of a batch, after the message with this number, or from its beginning; `None` when the batch is gone. The caller's
-    /// permission was checked by the query that returned `standing`.
+    /// permission was checked by the query that returned `access`.
     pub async fn join(
         &self,
-        standing: &BatchAccess,
+        access: &BatchAccess,
         after: Option<u32>,
     ) -> Result<Option<BatchStreamReader>, InfraError> {
-        let id = standing.id;
-        let told = if standing.is_running { self.follow(id).await? } else { self.ended(id).await? };
+        let id = access.id;
+        let journal = if access.is_running { self.follow(id).await? } else { self.ended(id).await? };
         let next = after.map_or(0, |seq| seq.saturating_add(1));
-        Ok(told.map(|told| BatchStreamReader::new(self.clone(), id, next, told)))
+        Ok(journal.map(|journal| BatchStreamReader::new(self.clone(), id, next, journal)))
     }
 
     /// Asks that a batch of this account end early; `false` when there is none such that runs.
@@ -119,7 +119,7 @@ impl Ingestion {
     async fn follow(&self, id: BatchId) -> Result<Option<JournalReceiver>, InfraError> {
         let ask = |reply| BatchMessage::Join { reply };
         match self.batches.ask(&id, || self.load(id), ask, self.batches.settings().ask_deadline).await {
-            Ok(told) => Ok(Some(told)),
+            Ok(journal) => Ok(Some(journal)),
             // Ended between two looks.
             Err(AskError::Unknown) => self.ended(id).await,
             Err(AskError::Load(error)) => Err(error.into()),
@@ -134,7 +134,7 @@ impl Ingestion {
             batch.map(|batch| batch.journal).ok_or(None::<StoreError>)
         };
         match self.ended.journal(id, read).await {
-            Ok(told) => Ok(Some(told)),
+            Ok(journal) => Ok(Some(journal)),
             Err(None) => Ok(None),
             Err(Some(error)) => Err(error.into()),
         }
@@ -153,12 +153,12 @@ pub struct BatchStreamReader {
     ingestion: Ingestion,
     batch: BatchId,
     next: u32,
-    told: JournalReceiver,
+    journal: JournalReceiver,
 }
 
 impl BatchStreamReader {
-    fn new(ingestion: Ingestion, batch: BatchId, next: u32, told: JournalReceiver) -> Self {
-        Self { ingestion, batch, next, told }
+    fn new(ingestion: Ingestion, batch: BatchId, next: u32, journal: JournalReceiver) -> Self {
+        Self { ingestion, batch, next, journal }
     }
 
     /// The id of the batch.
@@ -171,25 +171,25 @@ impl BatchStreamReader {
         self.next_with(|_, message| message.data()).await
     }
 
-    /// The next message in the form that `tell` gives it, from the journal known by then.
+    /// The next message as `render` writes it from the journal at that time.
     pub async fn next_with<T>(
         &mut self,
-        tell: impl Fn(&Journal, &Message<'_>) -> T,
+        render: impl Fn(&Journal, &Message<'_>) -> T,
     ) -> Result<Option<(MessageId, T)>, InfraError> {
         loop {
-            if let Some(message) = self.ready_with(&tell) {
+            if let Some(message) = self.ready_with(&render) {
                 return Ok(Some(message));
             }
-            if self.told.borrow().has_ended() {
+            if self.journal.borrow().has_ended() {
                 return Ok(None);
             }
-            if self.told.changed().await.is_err() {
+            if self.journal.changed().await.is_err() {
                 // The actor has ended. Its last messages may not have been read yet; otherwise another actor continues.
-                if self.told.borrow().has_ended() || self.told.borrow().message(self.next).is_some() {
+                if self.journal.borrow().has_ended() || self.journal.borrow().message(self.next).is_some() {
                     continue;
                 }
-                let Some(told) = self.ingestion.follow(self.batch).await? else { return Ok(None) };
-                self.told = told;
+                let Some(journal) = self.ingestion.follow(self.batch).await? else { return Ok(None) };
+                self.journal = journal;
             }
         }
     }
@@ -199,14 +199,14 @@ impl BatchStreamReader {
         self.ready_with(|_, message| message.data())
     }
 
-    fn ready_with<T>(&mut self, tell: impl Fn(&Journal, &Message<'_>) -> T) -> Option<(MessageId, T)> {
-        let told = {
-            let journal = self.told.borrow_and_update();
-            tell(&journal, &journal.message(self.next)?)
+    fn ready_with<T>(&mut self, render: impl Fn(&Journal, &Message<'_>) -> T) -> Option<(MessageId, T)> {
+        let rendered = {
+            let journal = self.journal.borrow_and_update();
+            render(&journal, &journal.message(self.next)?)
         };
         let id = MessageId { batch: self.batch, seq: self.next };
         self.next += 1;
-        Some((id, told))
+        Some((id, rendered))
     }
 }
 
@@ -225,8 +225,8 @@ impl Pass for OrphanedBatches {
         let adrift = dependencies.store.batches_adrift(dependencies.clock.now(), ADRIFT_MAX).await?;
         for id in adrift {
             let wake = |reply: Reply<()>| BatchMessage::Wake { reply };
-            let told = batches.tell(&id, || self.0.load(id), wake, batches.settings().ask_deadline).await;
-            match told {
+            let sent = batches.send(&id, || self.0.load(id), wake, batches.settings().ask_deadline).await;
+            match sent {
                 Ok(()) | Err(AskError::Unknown) => {}
                 Err(error) => {
                     tracing::warn!(batch.id = %id, error = domain::reasons(&error), "a batch could not be taken up again");

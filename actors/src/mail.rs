@@ -94,7 +94,7 @@ impl Mail {
     /// A notice was committed: it leaves a little sooner. Nothing depends on it.
     pub fn wake(&self) {
         // If the actor does not run, its next pass finds the notice.
-        let _ = self.0.tell(|_: Reply<()>| MailMessage::Look);
+        let _ = self.0.send(|_: Reply<()>| MailMessage::Look);
     }
 }
 

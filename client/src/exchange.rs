@@ -177,7 +177,7 @@ async fn refusal(response: Response) -> Error {
     let status = response.status().as_u16();
     let asked = response.headers().get(RETRY_AFTER);
     let retry_after = asked.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
-    // A body that breaks off has no code either: the status stands for both.
+    // A body that breaks off has no code either: the status is used for both.
     let body = response.bytes().await.unwrap_or_default();
     let body = serde_json::from_slice(&body)
         .unwrap_or_else(|_| ErrorBody { error: format!("http_{status}"), ..ErrorBody::default() });

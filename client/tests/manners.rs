@@ -123,7 +123,7 @@ async fn an_event_whose_answer_was_lost_is_sent_again_to_the_byte() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_said_as_such() {
+async fn an_absent_server_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

@@ -81,7 +81,7 @@ impl HoldDecision {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderAuthority {
     /// An unclaimed agent: none.
-    Nobody,
+    Unclaimed,
     /// A computer: itself.
     Machine(MachineFacts),
     /// An account, through an agent or a browser session: the computer in the event's scope, if it is attached.
@@ -97,7 +97,7 @@ impl SenderAuthority {
     /// The account that the sender belongs to.
     pub fn account(&self) -> Option<&UserAccountId> {
         match self {
-            Self::Nobody => None,
+            Self::Unclaimed => None,
             Self::Machine(machine) => machine.account.as_ref(),
             Self::Account { account, .. } => Some(account),
         }
@@ -106,7 +106,7 @@ impl SenderAuthority {
     /// The identity that the sender acts for.
     pub fn identity(&self) -> Option<&UserCuid> {
         match self {
-            Self::Nobody => None,
+            Self::Unclaimed => None,
             Self::Machine(machine) => Some(&machine.user_cuid),
             Self::Account { named, .. } => named.as_ref().map(|machine| &machine.user_cuid),
         }
@@ -146,7 +146,7 @@ pub fn judge(
         opened.as_ref().map_err(|unreadable| HoldDecision::new(HoldReason::MalformedEnvelope, unreadable.to_string()))
     };
     match standing {
-        SenderAuthority::Nobody => Err(HoldDecision::new(
+        SenderAuthority::Unclaimed => Err(HoldDecision::new(
             HoldReason::Unattributed,
             "this agent is not claimed yet; events wait until a person claims it",
         )),
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(reason(&event, &standing), Some(HoldReason::IdentityMismatch));
         event["seq"] = json!("first");
         assert_eq!(reason(&event, &standing), Some(HoldReason::MalformedEnvelope));
-        assert_eq!(reason(&event, &SenderAuthority::Nobody), Some(HoldReason::Unattributed));
+        assert_eq!(reason(&event, &SenderAuthority::Unclaimed), Some(HoldReason::Unattributed));
     }
 
     #[test]
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn no_sender_speaks_as_the_service_about_what_the_service_reports() {
+    fn no_sender_impersonates_the_reports_of_the_service() {
         let event = event();
         let sent = |agent: &str, event_type: &str| {
             let mut event = event.clone();

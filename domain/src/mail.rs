@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_computer_calls_itself_stays_one_short_harmless_line() {
+    fn the_name_of_a_computer_stays_one_short_harmless_line() {
         let lines = attached_as("laptop").text.lines().count();
         for name in [
             "a\nBcc: all@example.com",

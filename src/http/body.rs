@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bodies_on_their_way_share_so_many_bytes() {
+    async fn bodies_in_transit_share_a_limit_of_bytes() {
         let settings = Settings { bodies_bytes_max: 3, ..Settings::default() };
         assert_eq!(received(pieces(&["1", "2", "3"], true), &settings).await.unwrap(), "123");
         let begun = tokio::time::Instant::now();

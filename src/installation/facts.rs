@@ -1,4 +1,4 @@
-//! What the main database knows about the log.
+//! The records of the main database about the log.
 
 use domain::ids::InstallationId;
 use statistics::log::{Continuity, Log};

@@ -230,16 +230,10 @@ fn failure(error: reqwest::Error) -> Unavailable {
     if error.is_timeout() {
         Unavailable::Timeout
     } else if error.is_connect() {
-        Unavailable::Connect(chain(&error))
+        Unavailable::Connect(domain::reasons(&error))
     } else {
-        Unavailable::Broken(chain(&error))
+        Unavailable::Broken(domain::reasons(&error))
     }
-}
-
-/// The error and its causes on one line: the library's own text says only that something failed.
-fn chain(error: &reqwest::Error) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[derive(Deserialize)]

@@ -141,7 +141,7 @@ impl Store {
             .bind(unless_since)
             .bind(now)
             .execute(self.pool.writer())
-            .during(Operation::WriteThatApiKeyWasUsed)
+            .during(Operation::WriteLastUseOfApiKey)
             .await?;
         Ok(done == 1)
     }

@@ -148,7 +148,7 @@ impl Store {
             },
             commit if |outcome| *outcome == BatchCreate::Created
         )
-        .during(Operation::TakeBatchIn)
+        .during(Operation::CreateBatch)
         .await
     }
 
@@ -179,7 +179,7 @@ impl Store {
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .fetch_optional(&self.pool)
-            .during(Operation::ReadHowBatchStands)
+            .during(Operation::ReadAccessToBatch)
             .await?;
         let Some((state, spaces)) = row else { return Ok(None) };
         let spaces = spaces_of(&spaces)?;
@@ -227,7 +227,7 @@ impl Store {
             .bind(limit(place))
             .bind(&outcome)
             .execute(self.pool.writer())
-            .during(Operation::WriteWhatBecameOfItem)
+            .during(Operation::WriteOutcomeOfItem)
             .await?;
         Ok(done == 1)
     }
@@ -313,7 +313,7 @@ impl Store {
             .bind(now)
             .bind(limit(rows_max))
             .fetch_all(&self.pool)
-            .during(Operation::ListBatchesOnWhichNobodyWorks)
+            .during(Operation::ListOrphanedBatches)
             .await?;
         Ok(ids.into_iter().map(BatchId::from).collect())
     }

@@ -38,7 +38,7 @@ impl Store {
         let row = self
             .pool
             .probe_one(probes::SPENT, &[key.as_str().into(), day.number().into()])
-            .during(Operation::ReadWhatSenderSent)
+            .during(Operation::ReadUsageOfSender)
             .await?;
         Ok(row.map(|row| Spent { events: row.events, bytes: row.bytes }).unwrap_or_default())
     }
@@ -66,7 +66,7 @@ impl Store {
             }
             Ok(sums)
         })
-        .during(Operation::WriteWhatSendersSent)
+        .during(Operation::WriteUsageOfSenders)
         .await?;
         let sum = |(sender, day, _): &(Sender, Day, Spent)| sums.get(&(sender.to_string(), day.number())).copied();
         Ok(added.iter().map(|entry| sum(entry).unwrap_or_default()).collect())

@@ -99,7 +99,7 @@ impl Store {
         let id: Option<Uuid> = scalar(SQL)
             .bind(token.as_bytes())
             .fetch_optional(&self.pool)
-            .during(Operation::FindWhoseAttemptItIs)
+            .during(Operation::FindRegistrationOfAttempt)
             .await?;
         Ok(id.map(RegistrationId::from))
     }
@@ -298,7 +298,7 @@ impl Store {
             SELECT (SELECT COUNT(*) FROM ending WHERE id <> $1) AS agents,
                 (SELECT COUNT(*) FROM machines m JOIN ending e ON m.attached_by = e.id) AS computers";
         let (agents, computers): (i64, i64) =
-            query(SQL).bind(agent.as_uuid()).fetch_one(&self.pool).during(Operation::CountWhatAgentConfirmed).await?;
+            query(SQL).bind(agent.as_uuid()).fetch_one(&self.pool).during(Operation::CountConfirmationsOfAgent).await?;
         Ok(Confirmed { agents: agents.max(0).unsigned_abs(), computers: computers.max(0).unsigned_abs() })
     }
 

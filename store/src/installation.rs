@@ -68,7 +68,7 @@ impl Store {
     /// The installation; `None` for facts of a version that had no ids.
     pub async fn installation(&self) -> Result<Option<Installation>, StoreError> {
         let row: Option<InstallationRow> =
-            query(GET).fetch_optional(&self.pool).during(Operation::ReadWhichInstallationThisIs).await?;
+            query(GET).fetch_optional(&self.pool).during(Operation::ReadInstallationId).await?;
         Ok(row.map(Installation::try_from).transpose()?)
     }
 

@@ -48,6 +48,6 @@ impl Store {
             "SELECT (SELECT COUNT(*) FROM accounts) AS accounts, (SELECT COUNT(*) FROM machines) AS computers,
             (SELECT COUNT(*) FROM registrations) AS agents, (SELECT COUNT(*) FROM held_events) AS held_events,
             (SELECT COUNT(*) FROM spaces) AS spaces, (SELECT COUNT(*) FROM memories) AS memories";
-        query(SQL).fetch_one(&self.pool).during(Operation::CountEverything).await
+        query(SQL).fetch_one(&self.pool).during(Operation::CountAllRows).await
     }
 }

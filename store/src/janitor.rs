@@ -153,7 +153,7 @@ impl Store {
                 .bind(before)
                 .bind(i64::from(batch_rows))
                 .execute(self.pool.writer())
-                .during(Operation::DeleteWhatIsOver)
+                .during(Operation::DeleteExpiredRows)
                 .await?;
             purged += done;
             if done < u64::from(batch_rows) {

@@ -228,7 +228,7 @@ impl Store {
             }
             Ok(())
         })
-        .during(Operation::WriteWhenMachinesWereSeen)
+        .during(Operation::WriteLastRequestsOfMachines)
         .await
     }
 

@@ -46,7 +46,7 @@ pub enum MailFailure {
 impl Store {
     /// Queues a mail in a transaction of its own.
     pub async fn mail_write(&self, mail: &QueuedMail, now: Timestamp) -> Result<(), StoreError> {
-        in_transaction!(&self.pool, |tx| insert_mail(tx, mail, now).await).during(Operation::TakeDownLetter).await
+        in_transaction!(&self.pool, |tx| insert_mail(tx, mail, now).await).during(Operation::QueueMail).await
     }
 
     /// Takes up to `rows` letters whose time has come and puts their next try off until `lease_until`: the next caller, in any
@@ -68,7 +68,7 @@ impl Store {
             .bind(lease_until)
             .bind(limit(rows))
             .fetch_all(self.pool.writer())
-            .during(Operation::TakeLettersToSend)
+            .during(Operation::LeaseMailsToSend)
             .await?;
         Ok(rows.into_iter().map(DueMail::try_from).collect::<Result<_, _>>()?)
     }
@@ -80,7 +80,7 @@ impl Store {
             .bind(id.as_uuid())
             .bind(now)
             .execute(self.pool.writer())
-            .during(Operation::NoteThatLetterWasSent)
+            .during(Operation::MarkMailAsSent)
             .await?;
         Ok(done == 1)
     }
@@ -98,7 +98,7 @@ impl Store {
             .bind(next_try_at)
             .bind(given_up_at)
             .execute(self.pool.writer())
-            .during(Operation::NoteThatLetterWasNotSent)
+            .during(Operation::MarkMailAsNotSent)
             .await?;
         Ok(done == 1)
     }

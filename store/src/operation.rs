@@ -26,8 +26,8 @@ pub enum Operation {
     AttachMachine,
     #[strum(serialize = "cancel a batch")]
     CancelBatch,
-    #[strum(serialize = "chain the outbox anew")]
-    ChainOutboxAnew,
+    #[strum(serialize = "start a new chain epoch of the outbox")]
+    StartChainEpochOfOutbox,
     #[strum(serialize = "change the filter settings of an account")]
     ChangeFilterSettingsOfAccount,
     #[strum(serialize = "change some of the filter settings of an account")]
@@ -40,8 +40,8 @@ pub enum Operation {
     CompleteClaim,
     #[strum(serialize = "copy vectors for the database to compare")]
     CopyVectorsForDatabaseToCompare,
-    #[strum(serialize = "count everything")]
-    CountEverything,
+    #[strum(serialize = "count all rows")]
+    CountAllRows,
     #[strum(serialize = "count the memories of an account")]
     CountMemoriesOfAccount,
     #[strum(serialize = "count the memories of a space")]
@@ -50,8 +50,8 @@ pub enum Operation {
     CountSignInCode,
     #[strum(serialize = "count usage")]
     CountUsage,
-    #[strum(serialize = "count what an agent confirmed")]
-    CountWhatAgentConfirmed,
+    #[strum(serialize = "count the confirmations of an agent")]
+    CountConfirmationsOfAgent,
     #[strum(serialize = "count words")]
     CountWords,
     #[strum(serialize = "count a wrong code")]
@@ -60,8 +60,8 @@ pub enum Operation {
     CreateRegistration,
     #[strum(serialize = "create a session")]
     CreateSession,
-    #[strum(serialize = "delete what is over")]
-    DeleteWhatIsOver,
+    #[strum(serialize = "delete expired rows")]
+    DeleteExpiredRows,
     #[strum(serialize = "deny a device code")]
     DenyDeviceCode,
     #[strum(serialize = "detach a machine")]
@@ -108,14 +108,14 @@ pub enum Operation {
     FindToken,
     #[strum(serialize = "find a typed code")]
     FindTypedCode,
-    #[strum(serialize = "find whose attempt it is")]
-    FindWhoseAttemptItIs,
+    #[strum(serialize = "find the registration of an attempt")]
+    FindRegistrationOfAttempt,
     #[strum(serialize = "follow the changes of a shelf")]
     FollowChangesOfShelf,
     #[strum(serialize = "forget a memory")]
     ForgetMemory,
-    #[strum(serialize = "forget what senders sent")]
-    ForgetWhatSendersSent,
+    #[strum(serialize = "delete the usage of senders")]
+    DeleteUsageOfSenders,
     #[strum(serialize = "get the key of short codes")]
     GetKeyOfShortCodes,
     #[strum(serialize = "give the installation an id")]
@@ -142,8 +142,8 @@ pub enum Operation {
     ListApiKeysOfAccount,
     #[strum(serialize = "list the batches of an account")]
     ListBatchesOfAccount,
-    #[strum(serialize = "list batches on which nobody works")]
-    ListBatchesOnWhichNobodyWorks,
+    #[strum(serialize = "list orphaned batches")]
+    ListOrphanedBatches,
     #[strum(serialize = "list the computers of an account")]
     ListComputersOfAccount,
     #[strum(serialize = "list device codes that changed")]
@@ -172,10 +172,10 @@ pub enum Operation {
     ListUnclassifiedEvents,
     #[strum(serialize = "list the verdicts of an account")]
     ListVerdictsOfAccount,
-    #[strum(serialize = "list who has events in the outbox")]
-    ListWhoHasEventsInOutbox,
-    #[strum(serialize = "list whose records an account reads")]
-    ListWhoseRecordsAccountReads,
+    #[strum(serialize = "list the identities in the outbox")]
+    ListIdentitiesInOutbox,
+    #[strum(serialize = "list the recorders of an account")]
+    ListRecordersOfAccount,
     #[strum(serialize = "look a credential up")]
     LookCredentialUp,
     #[strum(serialize = "look up an API key")]
@@ -196,10 +196,10 @@ pub enum Operation {
     MarkSpace,
     #[strum(serialize = "move a balance")]
     MoveBalance,
-    #[strum(serialize = "note that a letter was not sent")]
-    NoteThatLetterWasNotSent,
-    #[strum(serialize = "note that a letter was sent")]
-    NoteThatLetterWasSent,
+    #[strum(serialize = "mark a mail as not sent")]
+    MarkMailAsNotSent,
+    #[strum(serialize = "mark a mail as sent")]
+    MarkMailAsSent,
     #[strum(serialize = "provision an account")]
     ProvisionAccount,
     #[strum(serialize = "read an account")]
@@ -218,8 +218,8 @@ pub enum Operation {
     ReadFilterSettingsOfAccount,
     #[strum(serialize = "read a held event")]
     ReadHeldEvent,
-    #[strum(serialize = "read how a batch stands")]
-    ReadHowBatchStands,
+    #[strum(serialize = "read the access to a batch")]
+    ReadAccessToBatch,
     #[strum(serialize = "read how far usage is counted")]
     ReadHowFarUsageIsCounted,
     #[strum(serialize = "read an identity")]
@@ -252,10 +252,10 @@ pub enum Operation {
     ReadTextsOfChunks,
     #[strum(serialize = "read the titles of a batch")]
     ReadTitlesOfBatch,
-    #[strum(serialize = "read what a sender sent")]
-    ReadWhatSenderSent,
-    #[strum(serialize = "read which installation this is")]
-    ReadWhichInstallationThisIs,
+    #[strum(serialize = "read the usage of a sender")]
+    ReadUsageOfSender,
+    #[strum(serialize = "read the installation id")]
+    ReadInstallationId,
     #[strum(serialize = "register a machine")]
     RegisterMachine,
     #[strum(serialize = "release a held event")]
@@ -268,8 +268,8 @@ pub enum Operation {
     RemoveComputersThatWereNeverAttached,
     #[strum(serialize = "remove a machine")]
     RemoveMachine,
-    #[strum(serialize = "remove what a removed computer held")]
-    RemoveWhatRemovedComputerHeld,
+    #[strum(serialize = "remove the held events of a removed computer")]
+    RemoveHeldEventsOfRemovedComputer,
     #[strum(serialize = "revoke an API key")]
     RevokeApiKey,
     #[strum(serialize = "revoke the other sessions of a person")]
@@ -300,32 +300,32 @@ pub enum Operation {
     StartClaim,
     #[strum(serialize = "sum usage")]
     SumUsage,
-    #[strum(serialize = "take a batch in")]
-    TakeBatchIn,
-    #[strum(serialize = "take down a letter")]
-    TakeDownLetter,
-    #[strum(serialize = "take down a sign-in code")]
-    TakeDownSignInCode,
-    #[strum(serialize = "take an event out of the outbox")]
-    TakeEventOutOfOutbox,
-    #[strum(serialize = "take letters to send")]
-    TakeLettersToSend,
-    #[strum(serialize = "take a memory out of spaces")]
-    TakeMemoryOutOfSpaces,
+    #[strum(serialize = "create a batch")]
+    CreateBatch,
+    #[strum(serialize = "queue a mail")]
+    QueueMail,
+    #[strum(serialize = "store a sign-in code")]
+    StoreSignInCode,
+    #[strum(serialize = "remove an event from the outbox")]
+    RemoveEventFromOutbox,
+    #[strum(serialize = "lease mails to send")]
+    LeaseMailsToSend,
+    #[strum(serialize = "remove a memory from spaces")]
+    RemoveMemoryFromSpaces,
     #[strum(serialize = "use a sign-in code")]
     UseSignInCode,
-    #[strum(serialize = "use a sign-in errand")]
-    UseSignInErrand,
+    #[strum(serialize = "use an OpenID state")]
+    UseOpenIdState,
     #[strum(serialize = "write a heartbeat")]
     WriteHeartbeat,
-    #[strum(serialize = "write that an API key was used")]
-    WriteThatApiKeyWasUsed,
-    #[strum(serialize = "write what became of an item")]
-    WriteWhatBecameOfItem,
-    #[strum(serialize = "write what senders sent")]
-    WriteWhatSendersSent,
-    #[strum(serialize = "write when machines were seen")]
-    WriteWhenMachinesWereSeen,
+    #[strum(serialize = "write the last use of an API key")]
+    WriteLastUseOfApiKey,
+    #[strum(serialize = "write the outcome of an item")]
+    WriteOutcomeOfItem,
+    #[strum(serialize = "write the usage of senders")]
+    WriteUsageOfSenders,
+    #[strum(serialize = "write the last requests of machines")]
+    WriteLastRequestsOfMachines,
 }
 
 /// Name of the histogram.

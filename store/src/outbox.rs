@@ -19,7 +19,7 @@ impl Store {
         const SQL: &str =
             "SELECT user_cuid FROM consent_outbox GROUP BY user_cuid ORDER BY MIN(created_at), user_cuid LIMIT $1";
         let rows: Vec<String> =
-            scalar(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListWhoHasEventsInOutbox).await?;
+            scalar(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListIdentitiesInOutbox).await?;
         Ok(rows.iter().map(|text| parsed("consent_outbox.user_cuid", text)).collect::<Result<_, _>>()?)
     }
 
@@ -41,7 +41,7 @@ impl Store {
         let done = query("DELETE FROM consent_outbox WHERE event_id = $1")
             .bind(event.as_uuid())
             .execute(self.pool.writer())
-            .during(Operation::TakeEventOutOfOutbox)
+            .during(Operation::RemoveEventFromOutbox)
             .await?;
         Ok(done == 1)
     }
@@ -79,7 +79,7 @@ impl Store {
             move_chain(tx, user_cuid, &position).await?;
             Ok(waiting.len())
         })
-        .during(Operation::ChainOutboxAnew)
+        .during(Operation::StartChainEpochOfOutbox)
         .await
     }
 }

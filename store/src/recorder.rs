@@ -23,7 +23,7 @@ impl Store {
         let rows = self
             .pool
             .probe_kept_all(probes::RECORDERS, &[account.as_str().into()])
-            .during(Operation::ListWhoseRecordsAccountReads)
+            .during(Operation::ListRecordersOfAccount)
             .await?;
         let mut recorders = Recorders::default();
         for row in rows {

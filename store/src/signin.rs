@@ -105,7 +105,7 @@ impl Store {
             },
             commit if |outcome| *outcome == TicketStart::Started
         )
-        .during(Operation::TakeDownSignInCode)
+        .during(Operation::StoreSignInCode)
         .await
     }
 
@@ -176,7 +176,7 @@ impl Store {
             .bind(errand.as_bytes())
             .bind(expires_at)
             .execute(self.pool.writer())
-            .during(Operation::UseSignInErrand)
+            .during(Operation::UseOpenIdState)
             .await?;
         Ok(done > 0)
     }

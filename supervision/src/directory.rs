@@ -39,7 +39,7 @@ pub enum AskError<E> {
     #[error("nothing is known under this key")]
     Unknown,
     /// `load` failed.
-    #[error("loading what the actor needs")]
+    #[error("loading the state of the actor")]
     Load(#[source] E),
     /// The actor did not answer.
     #[error(transparent)]
@@ -111,7 +111,7 @@ impl<A: KeyedActor> Directory<A> {
     }
 
     /// Like [`ask`](Self::ask), but returns as soon as the message is in the actor's inbox. The answer is discarded.
-    pub async fn tell<T, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
+    pub async fn send<T, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
         &self,
         key: &A::Key,
         load: impl Fn() -> F,

@@ -77,7 +77,7 @@ impl<M: Message> Handle<M> {
     }
 
     /// Sends the message and returns as soon as it is in the mailbox. The answer is discarded.
-    pub fn tell<T>(&self, make: impl FnOnce(Reply<T>) -> M) -> Result<(), Unavailable> {
+    pub fn send<T>(&self, make: impl FnOnce(Reply<T>) -> M) -> Result<(), Unavailable> {
         let sent = self.mailbox().and_then(|mailbox| {
             let reply = Reply::unheard(mailbox.admit()?);
             mailbox.send(make(reply)).map_err(|_| self.down())

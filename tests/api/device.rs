@@ -349,7 +349,7 @@ on_each_database! {
         world.device_token(&first.0).await.refused(400, "authorization_pending");
         let second = asking(&world, &machine).await;
         // Its computer gets the answer within a moment, whichever node answered the poll before.
-        eventually("the first code is over", async || {
+        eventually("the first code has expired", async || {
             let polled = world.device_token(&first.0).await;
             (polled.json()["error"] == "expired_token").then_some(())
         })

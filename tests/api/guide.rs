@@ -353,10 +353,10 @@ async fn the_guides_contain_the_configured_lifetimes() {
     .await;
     for path in ["/auth.md", "/llms-full.txt"] {
         let guide = world.guide(path).await;
-        for told in
+        for expected in
             ["can start claims for 2 days", "A token is valid for 90 minutes", "an identity assertion for 61 seconds"]
         {
-            assert!(guide.contains(told), "{path}: {told}");
+            assert!(guide.contains(expected), "{path}: {expected}");
         }
     }
 }

@@ -177,8 +177,8 @@ async fn postgres_is_looked_at_too() {
     sqlx::query(unsafe_now).execute(&mut connection).await.unwrap();
     let done = home.run(&["doctor"]);
     assert!(done.code == Some(1) && done.stdout.contains("synchronous_commit is off"), "{done:?}");
-    let nobody = Home::new().set("database.url", "postgres://nobody@127.0.0.1:1/none").run(&["doctor"]);
-    assert!(nobody.code == Some(1) && nobody.stdout.contains("database.url is correct"), "{nobody:?}");
+    let refused = Home::new().set("database.url", "postgres://nobody@127.0.0.1:1/none").run(&["doctor"]);
+    assert!(refused.code == Some(1) && refused.stdout.contains("database.url is correct"), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

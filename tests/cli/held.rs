@@ -148,9 +148,9 @@ async fn held_events_are_listed_shown_and_discarded() {
     release(&home, &id).refused(1, &["the event is already discarded"]);
     let shown = home.run(&["admin", "held", "show", &id, "--json"]).json();
     assert_eq!((&shown["state"], &shown["body"]), (&json!("discarded"), &Value::Null));
-    let nobody = flow::uuid();
+    let unknown = flow::uuid();
     for command in ["show", "release", "discard"] {
-        home.run(&["admin", "held", command, &nobody]).refused(1, &["no held event has this id"]);
+        home.run(&["admin", "held", command, &unknown]).refused(1, &["no held event has this id"]);
     }
     assert_eq!(activity(&server, &machine).await["unclassified"].as_array().unwrap().len(), 1);
 }

@@ -59,20 +59,20 @@ struct Tour {
     server: Server,
     canaries: Canaries,
     /// Error bodies, and answers to others than the owner.
-    told: Vec<(String, Vec<u8>)>,
+    shown: Vec<(String, Vec<u8>)>,
 }
 
 impl Tour {
     async fn begin(home: Home) -> Self {
         let server = home.serve().await;
-        Self { home, server, canaries: Canaries::default(), told: Vec::new() }
+        Self { home, server, canaries: Canaries::default(), shown: Vec::new() }
     }
 
     /// An answer that must be an error.
     fn error(&mut self, what: &str, response: &Response) {
         assert!(response.status >= 400, "{what}: {response:?}");
         let headers = format!("{:?}", response.headers).into_bytes();
-        self.told.push((format!("the error of {what}"), [&response.body[..], &headers].concat()));
+        self.shown.push((format!("the error of {what}"), [&response.body[..], &headers].concat()));
     }
 
     async fn post(&self, path: &str, credential: impl Into<Credential>, body: &Value) -> Response {
@@ -182,7 +182,7 @@ impl Tour {
             let response = Client::new().get(&format!("{}/{path}", self.server.operator), Credential::None).await;
             assert_eq!(response.status, 200, "{path}");
             assert!(!response.body.is_empty());
-            self.told.push((format!("/{path}"), response.body.to_vec()));
+            self.shown.push((format!("/{path}"), response.body.to_vec()));
         }
     }
 
@@ -253,7 +253,7 @@ impl Tour {
         assert!(log.lines().count() > 50, "a loud log is loud:\n{log}");
         self.canaries.absent("the log", log.as_bytes());
         self.canaries.absent("standard output", self.server.process.stdout.text().as_bytes());
-        for (place, bytes) in &self.told {
+        for (place, bytes) in &self.shown {
             self.canaries.absent(place, bytes);
         }
         // The database contains e-mail addresses and the content of held and recorded events.

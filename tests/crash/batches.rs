@@ -16,18 +16,18 @@ async fn a_batch_has_one_outcome_per_item_through_server_kills() {
     let add = request(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
     let mut stream = Stream::open(add.send().await.unwrap()).await;
     let batch = stream.batch.clone();
-    let (mut told, mut last, mut deaths) = (Vec::new(), None, 0);
+    let (mut messages, mut last, mut deaths) = (Vec::new(), None, 0);
     loop {
         // Number of messages before the next kill.
         let patience = 1 + u32::from(rng.bytes::<1>()[0] % 30);
         for _ in 0..patience {
             match stream.next_or_cut().await {
-                Some(message) => told.push(message),
+                Some(message) => messages.push(message),
                 None => break,
             }
         }
         last = stream.last.clone().or(last);
-        if told.last().is_some_and(|message| message["type"] == "complete") {
+        if messages.last().is_some_and(|message| message["type"] == "complete") {
             break;
         }
         server.process.kill();
@@ -36,7 +36,7 @@ async fn a_batch_has_one_outcome_per_item_through_server_kills() {
         stream = rejoin(&server, &key, &batch, last.as_deref()).await;
     }
     assert!(deaths > 2, "seed {seed}: it died only {deaths} times");
-    assert_stored(&server, &key, &told).await;
+    assert_stored(&server, &key, &messages).await;
     // The stream from its beginning is the same.
-    assert_eq!(rejoin(&server, &key, &batch, None).await.whole().await, told);
+    assert_eq!(rejoin(&server, &key, &batch, None).await.whole().await, messages);
 }

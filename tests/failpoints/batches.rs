@@ -14,14 +14,14 @@ async fn dies_at(place: &str) {
     let mut server = home.serve_failing(&format!("{place}=2*off->1*return")).await;
     let add = request(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
     let mut stream = Stream::open(add.send().await.unwrap()).await;
-    let (batch, mut told) = (stream.batch.clone(), Vec::new());
+    let (batch, mut messages) = (stream.batch.clone(), Vec::new());
     while let Some(message) = stream.next_or_cut().await {
-        told.push(message);
+        messages.push(message);
     }
     assert_eq!(server.process.exit().await.code(), None, "it ended by a signal of its own");
     let server = home.serve().await;
-    told.extend(rejoin(&server, &key, &batch, stream.last.as_deref()).await.rest().await);
-    assert_stored(&server, &key, &told).await;
+    messages.extend(rejoin(&server, &key, &batch, stream.last.as_deref()).await.rest().await);
+    assert_stored(&server, &key, &messages).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,6 +61,6 @@ async fn a_stream_continues_when_its_actor_panics() {
     let (home, key) = library();
     let server = home.serve_failing("batches.ready=2*off->1*panic->3*off->1*panic->off").await;
     let add = request(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
-    let told = Stream::open(add.send().await.unwrap()).await.whole().await;
-    assert_stored(&server, &key, &told).await;
+    let messages = Stream::open(add.send().await.unwrap()).await.whole().await;
+    assert_stored(&server, &key, &messages).await;
 }

@@ -267,10 +267,11 @@ async fn after_a_consent_change_was_committed_and_before_it_was_forwarded() {
 
     let server = home.serve().await;
     let activity = format!("{}/api/v1/activity", server.url);
-    let told = async || client.get(&activity, person.clone()).await.expect(200)["events"].as_array().unwrap().len();
-    blackbox::eventually("the change is forwarded", async || (told().await == 1).then_some(())).await;
+    let forwarded =
+        async || client.get(&activity, person.clone()).await.expect(200)["events"].as_array().unwrap().len();
+    blackbox::eventually("the change is forwarded", async || (forwarded().await == 1).then_some(())).await;
     assert_eq!(client.try_send(post(&server.url)).await.unwrap().expect(200)["written"], 0);
-    assert_eq!(told().await, 1);
+    assert_eq!(forwarded().await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,7 @@
-//! Rust source as tokens, as far as these tests need it: identifiers, `::`, and single characters. Comments are left out; a string is the
-//! token `"`.
+//! Rust source as tokens, as far as these tests need it: identifiers, numbers, `::`, and single characters. Comments are left out; the text of
+//! a string or a character is replaced by the token `"`.
+
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
 /// The tokens of a source file, without the modules under `#[cfg(test)]`.
 pub fn tokens(source: &str) -> Vec<String> {
@@ -7,68 +9,39 @@ pub fn tokens(source: &str) -> Vec<String> {
 }
 
 fn all(source: &str) -> Vec<String> {
-    let text: Vec<char> = source.chars().collect();
-    let at = |place: usize| text.get(place).copied().unwrap_or_default();
     let mut tokens = Vec::new();
-    let mut place = 0;
-    while place < text.len() {
-        let letter = at(place);
-        if letter == '/' && at(place + 1) == '/' {
-            place += text[place..].iter().take_while(|letter| **letter != '\n').count();
-        } else if letter == '/' && at(place + 1) == '*' {
-            let end = (place + 2..text.len()).find(|end| at(*end) == '*' && at(end + 1) == '/');
-            place = end.map_or(text.len(), |end| end + 2);
-        } else if let Some(end) = string_end(&text, place) {
-            tokens.push("\"".to_owned());
-            place = end;
-        } else if letter.is_alphanumeric() || letter == '_' {
-            let length = text[place..].iter().take_while(|letter| letter.is_alphanumeric() || **letter == '_').count();
-            tokens.push(text[place..place + length].iter().collect());
-            place += length;
-        } else if letter == ':' && at(place + 1) == ':' {
-            tokens.push("::".to_owned());
-            place += 2;
-        } else {
-            tokens.extend((!letter.is_whitespace()).then(|| letter.to_string()));
-            place += 1;
-        }
-    }
+    flatten(source.parse().unwrap(), &mut tokens);
     tokens
 }
 
-/// Where the string or character literal ends that begins here.
-fn string_end(text: &[char], place: usize) -> Option<usize> {
-    let at = |place: usize| text.get(place).copied().unwrap_or_default();
-    let prefix = match (at(place), at(place + 1)) {
-        ('b', 'r') => 2,
-        ('r' | 'b', _) => 1,
-        _ => 0,
-    };
-    let begins_word = place > 0 && (at(place - 1).is_alphanumeric() || at(place - 1) == '_');
-    if prefix > 0 && begins_word {
-        return None;
+fn flatten(stream: TokenStream, tokens: &mut Vec<String>) {
+    let mut trees = stream.into_iter().peekable();
+    while let Some(tree) = trees.next() {
+        match tree {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => ("", ""),
+                };
+                tokens.push(open.to_owned());
+                flatten(group.stream(), tokens);
+                tokens.push(close.to_owned());
+            }
+            TokenTree::Ident(name) => tokens.push(name.to_string()),
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                tokens.push(if text.contains(['"', '\'']) { "\"".to_owned() } else { text });
+            }
+            TokenTree::Punct(sign) => {
+                let is_path = |next: &TokenTree| matches!(next, TokenTree::Punct(next) if next.as_char() == ':');
+                let path =
+                    sign.as_char() == ':' && sign.spacing() == Spacing::Joint && trees.next_if(is_path).is_some();
+                tokens.push(if path { "::".to_owned() } else { sign.to_string() });
+            }
+        }
     }
-    let hashes = text[(place + prefix).min(text.len())..].iter().take_while(|letter| **letter == '#').count();
-    let quote = place + prefix + hashes;
-    let is_raw = prefix > 0 && (at(place) == 'r' || at(place + 1) == 'r');
-    if is_raw && at(quote) == '"' {
-        let closes = |end: &usize| at(*end) == '"' && (1..=hashes).all(|offset| at(end + offset) == '#');
-        return (quote + 1..text.len()).find(closes).map(|end| end + 1 + hashes);
-    }
-    if hashes > 0 || is_raw {
-        return None;
-    }
-    let delimiter = at(quote);
-    // A lifetime has a quote too, but none at its end.
-    let is_character = delimiter == '\'' && (at(quote + 1) == '\\' || at(quote + 2) == '\'');
-    if delimiter != '"' && !is_character {
-        return None;
-    }
-    let mut end = quote + 1;
-    while end < text.len() && at(end) != delimiter {
-        end += if at(end) == '\\' { 2 } else { 1 };
-    }
-    Some(end + 1)
 }
 
 /// Where the group ends that this bracket opens: the place after its closing bracket.

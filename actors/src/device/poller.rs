@@ -123,9 +123,9 @@ impl DevicePoller {
         }
         if state.code.state == DeviceState::Pending
             && state.code.standing(now) == PollState::Expired
-            && let Err(infra_error) = Box::pin(self.expire(state, now)).await
+            && let Err(error) = Box::pin(self.expire(state, now)).await
         {
-            reply.send(Err(infra_error));
+            reply.send(Err(error));
             return;
         }
         reply.send(Ok(match state.code.standing(now) {

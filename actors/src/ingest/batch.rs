@@ -69,7 +69,7 @@ pub struct BatchAdd {
 #[derive(Debug)]
 pub struct BatchState {
     batch: Batch,
-    told: watch::Sender<Journal>,
+    journal: watch::Sender<Journal>,
     /// Items that wait for their preparation, in their order, with the host of those that are fetched.
     waiting: VecDeque<(usize, Option<String>)>,
     /// Items that are being prepared.
@@ -94,9 +94,9 @@ impl KeyedActor for BatchAdd {
 
     async fn start(&self, myself: &SelfRef<Self>, batch: Batch) -> Result<BatchState, ActorError> {
         myself.send(BatchMessage::Tick);
-        let told = watch::Sender::new(batch.journal.clone());
+        let journal = watch::Sender::new(batch.journal.clone());
         let (waiting, working, tasks) = (VecDeque::new(), Vec::new(), JoinSet::new());
-        Ok(BatchState { batch, told, waiting, working, tasks, filter: None })
+        Ok(BatchState { batch, journal, waiting, working, tasks, filter: None })
     }
 
     async fn handle(
@@ -107,7 +107,7 @@ impl KeyedActor for BatchAdd {
     ) -> Result<(), ActorError> {
         match message {
             BatchMessage::Join { reply } => {
-                reply.send(state.told.subscribe());
+                reply.send(state.journal.subscribe());
             }
             BatchMessage::Wake { reply } => {
                 reply.send(());
@@ -169,7 +169,7 @@ impl BatchAdd {
         if let Err(error) = done {
             tracing::warn!(batch.id = %state.batch.id, error = domain::reasons(&error), "a batch will be tried again");
         }
-        if state.told.borrow().has_ended() {
+        if state.journal.borrow().has_ended() {
             myself.leave();
         }
     }
@@ -256,12 +256,12 @@ impl BatchAdd {
                 outcome
             }
         };
-        let place = state.told.borrow().processed() + 1;
+        let place = state.journal.borrow().processed() + 1;
         if !store.batch_item_finish(state.batch.id, (index, place, &outcome)).await? {
             return Ok(false);
         }
         domain::failpoint!("batches.finished");
-        state.told.send_modify(|journal| journal.finish(index, outcome));
+        state.journal.send_modify(|journal| journal.finish(index, outcome));
         Ok(true)
     }
 
@@ -286,7 +286,7 @@ impl BatchAdd {
 
     async fn end(&self, rest: &[(usize, ItemOutcome)], state: &mut BatchState) -> Result<(), StoreError> {
         let Dependencies { store, clock, .. } = &*self.dependencies;
-        let begun = state.told.borrow().processed() + 1;
+        let begun = state.journal.borrow().processed() + 1;
         let finished: Vec<_> =
             rest.iter().enumerate().map(|(nth, (index, outcome))| (*index, begun + nth, outcome)).collect();
         let ended = store.batch_finish(state.batch.id, &finished, &BatchEnd::Complete, clock.now()).await?;
@@ -295,7 +295,7 @@ impl BatchAdd {
             return self.reload(state).await;
         }
         tracing::info!(batch.id = %state.batch.id, "a batch is complete");
-        state.told.send_modify(|journal| {
+        state.journal.send_modify(|journal| {
             for (index, outcome) in rest {
                 journal.finish(*index, outcome.clone());
             }
@@ -309,11 +309,11 @@ impl BatchAdd {
         let Some(batch) = self.dependencies.store.batch_by_id(state.batch.id, None).await? else {
             // The account is gone, and the batch with it.
             state
-                .told
+                .journal
                 .send_modify(|journal| journal.end(BatchEnd::Failed("the batch does not exist any more".to_owned())));
             return Ok(());
         };
-        state.told.send_if_modified(|journal| {
+        state.journal.send_if_modified(|journal| {
             let is_new = *journal != batch.journal;
             journal.clone_from(&batch.journal);
             is_new

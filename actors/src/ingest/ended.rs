@@ -40,7 +40,7 @@ impl Ended {
 }
 
 impl Weighter<BatchId, JournalReceiver> for Bytes {
-    fn weight(&self, _: &BatchId, told: &JournalReceiver) -> u64 {
-        told.borrow().bytes() as u64
+    fn weight(&self, _: &BatchId, journal: &JournalReceiver) -> u64 {
+        journal.borrow().bytes() as u64
     }
 }

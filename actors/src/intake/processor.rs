@@ -162,7 +162,7 @@ impl EventProcessor {
         opened: &Result<Sealed, Unreadable>,
     ) -> Result<SenderAuthority, StoreError> {
         Ok(match (sender, opened) {
-            (Sender::Unclaimed(_), _) => SenderAuthority::Nobody,
+            (Sender::Unclaimed(_), _) => SenderAuthority::Unclaimed,
             (Sender::Machine { facts, .. }, _) => SenderAuthority::Machine(facts.clone()),
             (Sender::Account { account, .. }, Ok(sealed)) => {
                 let named = self.store.machine_facts(sealed.envelope.scope.machine_id).await?.map(|known| known.facts);
@@ -294,7 +294,7 @@ impl EventProcessor {
     ) -> Result<bool, StoreError> {
         let rules: Vec<ConsentRule>;
         let (rules, machine): (&[ConsentRule], _) = match standing {
-            SenderAuthority::Nobody => (&[], None),
+            SenderAuthority::Unclaimed => (&[], None),
             SenderAuthority::Machine(facts) => (&facts.consent, Some(facts.machine_uuid)),
             SenderAuthority::Account { account, named: Some(facts) } if facts.account.as_ref() == Some(account) => {
                 (&facts.consent, Some(facts.machine_uuid))

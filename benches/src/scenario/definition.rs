@@ -34,7 +34,7 @@ pub trait Scenario {
         0
     }
 
-    /// Whether the options provide what the scenario requires.
+    /// Whether the options meet the requirements of the scenario.
     fn runs(&self, _options: &Options) -> bool {
         true
     }

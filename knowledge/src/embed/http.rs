@@ -196,7 +196,7 @@ impl Endpoint {
     }
 }
 
-/// The normalised vectors of a response, in the order of the texts; or what is wrong with the response.
+/// The normalised vectors of a response, in the order of the texts; or the fault of the response.
 fn vectors(body: &[u8], count: usize, dimensions: usize) -> Result<Vec<Vec<f32>>, String> {
     let answer: EmbeddingResponse = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if answer.data.len() != count {
@@ -234,8 +234,7 @@ fn connection(error: reqwest::Error) -> HttpFailure {
     if error.is_timeout() {
         return HttpFailure::Timeout;
     }
-    let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
-    HttpFailure::Connection(causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
+    HttpFailure::Connection(domain::reasons(&error))
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ async fn connections_that_break_are_tried_again() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_failed_connection() {
+async fn an_absent_server_is_a_failed_connection() {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap().port();
     let site = Site::start(|_, _| page("hello")).await;
     let fetcher = fetcher(FetchSettings { ports: vec![port], ..settings_for(&site) });

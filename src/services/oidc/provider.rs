@@ -1,6 +1,7 @@
 //! One OpenID provider: its cached metadata, the authorization request and the exchange of a code.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,7 +149,9 @@ impl Provider {
             client.exchange_code(AuthorizationCode::new(code)).map_err(|error| self.away("exchange", &error))?;
         let key = PkceCodeVerifier::new(errand.verifier.clone());
         let token = request.set_pkce_verifier(key).request_async(&http).await.map_err(|error| match error {
-            openidconnect::RequestTokenError::ServerResponse(refusal) => self.refused("exchange", &refusal),
+            openidconnect::RequestTokenError::ServerResponse(refusal) => {
+                self.refused("exchange", &Fault(refusal.to_string()))
+            }
             // Its text may contain parts of the response.
             openidconnect::RequestTokenError::Request(error) => self.away("exchange", &error),
             _ => self.away("exchange", &Unreadable),
@@ -181,7 +184,7 @@ impl Provider {
     fn is_for_us(&self, claims: &CoreIdTokenClaims) -> Result<(), Denial> {
         match claims.authorized_party() {
             Some(party) if **party != self.settings.client_id => {
-                Err(self.refused("identity token", &"it was issued to another client"))
+                Err(self.refused("identity token", &Fault("it was issued to another client".to_owned())))
             }
             _ => Ok(()),
         }
@@ -193,14 +196,18 @@ impl Provider {
         let since =
             self.clock.now().checked_sub_signed(age_max).and_then(|since| since.checked_sub_signed(CLOCKS_DIFFER));
         match (claims.auth_time(), since) {
-            (Some(at), _) if is_ahead(at, self.clock.now()) => {
-                Err(self.refused("identity token", &"the person signed in there in the future: do the clocks differ?"))
-            }
+            (Some(at), _) if is_ahead(at, self.clock.now()) => Err(self.refused(
+                "identity token",
+                &Fault("the person signed in there in the future: do the clocks differ?".to_owned()),
+            )),
             (Some(at), Some(since)) if at < since => {
-                Err(self.refused("identity token", &"the person signed in there too long ago"))
+                Err(self.refused("identity token", &Fault("the person signed in there too long ago".to_owned())))
             }
             (Some(_), _) => Ok(()),
-            (None, _) => Err(self.refused("identity token", &"it does not say when the person signed in there")),
+            (None, _) => {
+                Err(self
+                    .refused("identity token", &Fault("it does not say when the person signed in there".to_owned())))
+            }
         }
     }
 
@@ -288,31 +295,32 @@ impl Provider {
                 known.away_at = Some(Instant::now());
                 Err(match error {
                     DiscoveryError::Request(error) => self.away("discovery", &error),
-                    DiscoveryError::Validation(error) => self.away("discovery", &error),
+                    DiscoveryError::Validation(error) => self.away("discovery", &Fault(error)),
                     _ => self.away("discovery", &Unreadable),
                 })
             }
         }
     }
 
-    fn away(&self, step: &str, reason: &dyn std::fmt::Display) -> Denial {
-        tracing::warn!(
-            oidc.provider = self.settings.name,
-            oidc.step = step,
-            oidc.reason = %reason,
-            "invalid response of an OpenID provider"
-        );
+    /// The provider did not respond as the protocol requires.
+    fn away(&self, step: &str, error: &(dyn Error + 'static)) -> Denial {
+        self.report(step, error, "invalid response of an OpenID provider");
         Denial::Away
     }
 
-    fn refused(&self, step: &str, reason: &dyn std::fmt::Display) -> Denial {
+    /// The provider responded, and its response identifies no person.
+    fn refused(&self, step: &str, error: &(dyn Error + 'static)) -> Denial {
+        self.report(step, error, "the response of an OpenID provider was refused");
+        Denial::Refused
+    }
+
+    fn report(&self, step: &str, error: &(dyn Error + 'static), message: &str) {
         tracing::warn!(
             oidc.provider = self.settings.name,
             oidc.step = step,
-            oidc.reason = %reason,
-            "the response of an OpenID provider was refused"
+            error = domain::reasons(error),
+            "{message}"
         );
-        Denial::Refused
     }
 }
 
@@ -330,6 +338,11 @@ fn is_timeout(error: &DiscoveryError<FetchError>) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[error("the answer cannot be read")]
 struct Unreadable;
+
+/// The rule that a response breaks, or the error that the provider reports.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Fault(String);
 
 /// Why a request to a provider failed.
 #[derive(Debug, thiserror::Error)]

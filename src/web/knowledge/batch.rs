@@ -112,9 +112,9 @@ async fn lines(site: &Site, account: &UserAccountId, batch: &Batch) -> Result<Ve
     let finished = batch.journal.finished();
     let kept: Vec<MemoryId> = finished.iter().filter_map(|(_, outcome)| kept(outcome)).collect();
     let titles = titles(site, account, &kept).await?;
-    let told = finished.iter().map(|(index, outcome)| Line::of(*index, outcome, &titles));
+    let done = finished.iter().map(|(index, outcome)| Line::of(*index, outcome, &titles));
     let waits = batch.pending.iter().map(|(index, url)| Line::waiting(*index, url.as_deref()));
-    let mut lines: Vec<Line> = told.chain(waits).collect();
+    let mut lines: Vec<Line> = done.chain(waits).collect();
     lines.sort_by_key(|line| line.index);
     Ok(lines)
 }
@@ -207,7 +207,7 @@ impl Progress {
     }
 
     /// The progress as one sentence.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         let counts = [(self.added, "added"), (self.skipped, "rejected"), (self.failed, "not added")];
         let counts: Vec<String> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();

@@ -95,7 +95,7 @@ struct Searched {
     query: String,
     space: String,
     /// The number of results, or the fault of the query.
-    told: String,
+    status: String,
     is_fault: bool,
     rows: Vec<FoundRow>,
 }
@@ -209,7 +209,7 @@ impl SpaceRow {
 impl Searched {
     async fn by(pages: &HomePages, owner: &Owner, asking: Asking) -> Result<Self, PageError> {
         let (query, space) = (asking.q.unwrap_or_default().trim().to_owned(), asking.space.unwrap_or_default());
-        let mut searched = Self { query, space, told: String::new(), is_fault: false, rows: Vec::new() };
+        let mut searched = Self { query, space, status: String::new(), is_fault: false, rows: Vec::new() };
         if searched.query.is_empty() {
             return Ok(searched);
         }
@@ -220,7 +220,7 @@ impl Searched {
         let params = SearchParams { query: searched.query.clone(), limit: Some(FOUND_MAX), threshold: None, spaces };
         match pages.search.find(&owner.access(), params).await {
             Ok(found) => {
-                searched.told = match found.len() {
+                searched.status = match found.len() {
                     0 => "No results.".to_owned(),
                     1 => "1 answer".to_owned(),
                     count => format!("{count} results, the most similar first"),
@@ -229,7 +229,7 @@ impl Searched {
             }
             Err(error) => {
                 let Some(fault) = fault(&error) else { return Err(PageError::of(&pages.site)(error)) };
-                searched.told = fault;
+                searched.status = fault;
                 searched.is_fault = true;
             }
         }

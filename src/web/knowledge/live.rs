@@ -67,14 +67,14 @@ pub async fn stream(
     let spaces = batch.ok_or_else(|| gone(&site, &owner.visitor))?.spaces;
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     let batch = feed.batch();
-    let told = PageStream { site, account: owner.account, frame, spaces, feed };
-    Ok(streams.respond(place, access.credential, batch, told.events(), signed_out()))
+    let stream = PageStream { site, account: owner.account, frame, spaces, feed };
+    Ok(streams.respond(place, access.credential, batch, stream.events(), signed_out()))
 }
 
 /// The event that a page receives when its visitor is signed out.
 fn signed_out() -> String {
-    let told = "You are signed out, so this page is no longer updated. Sign in and reload it.";
-    event_of_this_stream(&json!({ "parts": {}, "told": told, "done": true }).to_string())
+    let notice = "You are signed out, so this page is no longer updated. Sign in and reload it.";
+    event_of_this_stream(&json!({ "parts": {}, "told": notice, "done": true }).to_string())
 }
 
 /// The event stream of one page.
@@ -119,9 +119,9 @@ impl PageStream {
             Some((item, progress))
         };
         loop {
-            let next = self.feed.next_with(&news).await.map_err(|page_error| page_error.to_string())?;
-            let Some((id, told)) = next else { return Ok(None) };
-            if let Some((item, progress)) = told {
+            let next = self.feed.next_with(&news).await.map_err(|error| error.to_string())?;
+            let Some((id, message)) = next else { return Ok(None) };
+            if let Some((item, progress)) = message {
                 let data = self.parts(item, &progress).await?;
                 return Ok(Some(event(&id, &data)));
             }
@@ -142,6 +142,6 @@ impl PageStream {
         if !progress.is_running {
             parts["actions"] = drawn(ActionsPart { frame: &self.frame, progress }.render())?.into();
         }
-        Ok(json!({ "parts": parts, "told": progress.told(), "done": !progress.is_running }).to_string())
+        Ok(json!({ "parts": parts, "told": progress.summary(), "done": !progress.is_running }).to_string())
     }
 }

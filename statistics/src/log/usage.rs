@@ -58,7 +58,7 @@ impl Log {
         let millis = |day: Day| day.begin().timestamp_millis();
         let sum = sum.bind(millis(window.first)).bind(millis(window.end));
         let (memory, retrospectives): (i64, i64) =
-            sum.fetch_one(&self.pool).await.during("sum the usage beyond what is counted")?;
+            sum.fetch_one(&self.pool).await.during("sum the usage of uncounted events")?;
         used(memory, retrospectives)
     }
 }

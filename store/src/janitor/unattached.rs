@@ -95,7 +95,7 @@ impl Store {
             subtract_held(tx, &gone).await?;
             Ok(gone.len() as u64)
         })
-        .during(Operation::RemoveWhatRemovedComputerHeld)
+        .during(Operation::RemoveHeldEventsOfRemovedComputer)
         .await
     }
 
@@ -109,7 +109,7 @@ impl Store {
                 .bind(before.number())
                 .bind(i64::from(batch_rows))
                 .execute(self.pool.writer())
-                .during(Operation::ForgetWhatSendersSent)
+                .during(Operation::DeleteUsageOfSenders)
                 .await?;
             if done < u64::from(batch_rows) {
                 break;

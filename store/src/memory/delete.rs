@@ -77,7 +77,7 @@ impl Store {
             },
             commit if |outcome| *outcome != Unlink::NotThere
         )
-        .during(Operation::TakeMemoryOutOfSpaces)
+        .during(Operation::RemoveMemoryFromSpaces)
         .await
     }
 }

@@ -294,7 +294,7 @@ on_each_database! {
     async fn approvals_are_refused_in_the_documented_order(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
-        let nobody = without_account(world, "nobody@example.com").await;
+        let unowned = without_account(world, "nobody@example.com").await;
         let bob = world.account("bob@example.com").await;
         let refused = async |code: &DeviceCode, person: &Person, why: Approval| {
             assert_eq!(approve(store, code, person, at(1)).await, why);
@@ -306,7 +306,7 @@ on_each_database! {
         let code = asking_anew(world).await;
         assert!(store.device_deny(&code.code, &by(&ada), now()).await.unwrap());
         assert!(store.machine_remove(code.machine).await.unwrap());
-        for person in [&ada, &nobody] {
+        for person in [&ada, &unowned] {
             assert_eq!(approve(store, &code, person, at(1)).await, Err(ApprovalRefusal::CodeConsumed));
         }
 
@@ -315,10 +315,10 @@ on_each_database! {
         let code = asking(world, machine, &identity).await;
         assert!(store.machine_detach(machine, &bob).await.unwrap());
         refused(&code, &ada, conflict(AttachRefusal::MachineNotRegistered)).await;
-        refused(&code, &nobody, conflict(AttachRefusal::MachineNotRegistered)).await;
+        refused(&code, &unowned, conflict(AttachRefusal::MachineNotRegistered)).await;
         assert!(store.machine_remove(machine).await.unwrap());
         refused(&code, &ada, conflict(AttachRefusal::MachineNotRegistered)).await;
-        refused(&code, &nobody, conflict(AttachRefusal::MachineNotRegistered)).await;
+        refused(&code, &unowned, conflict(AttachRefusal::MachineNotRegistered)).await;
 
         // Registered again by another person: the pending code is of another computer.
         let (user_cuid, secret) = (world.cuid(), world.secret());
@@ -330,13 +330,13 @@ on_each_database! {
         let (machine, identity, _) = world.attached(&bob).await;
         let code = asking(world, machine, &identity).await;
         refused(&code, &ada, conflict(AttachRefusal::MachineAlreadyClaimed)).await;
-        refused(&code, &nobody, conflict(AttachRefusal::MachineAlreadyClaimed)).await;
+        refused(&code, &unowned, conflict(AttachRefusal::MachineAlreadyClaimed)).await;
 
         // The identity alone is Bob's.
         let other = world.machine_of(&identity, now()).await;
         let code = asking(world, other, &identity).await;
         refused(&code, &ada, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
-        refused(&code, &nobody, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
+        refused(&code, &unowned, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
 
         // The identity has an account of its own without an owner.
         let code = asking_anew(world).await;
@@ -346,12 +346,12 @@ on_each_database! {
 
         // There is no account at all.
         let code = asking_anew(world).await;
-        refused(&code, &nobody, Err(ApprovalRefusal::AccountRequired)).await;
+        refused(&code, &unowned, Err(ApprovalRefusal::AccountRequired)).await;
         assert_eq!(attached_to(store, code.machine).await, None);
         assert_eq!(store.identity(&code.identity).await.unwrap().unwrap().account, None);
     }
 
-    async fn an_identity_of_nobody_is_linked_through_its_first_computer(world: &World) {
+    async fn an_unowned_identity_is_linked_through_its_first_computer(world: &World) {
         let store = &world.store;
         let (ada, mallory) = (world.person("ada@example.com").await, world.person("mallory@example.com").await);
         let (first, identity, _) = world.machine().await;
@@ -389,18 +389,18 @@ on_each_database! {
 
     async fn a_person_without_an_account_takes_over_the_provisioned_one(world: &World) {
         let store = &world.store;
-        let nobody = without_account(world, "nobody@example.com").await;
+        let unowned = without_account(world, "nobody@example.com").await;
         let code = asking_anew(world).await;
         let account = provisioned(world, &code.identity).await;
         // It may have been attached by an operator already.
         assert_eq!(store.machine_attach(code.machine, &account, now()).await.unwrap(), Ok(()));
-        assert_eq!(approve(store, &code, &nobody, at(1)).await, Ok(account.clone()));
+        assert_eq!(approve(store, &code, &unowned, at(1)).await, Ok(account.clone()));
         let owner = store.account_by_id(&account).await.unwrap().unwrap().owner.unwrap();
-        assert_eq!(owner.0, nobody.id);
+        assert_eq!(owner.0, unowned.id);
         assert_eq!(attached_to(store, code.machine).await, Some(account.clone()));
         // From now on it is theirs like any other.
         let code = asking_anew(world).await;
-        assert_eq!(approve(store, &code, &nobody, at(2)).await, Ok(account));
+        assert_eq!(approve(store, &code, &unowned, at(2)).await, Ok(account));
     }
 
     async fn of_people_who_take_over_an_account_at_once_exactly_one_owns_it(world: &World) {

@@ -134,8 +134,8 @@ on_each_database! {
     async fn attaching_is_refused_in_the_documented_order(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
-        let nobody = world.rng.uuid_v7(now()).into();
-        assert_eq!(store.machine_attach(nobody, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
+        let unknown = world.rng.uuid_v7(now()).into();
+        assert_eq!(store.machine_attach(unknown, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
 
         let (machine, cuid, _) = world.attached(&bob).await;
         assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineAlreadyClaimed));

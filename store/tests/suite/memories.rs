@@ -157,7 +157,7 @@ on_each_vector_index! {
         assert!(matches!(Draft::new(world, &ada, "2", &["two"]).put(store, 1).await, Put::Created(_)));
     }
 
-    async fn a_key_for_certain_spaces_changes_what_is_in_them_alone(world: &World) {
+    async fn a_key_for_certain_spaces_changes_only_memories_in_them(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let (red, blue) = (space(world, &ada).await, space(world, &ada).await);
         let scope = MemoryScope::Account(ada.clone());

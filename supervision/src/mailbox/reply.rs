@@ -34,7 +34,7 @@ impl<T> Reply<T> {
         self.port.is_some_and(|port| port.send(answer).is_ok())
     }
 
-    /// Whether no sender waits for the answer: the message was sent with `tell`, or the sender is gone or out of time.
+    /// Whether no sender waits for the answer: the message was sent with `send`, or the sender is gone or out of time.
     pub fn is_closed(&self) -> bool {
         self.port.as_ref().is_none_or(oneshot::Sender::is_closed)
     }

@@ -85,7 +85,7 @@ impl Clone for Teller {
     }
 }
 
-pub enum Tell {
+pub enum Change {
     /// Adds one and answers the new count.
     Add(Reply<u64>),
     /// The same, and leaves.
@@ -114,7 +114,7 @@ pub struct TellerState {
 
 impl KeyedActor for Teller {
     type Key = Account;
-    type Message = Tell;
+    type Message = Change;
     type Arguments = (Account, u64);
     type State = TellerState;
 
@@ -132,43 +132,43 @@ impl KeyedActor for Teller {
         Ok(TellerState { account, count, _alive: self.census.born() })
     }
 
-    async fn handle(&self, myself: &SelfRef<Self>, message: Tell, state: &mut TellerState) -> Result<(), ActorError> {
+    async fn handle(&self, myself: &SelfRef<Self>, message: Change, state: &mut TellerState) -> Result<(), ActorError> {
         match message {
-            Tell::Add(reply) => {
+            Change::Add(reply) => {
                 reply.send(self.add(state).await);
             }
-            Tell::AddAndLeave(reply) => {
+            Change::AddAndLeave(reply) => {
                 // Leaves before it writes, so that messages which find the door closed are early.
                 myself.leave();
                 reply.send(self.add(state).await);
             }
-            Tell::Panic(reply) => panic!("{TOLD_TO_PANIC}, with {reply:?} in its hands"),
-            Tell::Hang(reply) => {
+            Change::Panic(reply) => panic!("{TOLD_TO_PANIC}, with {reply:?} in its hands"),
+            Change::Hang(reply) => {
                 std::future::pending::<()>().await;
                 reply.send(0);
             }
-            Tell::LeaveAndHang(reply) => {
+            Change::LeaveAndHang(reply) => {
                 drop(reply);
                 myself.leave();
                 std::future::pending::<()>().await;
             }
-            Tell::AddLate(time, reply) => {
+            Change::AddLate(time, reply) => {
                 tokio::time::sleep(time).await;
                 reply.send(self.add(state).await);
             }
-            Tell::PanicLate(time, reply) => {
+            Change::PanicLate(time, reply) => {
                 tokio::time::sleep(time).await;
                 panic!("{TOLD_TO_PANIC}, with {reply:?} in its hands");
             }
-            Tell::Count(reply) => {
+            Change::Count(reply) => {
                 reply.send(state.count);
             }
-            Tell::Remind(time, reply) => {
-                myself.send(Tell::Reminded);
-                myself.send_after(time, || Tell::Reminded);
+            Change::Remind(time, reply) => {
+                myself.send(Change::Reminded);
+                myself.send_after(time, || Change::Reminded);
                 reply.send(state.count);
             }
-            Tell::Reminded => {
+            Change::Reminded => {
                 self.add(state).await;
             }
         }
@@ -207,7 +207,7 @@ impl Bank {
     pub async fn ask(
         &self,
         account: Account,
-        make: impl FnOnce(Reply<u64>) -> Tell,
+        make: impl FnOnce(Reply<u64>) -> Change,
     ) -> Result<u64, AskError<&'static str>> {
         self.ask_within(account, make, PATIENCE).await
     }
@@ -215,7 +215,7 @@ impl Bank {
     pub async fn ask_within(
         &self,
         account: Account,
-        make: impl FnOnce(Reply<u64>) -> Tell,
+        make: impl FnOnce(Reply<u64>) -> Change,
         deadline: Duration,
     ) -> Result<u64, AskError<&'static str>> {
         self.tellers.ask(&account, || self.ledger.load(account), make, deadline).await

@@ -9,7 +9,7 @@ use supervision::{ActorSettings, AskError, RestartSettings, TreeExit, Unavailabl
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::crowd::{Bank, NEVER_STARTED, Tell, UNSTARTABLE, crash_quietly};
+use crate::crowd::{Bank, Change, NEVER_STARTED, UNSTARTABLE, crash_quietly};
 use crate::world::{World, eventually, settings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ async fn concurrent_activations_of_one_key_yield_one_actor() {
     let mut asks = JoinSet::new();
     for _ in 0..100 {
         let bank = bank.clone();
-        asks.spawn(async move { bank.ask(0, Tell::Add).await.unwrap() });
+        asks.spawn(async move { bank.ask(0, Change::Add).await.unwrap() });
     }
     let mut answers = asks.join_all().await;
     answers.sort_unstable();
@@ -39,8 +39,8 @@ async fn an_unknown_key_spawns_nothing() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..1, &settings());
     let root = world.root(vec![child]).await;
-    assert_eq!(bank.ask(7, Tell::Add).await, Err(AskError::Unknown));
-    let broken = bank.tellers.ask(&0, || async { Err("no such table") }, Tell::Add, SECOND).await;
+    assert_eq!(bank.ask(7, Change::Add).await, Err(AskError::Unknown));
+    let broken = bank.tellers.ask(&0, || async { Err("no such table") }, Change::Add, SECOND).await;
     assert_eq!(broken, Err(AskError::Load("no such table")));
     assert_eq!((bank.starts(), bank.tellers.live()), (0, 0));
     world.end(root).await;
@@ -52,7 +52,7 @@ async fn a_living_actor_is_asked_without_loading() {
     let (bank, child) = Bank::new(&world, 0..1, &settings());
     let root = world.root(vec![child]).await;
     for count in 1..=10 {
-        assert_eq!(bank.ask(0, Tell::Add).await, Ok(count));
+        assert_eq!(bank.ask(0, Change::Add).await, Ok(count));
     }
     assert_eq!(bank.loads(), 1);
     world.end(root).await;
@@ -63,10 +63,10 @@ async fn a_hint_reaches_the_living_and_wakes_nobody() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..1, &settings());
     let root = world.root(vec![child]).await;
-    assert!(!bank.tellers.hint(&0, Tell::Add));
-    assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
-    assert!(bank.tellers.hint(&0, Tell::Add));
-    assert_eq!(bank.ask(0, Tell::Add).await, Ok(3));
+    assert!(!bank.tellers.hint(&0, Change::Add));
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(1));
+    assert!(bank.tellers.hint(&0, Change::Add));
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(3));
     world.end(root).await;
 }
 
@@ -75,7 +75,7 @@ async fn a_told_message_activates_its_actor() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..1, &settings());
     let root = world.root(vec![child]).await;
-    bank.tellers.tell(&0, || bank.ledger.load(0), Tell::Add, SECOND).await.unwrap();
+    bank.tellers.send(&0, || bank.ledger.load(0), Change::Add, SECOND).await.unwrap();
     eventually("it was added", || bank.ledger.total() == 1).await;
     world.end(root).await;
 }
@@ -85,9 +85,9 @@ async fn what_waits_for_nothing_is_answered_in_the_turn_of_its_sender() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..1, &settings());
     let root = world.root(vec![child]).await;
-    assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
-    assert_eq!(bank.ask(0, Tell::Count).now_or_never(), Some(Ok(1)));
-    let (added, counted) = tokio::join!(bank.ask(0, Tell::Add), bank.ask(0, Tell::Count));
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(1));
+    assert_eq!(bank.ask(0, Change::Count).now_or_never(), Some(Ok(1)));
+    let (added, counted) = tokio::join!(bank.ask(0, Change::Add), bank.ask(0, Change::Count));
     assert_eq!((added, counted), (Ok(2), Ok(2)), "a busy actor is waited for");
     world.end(root).await;
 }
@@ -97,10 +97,10 @@ async fn a_sender_that_goes_away_cancels_nothing() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..1, &settings());
     let root = world.root(vec![child]).await;
-    assert_eq!(bank.ask(0, Tell::Count).await, Ok(0));
-    let late = |reply| Tell::AddLate(10 * SECOND, reply);
+    assert_eq!(bank.ask(0, Change::Count).await, Ok(0));
+    let late = |reply| Change::AddLate(10 * SECOND, reply);
     assert_eq!(bank.ask(0, late).now_or_never(), None, "it is at work when its sender goes away");
-    assert_eq!(bank.ask(0, Tell::Add).now_or_never(), None, "and this one waits in the inbox");
+    assert_eq!(bank.ask(0, Change::Add).now_or_never(), None, "and this one waits in the inbox");
     tokio::time::sleep(11 * SECOND).await;
     assert_eq!((bank.ledger.total(), bank.starts()), (2, 1));
     world.end(root).await;
@@ -111,13 +111,13 @@ async fn a_crash_takes_along_what_waited_behind_it() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..1, &settings());
     let root = world.root(vec![child]).await;
-    assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(1));
     let start = Instant::now();
-    let late = |reply| Tell::PanicLate(SECOND, reply);
-    let answers = tokio::join!(bank.ask(0, late), bank.ask(0, Tell::Add), bank.ask(0, Tell::Add));
+    let late = |reply| Change::PanicLate(SECOND, reply);
+    let answers = tokio::join!(bank.ask(0, late), bank.ask(0, Change::Add), bank.ask(0, Change::Add));
     assert_eq!(answers, (Err(CRASHED), Err(CRASHED), Err(CRASHED)));
     assert_eq!(start.elapsed(), SECOND, "at once");
-    assert_eq!(bank.ask(0, Tell::Add).await, Ok(2));
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(2));
     world.end(root).await;
 }
 
@@ -126,14 +126,14 @@ async fn what_an_actor_sends_itself_reaches_it_and_no_successor() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..1, &ActorSettings { idle_after: 60 * SECOND, ..settings() });
     let root = world.root(vec![child]).await;
-    assert_eq!(bank.ask(0, |reply| Tell::Remind(10 * SECOND, reply)).await, Ok(0));
-    assert_eq!(bank.ask(0, Tell::Count).await, Ok(1));
+    assert_eq!(bank.ask(0, |reply| Change::Remind(10 * SECOND, reply)).await, Ok(0));
+    assert_eq!(bank.ask(0, Change::Count).await, Ok(1));
     tokio::time::sleep(11 * SECOND).await;
-    assert_eq!(bank.ask(0, Tell::Count).await, Ok(2));
-    assert_eq!(bank.ask(0, |reply| Tell::Remind(200 * SECOND, reply)).await, Ok(2));
+    assert_eq!(bank.ask(0, Change::Count).await, Ok(2));
+    assert_eq!(bank.ask(0, |reply| Change::Remind(200 * SECOND, reply)).await, Ok(2));
     tokio::time::sleep(100 * SECOND).await;
     assert_eq!(bank.tellers.live(), 0, "passivated before the second reminder");
-    assert_eq!(bank.ask(0, Tell::Count).await, Ok(3));
+    assert_eq!(bank.ask(0, Change::Count).await, Ok(3));
     tokio::time::sleep(101 * SECOND).await;
     assert_eq!((bank.ledger.total(), bank.starts()), (3, 2));
     world.end(root).await;
@@ -144,12 +144,12 @@ async fn a_crashed_actor_is_activated_afresh_by_the_next_message() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..2, &settings());
     let root = world.root(vec![child]).await;
-    assert_eq!(bank.ask(1, Tell::Add).await, Ok(1));
+    assert_eq!(bank.ask(1, Change::Add).await, Ok(1));
     let start = Instant::now();
-    assert_eq!(bank.ask(0, Tell::Panic).await, Err(CRASHED));
-    assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
+    assert_eq!(bank.ask(0, Change::Panic).await, Err(CRASHED));
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(1));
     assert!(start.elapsed() < Duration::from_millis(50));
-    assert_eq!(bank.ask(1, Tell::Add).await, Ok(2));
+    assert_eq!(bank.ask(1, Change::Add).await, Ok(2));
     assert_eq!(bank.starts(), 3, "the sibling lives on");
     world.end(root).await;
 }
@@ -161,22 +161,22 @@ async fn a_poison_key_is_quarantined_alone_and_released_after_its_time() {
     let (bank, child) = Bank::new(&world, 0..2, &quarantine);
     let root = world.root(vec![child]).await;
     for _ in 0..3 {
-        assert_eq!(bank.ask(0, Tell::Panic).await, Err(CRASHED));
+        assert_eq!(bank.ask(0, Change::Panic).await, Err(CRASHED));
     }
     // The family learns of the last crash a moment after the caller.
     eventually("the actor is gone", || bank.tellers.live() == 0).await;
     let loads = bank.loads();
     let start = Instant::now();
-    let Err(AskError::Unavailable(Unavailable::Quarantined { retry_after })) = bank.ask(0, Tell::Add).await else {
+    let Err(AskError::Unavailable(Unavailable::Quarantined { retry_after })) = bank.ask(0, Change::Add).await else {
         panic!("not quarantined");
     };
     assert!(retry_after > 89 * SECOND && retry_after <= 90 * SECOND, "{retry_after:?}");
     assert_eq!((start.elapsed(), bank.loads()), (Duration::ZERO, loads), "refused at once, nothing loaded");
-    assert_eq!(bank.ask(1, Tell::Add).await, Ok(1), "the sibling is served");
+    assert_eq!(bank.ask(1, Change::Add).await, Ok(1), "the sibling is served");
     let tree = root.tree(SECOND).await.unwrap();
     assert_eq!((tree.restarts, tree.live, tree.quarantined), (0, 1, 1));
     tokio::time::sleep(retry_after).await;
-    assert_eq!(bank.ask(0, Tell::Add).await, Ok(1), "released");
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(1), "released");
     world.end(root).await;
 }
 
@@ -187,11 +187,11 @@ async fn an_actor_that_cannot_be_started_counts_as_crashed() {
     let root = world.root(vec![child]).await;
     for account in [UNSTARTABLE, NEVER_STARTED] {
         let start = Instant::now();
-        let (first, sibling) = tokio::join!(bank.ask(account, Tell::Add), bank.ask(660, Tell::Add));
+        let (first, sibling) = tokio::join!(bank.ask(account, Change::Add), bank.ask(660, Change::Add));
         assert_eq!(first, Err(CRASHED));
         assert!(sibling.is_ok() && start.elapsed() <= SECOND, "{sibling:?} after {:?}", start.elapsed());
-        assert_eq!(bank.ask(account, Tell::Add).await, Err(CRASHED));
-        let third = bank.ask(account, Tell::Add).await;
+        assert_eq!(bank.ask(account, Change::Add).await, Err(CRASHED));
+        let third = bank.ask(account, Change::Add).await;
         assert!(matches!(third, Err(AskError::Unavailable(Unavailable::Quarantined { .. }))), "{third:?}");
     }
     world.end(root).await;
@@ -203,10 +203,10 @@ async fn crashing_keys_never_spend_the_family_s_own_budget() {
     let (bank, child) = Bank::new(&world, 0..100, &settings());
     let root = world.root(vec![child]).await;
     for account in 0..100 {
-        assert_eq!(bank.ask(account, Tell::Panic).await, Err(CRASHED));
+        assert_eq!(bank.ask(account, Change::Panic).await, Err(CRASHED));
     }
     assert_eq!(root.tree(SECOND).await.unwrap().restarts, 0);
-    assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(1));
     world.end(root).await;
 }
 
@@ -215,10 +215,10 @@ async fn a_stuck_key_is_killed_and_replaced_without_its_siblings_noticing() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..2, &ActorSettings { stuck_after: 30 * SECOND, ..settings() });
     let root = world.root(vec![child]).await;
-    assert_eq!(bank.ask(1, Tell::Add).await, Ok(1));
-    assert_eq!(bank.ask_within(0, Tell::Hang, 30 * SECOND).await, Err(TIMED_OUT));
-    assert_eq!(bank.ask_within(0, Tell::Add, SECOND).await, Ok(1));
-    assert_eq!(bank.ask(1, Tell::Add).await, Ok(2));
+    assert_eq!(bank.ask(1, Change::Add).await, Ok(1));
+    assert_eq!(bank.ask_within(0, Change::Hang, 30 * SECOND).await, Err(TIMED_OUT));
+    assert_eq!(bank.ask_within(0, Change::Add, SECOND).await, Ok(1));
+    assert_eq!(bank.ask(1, Change::Add).await, Ok(2));
     assert_eq!(bank.starts(), 3);
     world.end(root).await;
 }
@@ -228,13 +228,13 @@ async fn past_the_limit_of_living_actors_new_keys_are_refused_at_once_and_old_on
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..3, &ActorSettings { live_max: 2, ..settings() });
     let root = world.root(vec![child]).await;
-    assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
-    assert_eq!(bank.ask(1, Tell::Add).await, Ok(1));
-    assert_eq!(bank.ask(2, Tell::Add).await, Err(AskError::Unavailable(Unavailable::Overloaded)));
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(1));
+    assert_eq!(bank.ask(1, Change::Add).await, Ok(1));
+    assert_eq!(bank.ask(2, Change::Add).await, Err(AskError::Unavailable(Unavailable::Overloaded)));
     assert_eq!(bank.loads(), 2, "the refused key was not even loaded");
-    assert_eq!(bank.ask(0, Tell::AddAndLeave).await, Ok(2));
+    assert_eq!(bank.ask(0, Change::AddAndLeave).await, Ok(2));
     eventually("a place is free", || bank.tellers.live() == 1).await;
-    assert_eq!(bank.ask(2, Tell::Add).await, Ok(1));
+    assert_eq!(bank.ask(2, Change::Add).await, Ok(1));
     world.end(root).await;
 }
 
@@ -243,8 +243,8 @@ async fn a_full_queue_of_one_key_refuses_that_key_alone() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..2, &ActorSettings { queue_max: 1, ..settings() });
     let root = world.root(vec![child]).await;
-    let late = |reply| Tell::AddLate(10 * SECOND, reply);
-    let (first, second, sibling) = tokio::join!(bank.ask(0, late), bank.ask(0, Tell::Add), bank.ask(1, Tell::Add));
+    let late = |reply| Change::AddLate(10 * SECOND, reply);
+    let (first, second, sibling) = tokio::join!(bank.ask(0, late), bank.ask(0, Change::Add), bank.ask(1, Change::Add));
     assert_eq!((first, second, sibling), (Ok(1), Err(AskError::Unavailable(Unavailable::Overloaded)), Ok(1)));
     world.end(root).await;
 }
@@ -254,13 +254,13 @@ async fn an_idle_actor_is_passivated_and_a_busy_one_is_not() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..2, &ActorSettings { idle_after: 60 * SECOND, ..settings() });
     let root = world.root(vec![child]).await;
-    assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(1));
     for count in 1..=12 {
-        assert_eq!(bank.ask(1, Tell::Add).await, Ok(count));
+        assert_eq!(bank.ask(1, Change::Add).await, Ok(count));
         tokio::time::sleep(5 * SECOND).await;
         assert_eq!(bank.tellers.live(), 2, "after {count} times 5 s");
     }
-    let late = |reply| Tell::AddLate(300 * SECOND, reply);
+    let late = |reply| Change::AddLate(300 * SECOND, reply);
     let (added, ()) = tokio::join!(bank.ask(1, late), async {
         tokio::time::sleep(290 * SECOND).await;
         assert_eq!(bank.tellers.live(), 1, "only the one at work");
@@ -268,7 +268,7 @@ async fn an_idle_actor_is_passivated_and_a_busy_one_is_not() {
     assert_eq!(added, Ok(13));
     tokio::time::sleep(65 * SECOND).await;
     assert_eq!(bank.tellers.live(), 0);
-    assert_eq!(bank.ask(0, Tell::Add).await, Ok(2), "its memory came back from the ledger");
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(2), "its memory came back from the ledger");
     world.end(root).await;
 }
 
@@ -278,9 +278,9 @@ async fn a_message_that_meets_a_leaving_actor_goes_to_a_fresh_one_that_knows_eve
     let (bank, child) = Bank::new(&world, 0..1, &settings());
     let root = world.root(vec![child]).await;
     for round in 0..100 {
-        let (leaving, late) = tokio::join!(bank.ask(0, Tell::AddAndLeave), async {
+        let (leaving, late) = tokio::join!(bank.ask(0, Change::AddAndLeave), async {
             tokio::task::yield_now().await;
-            bank.ask(0, Tell::Add).await
+            bank.ask(0, Change::Add).await
         });
         let mut counts = [leaving.unwrap(), late.unwrap()];
         counts.sort_unstable();
@@ -296,9 +296,9 @@ async fn an_actor_that_closed_its_door_but_never_leaves_is_killed_in_the_end() {
     let limits = ActorSettings { stuck_after: 30 * SECOND, idle_after: 60 * SECOND, ..settings() };
     let (bank, child) = Bank::new(&world, 0..1, &limits);
     let root = world.root(vec![child]).await;
-    assert_eq!(bank.ask(0, Tell::LeaveAndHang).await, Err(CRASHED), "the reply was dropped");
-    assert_eq!(bank.ask_within(0, Tell::Add, 85 * SECOND).await, Err(TIMED_OUT));
-    assert_eq!(bank.ask_within(0, Tell::Add, 10 * SECOND).await, Ok(1));
+    assert_eq!(bank.ask(0, Change::LeaveAndHang).await, Err(CRASHED), "the reply was dropped");
+    assert_eq!(bank.ask_within(0, Change::Add, 85 * SECOND).await, Err(TIMED_OUT));
+    assert_eq!(bank.ask_within(0, Change::Add, 10 * SECOND).await, Ok(1));
     assert_eq!(bank.starts(), 2);
     world.end(root).await;
 }
@@ -313,14 +313,14 @@ async fn messages_that_keep_coming_do_not_spare_an_actor_that_hangs_while_it_lea
         let (bank, child) =
             Bank::new(&world, 0..1, &ActorSettings { stuck_after: STUCK_AFTER, idle_after, ..settings() });
         let root = world.root(vec![child]).await;
-        assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
+        assert_eq!(bank.ask(0, Change::Add).await, Ok(1));
         // The idle time before, which exceeds `stuck_after`, does not count.
         tokio::time::sleep(STUCK_AFTER + SECOND).await;
         let begun = Instant::now();
-        assert_eq!(bank.ask(0, Tell::LeaveAndHang).await, Err(CRASHED), "the reply was dropped");
+        assert_eq!(bank.ask(0, Change::LeaveAndHang).await, Err(CRASHED), "the reply was dropped");
         let mut refused = 0;
         let added = loop {
-            match bank.ask_within(0, Tell::Add, ASK_DEADLINE).await {
+            match bank.ask_within(0, Change::Add, ASK_DEADLINE).await {
                 Err(TIMED_OUT) => refused += 1,
                 added => break added,
             }
@@ -338,10 +338,10 @@ async fn for_a_leaving_actor_no_more_senders_wait_than_its_queue_takes() {
     let (bank, child) =
         Bank::new(&world, 0..1, &ActorSettings { queue_max: 2, stuck_after: 30 * SECOND, ..settings() });
     let root = world.root(vec![child]).await;
-    assert_eq!(bank.ask(0, Tell::LeaveAndHang).await, Err(CRASHED), "the reply was dropped");
+    assert_eq!(bank.ask(0, Change::LeaveAndHang).await, Err(CRASHED), "the reply was dropped");
     let start = Instant::now();
     for _ in 0..3 {
-        let ask = || bank.ask_within(0, Tell::Add, SECOND);
+        let ask = || bank.ask_within(0, Change::Add, SECOND);
         let (first, second, third) = tokio::join!(ask(), ask(), ask());
         let overloaded = Err(AskError::Unavailable(Unavailable::Overloaded));
         // Senders that gave up make room.
@@ -349,10 +349,10 @@ async fn for_a_leaving_actor_no_more_senders_wait_than_its_queue_takes() {
     }
     assert_eq!(start.elapsed(), 3 * SECOND);
     assert_eq!(bank.loads(), 1);
-    let waits = bank.ask(0, Tell::Add);
+    let waits = bank.ask(0, Change::Add);
     let (added, refused) = tokio::join!(waits, async {
         tokio::time::sleep(30 * SECOND).await;
-        bank.ask_within(0, Tell::Add, SECOND).await
+        bank.ask_within(0, Change::Add, SECOND).await
     });
     assert!(added.is_ok() && refused.is_ok(), "{added:?} {refused:?}");
     world.end(root).await;
@@ -364,17 +364,17 @@ async fn a_family_that_crashes_is_restarted_and_its_keys_are_activated_afresh() 
     let (bank, child) = Bank::new(&world, 0..11, &settings());
     let root = world.root(vec![child]).await;
     for account in 0..10 {
-        assert_eq!(bank.ask(account, Tell::Add).await, Ok(1));
+        assert_eq!(bank.ask(account, Change::Add).await, Ok(1));
     }
     bank.broken.store(true, Ordering::SeqCst);
-    assert_eq!(bank.ask(10, Tell::Add).await, Err(CRASHED), "the family panicked on the way");
+    assert_eq!(bank.ask(10, Change::Add).await, Err(CRASHED), "the family panicked on the way");
     bank.broken.store(false, Ordering::SeqCst);
     eventually("its actors died with it", || world.alive() == 0).await;
-    let refused = bank.ask(0, Tell::Add).await;
+    let refused = bank.ask(0, Change::Add).await;
     assert!(matches!(refused, Err(AskError::Unavailable(Unavailable::NotRunning { .. }))), "{refused:?}");
     tokio::time::sleep(settings().restart.backoff_min * 2).await;
     for account in 0..10 {
-        assert_eq!(bank.ask(account, Tell::Add).await, Ok(2));
+        assert_eq!(bank.ask(account, Change::Add).await, Ok(2));
     }
     assert_eq!((bank.conflicts(), bank.tellers.live()), (0, 10));
     world.end(root).await;
@@ -388,13 +388,13 @@ async fn draining_lets_every_key_finish_and_refuses_new_messages() {
     let mut asks = JoinSet::new();
     for account in 0..20 {
         let bank = bank.clone();
-        asks.spawn(async move { bank.ask(account, |reply| Tell::AddLate(2 * SECOND, reply)).await });
+        asks.spawn(async move { bank.ask(account, |reply| Change::AddLate(2 * SECOND, reply)).await });
     }
     tokio::time::sleep(SECOND).await;
     let start = Instant::now();
     let (outcome, refused) = tokio::join!(root.drain(10 * SECOND), async {
         tokio::time::sleep(SECOND / 2).await;
-        bank.ask(0, Tell::Add).await
+        bank.ask(0, Change::Add).await
     });
     assert_eq!(outcome, TreeExit::Drained);
     assert_eq!(refused, Err(AskError::Unavailable(Unavailable::Draining)));
@@ -409,7 +409,7 @@ async fn draining_kills_keys_that_do_not_finish_by_the_deadline() {
     let (bank, child) = Bank::new(&world, 0..2, &settings());
     let root = world.root(vec![child]).await;
     let start = Instant::now();
-    let (hung, outcome) = tokio::join!(bank.ask(0, Tell::Hang), async {
+    let (hung, outcome) = tokio::join!(bank.ask(0, Change::Hang), async {
         tokio::time::sleep(SECOND).await;
         root.drain(10 * SECOND).await
     });
@@ -444,13 +444,13 @@ async fn passivation_and_crashes_lose_nothing_under_a_hammer() {
             for _ in 0..ASKS {
                 let account = rng.below(ACCOUNTS);
                 let answer = match rng.below(20) {
-                    0 => bank.ask(account, Tell::Panic).await,
-                    1..8 => bank.ask(account, Tell::AddAndLeave).await,
+                    0 => bank.ask(account, Change::Panic).await,
+                    1..8 => bank.ask(account, Change::AddAndLeave).await,
                     8 => {
                         tokio::time::sleep(Duration::from_millis(2)).await;
-                        bank.ask(account, Tell::Add).await
+                        bank.ask(account, Change::Add).await
                     }
-                    _ => bank.ask(account, Tell::Add).await,
+                    _ => bank.ask(account, Change::Add).await,
                 };
                 match answer {
                     Ok(_) => {}
@@ -486,8 +486,8 @@ async fn a_message_that_a_crash_left_unread_is_not_waited_for() {
         let bank = bank.clone();
         clients.spawn(async move {
             for ask in 0..ASKS {
-                let tell = if (ask + client).is_multiple_of(3) { Tell::Panic } else { Tell::Add };
-                let answer = bank.ask_within(ask % ACCOUNTS, tell, 30 * SECOND).await;
+                let send = if (ask + client).is_multiple_of(3) { Change::Panic } else { Change::Add };
+                let answer = bank.ask_within(ask % ACCOUNTS, send, 30 * SECOND).await;
                 assert!(answer.is_ok() || answer == Err(CRASHED), "{answer:?}");
             }
         });

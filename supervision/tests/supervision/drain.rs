@@ -53,7 +53,7 @@ async fn a_second_signal_kills_at_once() {
     let handle = Handle::new(TestKind("probe"), &settings());
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
     let start = Instant::now();
-    handle.tell(Do::Hang).unwrap();
+    handle.send(Do::Hang).unwrap();
     let (outcome, ()) = tokio::join!(root.drain(10 * SECOND), async {
         tokio::time::sleep(SECOND).await;
         root.kill_now();
@@ -119,8 +119,8 @@ async fn a_crash_while_draining_does_not_hold_up_the_end() {
     let world = World::new();
     let handle = Handle::new(TestKind("probe"), &settings());
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
-    handle.tell(|reply| Do::Work(SECOND, reply)).unwrap();
-    handle.tell(Do::Panic).unwrap();
+    handle.send(|reply| Do::Work(SECOND, reply)).unwrap();
+    handle.send(Do::Panic).unwrap();
     assert_eq!(root.drain(10 * SECOND).await, TreeExit::Drained);
     world.deserted().await;
 }

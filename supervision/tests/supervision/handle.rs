@@ -15,7 +15,7 @@ async fn a_handle_without_an_actor_refuses_at_once() {
     let start = Instant::now();
     let refusal = handle.ask(Do::Count, PATIENCE).await.unwrap_err();
     assert!(matches!(refusal, Unavailable::NotRunning { .. }), "{refusal:?}");
-    assert!(matches!(handle.tell(Do::Panic), Err(Unavailable::NotRunning { .. })));
+    assert!(matches!(handle.send(Do::Panic), Err(Unavailable::NotRunning { .. })));
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
@@ -40,7 +40,7 @@ async fn those_who_wait_for_an_actor_that_crashes_learn_it_at_once() {
     let start = Instant::now();
     let (culprit, behind, after) =
         tokio::join!(handle.ask(Do::Panic, PATIENCE), handle.ask(Do::Count, PATIENCE), async {
-            eventually("the actor is down", || handle.tell(Do::Keep).is_err()).await;
+            eventually("the actor is down", || handle.send(Do::Keep).is_err()).await;
             handle.ask(Do::Count, PATIENCE).await
         });
     assert_eq!(culprit, Err(Unavailable::Crashed));
@@ -61,10 +61,10 @@ async fn a_full_queue_refuses_at_once_and_counts_messages_whose_senders_left() {
     assert_eq!(handle.ask(work, SECOND).await, Err(Unavailable::TimedOut));
     assert_eq!(handle.ask(work, SECOND).await, Err(Unavailable::TimedOut));
     assert_eq!(handle.ask(work, PATIENCE).await, Err(Unavailable::Overloaded));
-    assert_eq!(handle.tell(work), Err(Unavailable::Overloaded));
+    assert_eq!(handle.send(work), Err(Unavailable::Overloaded));
     assert_eq!(start.elapsed(), 2 * SECOND);
     tokio::time::advance(8 * SECOND).await;
-    eventually("the first message is done and its place free", || handle.tell(Do::Count).is_ok()).await;
+    eventually("the first message is done and its place free", || handle.send(Do::Count).is_ok()).await;
     world.end(root).await;
 }
 
@@ -100,7 +100,7 @@ async fn a_stuck_actor_is_replaced_even_when_its_full_queue_lets_nobody_in_to_ti
     let handle =
         Handle::new(TestKind("probe"), &ActorSettings { stuck_after: 30 * SECOND, queue_max: 1, ..settings() });
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
-    handle.tell(Do::Hang).unwrap();
+    handle.send(Do::Hang).unwrap();
     tokio::time::sleep(29 * SECOND).await;
     assert_eq!(handle.ask(Do::Count, SECOND).await, Err(Unavailable::Overloaded));
     tokio::time::sleep(SECOND).await;
@@ -116,7 +116,7 @@ async fn a_slow_actor_that_makes_progress_is_not_stuck() {
     let handle = Handle::new(TestKind("probe"), &ActorSettings { stuck_after: 30 * SECOND, ..settings() });
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
     for _ in 0..10 {
-        handle.tell(|reply| Do::Work(20 * SECOND, reply)).unwrap();
+        handle.send(|reply| Do::Work(20 * SECOND, reply)).unwrap();
     }
     for _ in 0..19 {
         assert_eq!(handle.ask(Do::Count, 10 * SECOND).await, Err(Unavailable::TimedOut));
@@ -157,7 +157,7 @@ async fn the_tree_shows_how_long_waiting_messages_have_not_moved() {
     tokio::time::sleep(10 * SECOND).await;
     assert_eq!(unmoved().await, None, "none waits");
     for _ in 0..2 {
-        handle.tell(|reply| Do::Work(4 * SECOND, reply)).unwrap();
+        handle.send(|reply| Do::Work(4 * SECOND, reply)).unwrap();
     }
     tokio::time::sleep(3 * SECOND).await;
     assert_eq!(unmoved().await, Some(3000));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit, with_local_recorder};
 use supervision::{ActorSettings, Handle};
 
-use crate::crowd::{Bank, Tell};
+use crate::crowd::{Bank, Change};
 use crate::world::{Do, Probe, TestKind, World, eventually, settings};
 
 /// Keeps the last value of every counter and gauge.
@@ -57,9 +57,9 @@ async fn the_mailbox_depth_counts_what_waits_and_forgets_what_was_lost_in_a_cras
     let handle = with_local_recorder(&numbers, || Handle::new(TestKind("probe"), &settings()));
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
     let depth = || numbers.gauge("attache_actor_mailbox_depth{kind=probe}");
-    handle.tell(|reply| Do::Work(Duration::from_secs(1), reply)).unwrap();
-    handle.tell(Do::Panic).unwrap();
-    handle.tell(Do::Count).unwrap();
+    handle.send(|reply| Do::Work(Duration::from_secs(1), reply)).unwrap();
+    handle.send(Do::Panic).unwrap();
+    handle.send(Do::Count).unwrap();
     assert_eq!(depth().to_bits(), 3.0_f64.to_bits());
     eventually("the crash took the rest along", || depth().to_bits() == 0.0_f64.to_bits()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -77,12 +77,12 @@ async fn a_family_counts_its_living_its_crashes_and_its_quarantined() {
     let (bank, child) = with_local_recorder(&numbers, || Bank::new(&world, 0..5, &limits));
     let root = world.root(vec![child]).await;
     for account in 0..5 {
-        bank.ask(account, Tell::Add).await.unwrap();
+        bank.ask(account, Change::Add).await.unwrap();
     }
     let live = || numbers.gauge("attache_actor_live{kind=teller}").to_bits();
     assert_eq!(live(), 5.0_f64.to_bits());
     for _ in 0..2 {
-        bank.ask(0, Tell::Panic).await.unwrap_err();
+        bank.ask(0, Change::Panic).await.unwrap_err();
     }
     eventually("the crashed one is gone", || live() == 4.0_f64.to_bits()).await;
     assert_eq!(numbers.counter("attache_actor_crashes_total{kind=teller}"), 2);

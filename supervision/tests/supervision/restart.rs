@@ -40,7 +40,7 @@ async fn a_restart_storm_gives_up_exactly_at_the_budget() {
     let root = world.root(vec![Probe::new(&world).child(&quiet), storm.child(&stormy)]).await;
     for incarnation in 1..=4 {
         eventually("it is up", || storm.starts() == incarnation).await;
-        eventually("it can be told", || stormy.tell(Do::Panic).is_ok()).await;
+        eventually("it can be told", || stormy.send(Do::Panic).is_ok()).await;
     }
     assert_eq!(root.outcome().await, TreeExit::GaveUp { child: "stormy".to_owned() });
     assert_eq!(storm.starts(), 4, "one start and three restarts");
@@ -55,7 +55,7 @@ async fn crashes_far_enough_apart_never_use_up_the_budget() {
     let probe = Probe::new(&world);
     let root = world.root(vec![probe.child(&handle)]).await;
     for restarts in 1..=20 {
-        handle.tell(Do::Panic).unwrap();
+        handle.send(Do::Panic).unwrap();
         tokio::time::sleep(20 * SECOND + settings().restart.backoff_max).await;
         assert_eq!(handle.ask(Do::Count, SECOND).await, Ok(restarts + 1));
     }
@@ -134,13 +134,13 @@ async fn the_tree_shows_who_lives_and_what_happened() {
     let world = World::new();
     let handle = Handle::new(TestKind("probe"), &settings());
     let root = world.root(vec![Probe::new(&world).child(&handle).named("the probe")]).await;
-    handle.tell(Do::Fail).unwrap();
+    handle.send(Do::Fail).unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     let tree = root.tree(SECOND).await.unwrap();
     assert_eq!((tree.status, tree.live), (Status::Running, 0));
     assert_eq!(tree.children[0].status, Status::Waiting);
     tokio::time::sleep(10 * SECOND).await;
-    handle.tell(Do::Hang).unwrap();
+    handle.send(Do::Hang).unwrap();
     let tree = root.tree(SECOND).await.unwrap();
     let expected = serde_json::json!({
         "name": "root", "kind": "root", "role": "root", "status": "running",
@@ -163,7 +163,7 @@ async fn without_a_budget_the_first_crash_ends_everything() {
     let restart = RestartSettings { restarts_max: 0, ..RestartSettings::default() };
     let handle = Handle::new(TestKind("probe"), &ActorSettings { restart, ..ActorSettings::default() });
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
-    handle.tell(Do::Panic).unwrap();
+    handle.send(Do::Panic).unwrap();
     assert_eq!(root.outcome().await, TreeExit::GaveUp { child: "probe".to_owned() });
     world.deserted().await;
 }

@@ -6,7 +6,7 @@
 //! - [`oidc`]: a real OpenID provider, with accounts that anyone may sign in as.
 //! - [`postgres`]: an empty database for each test, in the cluster that the test run started.
 //! - [`python`]: environments of the packages that tests use from `PyPI`.
-//! - [`smtp`]: a real mail server that stores what it receives.
+//! - [`smtp`]: a real mail server that stores received mails.
 //! - [`upstream`]: a fake statistics service that records requests, checks them against the contract, and fails on request.
 //!
 //! A test whose component is absent reports that on standard error and ends; with `ATTACHE_TEST_REQUIRE_ALL=1`, which `make test` sets,

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_speaks_smtp_and_stores_what_it_receives() {
+    fn it_speaks_smtp_and_stores_received_mails() {
         let Some(server) = MailServer::start(Setup::default()) else { return };
         let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         let script = "HELO x\r\nMAIL FROM:<a@example.com>\r\nRCPT TO:<nobody@example.com>\r\nRCPT TO:<b@example.com>\r\nDATA\r\n";

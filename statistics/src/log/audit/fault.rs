@@ -65,7 +65,7 @@ pub enum AuditFault {
     #[error("no event has place {0} in the tree")]
     Place(u64),
     /// The stored tile disagrees with the leaves under it.
-    #[error("tile {0} is not what the events under it make")]
+    #[error("tile {0} disagrees with the events under it")]
     Tile(TileId),
     /// The tree of the events is not the signed one.
     #[error("the events make the root {found}, and {signed} was signed")]

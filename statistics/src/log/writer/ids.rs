@@ -194,7 +194,7 @@ impl Ids {
             )?);
         }
         let Some(merge) = &mut self.merge else { return Ok(()) };
-        if !merge.go_on(db)? {
+        if !merge.advance(db)? {
             return Ok(());
         }
         self.merge = None;

@@ -52,7 +52,7 @@ impl Indexing {
     }
 
     /// Writes one slice; `true` after the last.
-    pub fn go_on(&mut self, db: &Connection, chains: &mut Chains, ids: &mut Ids) -> Result<bool, LogError> {
+    pub fn advance(&mut self, db: &Connection, chains: &mut Chains, ids: &mut Ids) -> Result<bool, LogError> {
         if !self.activity.is_empty() {
             const ASK: &str = "write the index of activity";
             let mut add = db.prepare_cached(ACTIVITY).during(ASK)?;

@@ -92,7 +92,7 @@ impl Open {
             self.ids.work(&transaction)?;
             return transaction.commit().during(COMMIT);
         };
-        if !pass.go_on(&transaction, &mut self.chains, &mut self.ids)? {
+        if !pass.advance(&transaction, &mut self.chains, &mut self.ids)? {
             return transaction.commit().during(COMMIT);
         }
         let Some(pass) = self.indexing.take() else { return Ok(()) };

@@ -72,16 +72,16 @@ impl Readers {
                     LAST.set(place);
                     return connection;
                 }
-                Err(TryLockError::Poisoned(poisoned)) => return self.anew(place, poisoned.into_inner()),
+                Err(TryLockError::Poisoned(poisoned)) => return self.reopened(place, poisoned.into_inner()),
                 Err(TryLockError::WouldBlock) => {}
             }
         }
         // All are in use, for microseconds.
-        self.connections[last].lock().unwrap_or_else(|poisoned| self.anew(last, poisoned.into_inner()))
+        self.connections[last].lock().unwrap_or_else(|poisoned| self.reopened(last, poisoned.into_inner()))
     }
 
     /// Closes a connection whose last user panicked.
-    fn anew<'s>(
+    fn reopened<'s>(
         &'s self,
         place: usize,
         mut connection: MutexGuard<'s, Option<Reader>>,

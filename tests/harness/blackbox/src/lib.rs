@@ -12,7 +12,7 @@
 //! | [`stream`] | a reader of the event stream of a batch that checks each byte |
 //! | [`site`] | a web site with pages and faults, for the fetcher |
 //! | [`library`] | a server with a knowledge API key, and requests to that API |
-//! | [`oracle`], [`sender`], [`ledger`] | traffic of events that survives kills: what was sent, who sends it, what the server must show |
+//! | [`oracle`], [`sender`], [`ledger`] | traffic of events that survives kills: the sent events, the senders, the events that the server must show |
 //!
 //! This crate depends on the package `attache`, whose tests depend on it. The crate `harness` beside it does not, so that the tests
 //! of every crate can use that one.

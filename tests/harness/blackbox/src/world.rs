@@ -30,7 +30,7 @@ pub use flows::{Agent, Person};
 
 /// A running server, and a client of it.
 pub struct World {
-    /// The server; its `app` is what the handlers see.
+    /// The server; its `app` has the state of the handlers.
     pub server: Server,
     /// The public listener, as `http://127.0.0.1:<port>`.
     pub url: String,

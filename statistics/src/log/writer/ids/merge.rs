@@ -77,7 +77,7 @@ impl Merge {
     }
 
     /// Merges one slice; `true` when the inputs are replaced, or when another process has stopped the merge.
-    pub fn go_on(&mut self, db: &Connection) -> Result<bool, LogError> {
+    pub fn advance(&mut self, db: &Connection) -> Result<bool, LogError> {
         const ASK: &str = "merge runs of ids";
         if !db.prepare_cached(IS_BUILDING).during(ASK)?.exists([self.batch]).during(ASK)? {
             return Ok(true);
