@@ -1,5 +1,5 @@
 //! Structure of the source tree: a crate names only crates below it, every route has its rule and its test, the configuration file is
-//! complete, both migration folders agree. The modules below check imports, errors, language and the schema of the configuration.
+//! complete, both migration folders agree. The modules below check imports, errors, language, names and the schema of the configuration.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
@@ -8,6 +8,7 @@ mod tidy {
     mod errors;
     mod imports;
     mod language;
+    mod names;
     mod tokens;
 }
 
