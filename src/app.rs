@@ -178,7 +178,7 @@ impl App {
 /// Starts the supervisor and waits until every actor runs.
 async fn start_actors(settings: &Settings, rng: &Rng, supervised: Supervised<'_>) -> Result<Root, BuildError> {
     let root = Root::start(settings.shutdown.root(), jitter(rng), supervised.children()).await;
-    let root = root.map_err(|error| BuildError::Actors(error.to_string()))?;
+    let root = root.map_err(|error| BuildError::Actors(domain::reasons(&error)))?;
     root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
     Ok(root)
 }

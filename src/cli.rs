@@ -148,7 +148,7 @@ pub fn main() -> ExitCode {
         }
         // Runs with an empty environment and reads no configuration.
         Command::ExtractWorker => {
-            knowledge::extract::worker::main(std::io::stdin(), std::io::stdout()).map_err(Failure::refused)
+            knowledge::extract::worker::main(std::io::stdin(), std::io::stdout()).map_err(Failure::caused)
         }
         Command::Attach(arguments) => run(attach::attach(arguments)),
         Command::Machine(command) => run(machine::run(command)),

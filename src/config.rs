@@ -467,7 +467,7 @@ impl Settings {
                 Registry::from_file(&text)
             }
         };
-        read.map_err(|error| error.to_string())
+        read.map_err(|error| domain::reasons(&error))
     }
 
     /// The agents that events may name.

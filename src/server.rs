@@ -47,7 +47,7 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be listened on.
-    #[error("cannot listen on {address} ({knob}): {source}")]
+    #[error("cannot listen on {address} ({knob})")]
     Listen {
         /// The configured address.
         address: SocketAddr,

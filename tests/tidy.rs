@@ -1,13 +1,17 @@
 //! Structure of the source tree: a crate names only crates below it, every route has its rule and its test, the configuration file is
-//! complete, both migration folders agree. The modules below check imports, errors, language and the schema of the configuration.
+//! complete, both migration folders agree. The modules below check imports, errors, language, names, the schema of the configuration,
+//! the features of PostgreSQL in use, and the samples for balancers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod tidy {
     mod config_schema;
+    mod deploy;
+    mod engines;
     mod errors;
     mod imports;
     mod language;
+    mod names;
     mod tokens;
 }
 

@@ -34,7 +34,7 @@ impl Builder<'_> {
     /// The stages from an address to vectors.
     fn pipeline(&self) -> Result<Pipeline, BuildError> {
         let knowledge = &self.settings.knowledge;
-        let failed = |why: &dyn std::fmt::Display| BuildError::Knowledge(why.to_string());
+        let failed = |why: &(dyn std::error::Error + 'static)| BuildError::Knowledge(domain::reasons(why));
         Ok(Pipeline::new(PipelineStages {
             fetcher: Arc::new(self.fetcher().map_err(|error| failed(&error))?),
             extractor: extractor(knowledge).map_err(|error| failed(&error))?,

@@ -1,6 +1,6 @@
 //! The state of the HTTP surfaces: the running server, the services, and the parts that only HTTP needs.
 //!
-//! Handlers do not take the whole state. They name the parts that they use, as `State<Consent>` or `State<Arc<Limits>>`; the
+//! Handlers do not take the whole state. They name the parts that they use, as `State<Consent>` or `State<Arc<RateLimiters>>`; the
 //! [`FromRef`] implementations below select them.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use super::guide::Guides;
 use super::knowledge::large::LargeBodies;
 use super::knowledge::places::Places;
 use super::knowledge::stream::EventStreams;
-use super::limits::Limits;
+use super::limits::RateLimiters;
 use super::openapi::Description;
 use super::origin::OriginPolicy;
 use super::seal::Seal;
@@ -69,7 +69,7 @@ pub struct HttpParts {
     cookies: Arc<Cookies>,
     description: Arc<Description>,
     guides: Arc<Guides>,
-    limits: Arc<Limits>,
+    limits: Arc<RateLimiters>,
     origin: Arc<OriginPolicy>,
     providers: Arc<Providers>,
     registry: Arc<RegistryDescription>,
@@ -157,7 +157,7 @@ impl HttpState {
             cookies,
             description: Arc::new(documents.description),
             guides: Arc::new(Guides::new(&app.urls, settings)?),
-            limits: Arc::new(Limits::new(&settings.limits)),
+            limits: Arc::new(RateLimiters::new(&settings.limits)),
             origin,
             providers: Arc::new(providers),
             registry: Arc::new(RegistryDescription::new(&app.registry)),
@@ -246,7 +246,7 @@ parts! {
     Arc<Cookies> = cookies;
     Arc<Description> = description;
     Arc<Guides> = guides;
-    Arc<Limits> = limits;
+    Arc<RateLimiters> = limits;
     Arc<OriginPolicy> = origin;
     Arc<Providers> = providers;
     Arc<RegistryDescription> = registry;

@@ -52,7 +52,7 @@ pub enum ClientError {
     #[error(transparent)]
     Settings(#[from] InvalidUpstream),
     /// The HTTP client could not be created.
-    #[error("making the HTTP client: {0}")]
+    #[error("cannot create an HTTP client")]
     Http(#[from] reqwest::Error),
 }
 

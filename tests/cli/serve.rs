@@ -46,7 +46,10 @@ async fn an_address_in_use_is_named_with_its_knob() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for knob in ["http.bind", "admin.bind"] {
-        Home::new().set(knob, &address).run(&["serve"]).refused(1, &[knob, &address]);
+        Home::new()
+            .set(knob, &address)
+            .run(&["serve"])
+            .refused(1, &["cannot listen on", knob, &address, "Address already in use"]);
     }
 }
 

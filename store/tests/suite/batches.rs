@@ -109,7 +109,7 @@ on_each_database! {
         assert!(!store.batch_cancel(id, &ada, at(4)).await.unwrap());
     }
 
-    async fn an_account_has_so_many_batches_running_and_no_more(world: &World) {
+    async fn an_account_runs_batches_up_to_its_limit(world: &World) {
         let store = &world.store;
         let ada = world.account("ada@example.com").await;
         let mut making = JoinSet::new();

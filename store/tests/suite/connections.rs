@@ -106,7 +106,7 @@ on_each_database! {
     }
 
     /// A future may be dropped at any await; the next user of its connection must find it clean.
-    async fn a_transaction_that_was_dropped_half_way_swallows_nobody_elses_writes(world: &World) {
+    async fn a_transaction_that_was_dropped_half_way_swallows_no_other_writes(world: &World) {
         let settings = DatabaseSettings { connections_max: 1, ..world.settings.clone() };
         let store = Store::open(&settings, &world.path()).await.unwrap();
         for polls in 1..12 {
