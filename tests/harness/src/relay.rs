@@ -10,6 +10,7 @@
 //! ```
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -63,10 +64,25 @@ impl Relay {
         self.state.send_modify(|state| state.is_frozen = false);
     }
 
-    /// Makes every open connection a black hole until the relay is dropped; new connections work. Returns the number of connections so far.
-    pub fn lose_open_connections(&self) -> u64 {
-        self.state.send_modify(|state| state.lost = state.accepted);
+    /// Number of connections that were accepted so far.
+    pub fn accepted(&self) -> u64 {
         self.state.borrow().accepted
+    }
+
+    /// Waits until this number of connections was accepted.
+    ///
+    /// # Panics
+    /// When it takes longer than 30 seconds.
+    pub async fn accepts(&self, connections: u64) {
+        let mut state = self.state.subscribe();
+        let accepted = state.wait_for(|state| state.accepted >= connections);
+        let accepted = tokio::time::timeout(Duration::from_secs(30), accepted).await;
+        assert!(accepted.is_ok(), "fewer than {connections} connections were accepted");
+    }
+
+    /// Makes every open connection a black hole until the relay is dropped; new connections work.
+    pub fn lose_open_connections(&self) {
+        self.state.send_modify(|state| state.lost = state.accepted);
     }
 }
 
@@ -129,7 +145,6 @@ async fn passes(state: &mut watch::Receiver<State>, number: u64) {
 #[cfg(test)]
 mod tests {
     use sqlx::{Connection, PgConnection};
-    use std::time::Duration;
 
     use super::*;
 
@@ -145,7 +160,8 @@ mod tests {
         assert!(tokio::time::timeout(brief, connection.ping()).await.is_err());
         relay.thaw();
         connection.ping().await.unwrap();
-        assert_eq!(relay.lose_open_connections(), 2);
+        assert_eq!(relay.accepted(), 2);
+        relay.lose_open_connections();
         assert!(tokio::time::timeout(brief, connection.ping()).await.is_err());
         PgConnection::connect(&relay.url).await.unwrap().ping().await.unwrap();
     }
