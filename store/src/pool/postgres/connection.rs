@@ -13,6 +13,9 @@ use super::connections::Shared;
 use super::examination::Verdict;
 use super::session::{Session, no_answer};
 
+/// Number of examinations in which the server may wait for this process: a large answer takes its time on a slow network.
+const WAITS_MAX: u32 = 10;
+
 /// What is known about a lent connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -126,7 +129,7 @@ impl StatementWatch<'_> {
             };
             waits += u32::from(verdict == Verdict::Waits);
             let is_late = self.longest.is_some_and(|longest| begun.elapsed() >= longest);
-            if is_late || waits >= 2 || matches!(verdict, Verdict::Idle | Verdict::Unreachable) {
+            if is_late || waits >= WAITS_MAX || matches!(verdict, Verdict::Idle | Verdict::Unreachable) {
                 *self.state = State::Spent;
                 self.pool.distrust(self.generation);
                 let error = no_answer(begun.elapsed());

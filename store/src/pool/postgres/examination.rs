@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 pub(super) enum Verdict {
     /// The server works on the statement, or cannot say whether it does.
     Works,
-    /// The server waits to send or to receive. If it does so twice, the connection is dead.
+    /// The server waits to send or to receive. If it does so again and again, the connection is dead.
     Waits,
     /// The server does not work on the statement.
     Idle,
