@@ -370,6 +370,8 @@ impl Settings {
         rule(!self.consent.outbox_every.is_zero(), "consent.outbox_every", "must be longer than 0s");
         rule(self.admin.connections_max > 0, "admin.connections_max", "must be at least 1");
         rule(!self.admin.probe_deadline.is_zero(), "admin.probe_deadline", "must be longer than 0s");
+        rule(!self.database.connect_timeout.is_zero(), "database.connect_timeout", "must be longer than 0s");
+        rule(!self.database.silent_after.is_zero(), "database.silent_after", "must be longer than 0s");
         rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
         rule(!self.account.section_deadline.is_zero(), "account.section_deadline", "must be longer than 0s");

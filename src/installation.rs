@@ -85,7 +85,7 @@ async fn are_facts_lost(store: &Store, settings: &Settings) -> Result<bool, Open
     if settings.upstream.url.is_some() || !store.pool().is_postgres() || !store.pool().is_empty().await? {
         return Ok(false);
     }
-    let Some(log) = log_pool_if_there(settings).await? else { return Ok(false) };
+    let Some(log) = log_pool_if_there(settings, store).await? else { return Ok(false) };
     log.close().await;
     // Another process may have made both meanwhile.
     Ok(store.pool().is_empty().await?)
@@ -119,11 +119,11 @@ impl StartContext<'_> {
         let pool = match pool {
             None if facts.know_a_log() => {
                 // Another process may have made it a moment ago, and the facts remember it since then.
-                log_pool_if_there(self.settings)
+                log_pool_if_there(self.settings, &store)
                     .await?
                     .ok_or_else(|| refused(Mismatch::LogMissing { remembered: facts.events_min() }))?
             }
-            None => log_pool(self.settings).await?,
+            None => log_pool(self.settings, &store).await?,
             Some(pool) => pool,
         };
         let log = self.log(pool, &self.settings.log.origin).await?;

@@ -123,7 +123,7 @@ impl Server {
         for listener in self.listeners.iter().chain([&self.admin]) {
             listener.abort();
         }
-        self.app.close().await;
+        self.app.close(deadline).await;
         outcome
     }
 

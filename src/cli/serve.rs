@@ -34,7 +34,14 @@ pub async fn serve(settings: Settings, Arguments { new_log }: Arguments) -> Done
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
 
     let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
-    let server = Server::start_with(settings, Clock::system(), Rng::system(), log).await.map_err(Failure::caused)?;
+    let server = tokio::select! {
+        started = Server::start_with(settings, Clock::system(), Rng::system(), log) => started.map_err(Failure::caused)?,
+        // Nothing was accepted yet, so nothing has to be finished.
+        () = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
+            tracing::info!("ended by a signal before the server was ready");
+            return Ok(());
+        }
+    };
     output::print(&format!("attache is ready at {} (operator: http://{})", server.app.urls.base, server.admin_address));
     tokio::select! {
         _ = terminate.recv() => {}

@@ -1,8 +1,10 @@
 //! Bringing the tables up to date, and refusing those that this program does not understand.
 
+use sqlx::AssertSqlSafe;
 use sqlx::migrate::Migrator;
 
-use super::{Pool, scalar};
+use super::postgres::{make_schema, qualified};
+use super::{Pool, scalar, script};
 use crate::error::{Context, StoreError};
 
 const ASK: &str = "read the schema of the database";
@@ -18,13 +20,17 @@ impl Pool {
             }
             Self::Postgres(pool) => {
                 refuse_newer(self.schema_version().await?, postgres)?;
-                let mut connection = pool.acquire().await.context(ASK)?;
                 // A migration may take longer than any other statement, and waits for another process that migrates.
-                sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut *connection).await.context(ASK)?;
-                let migrated = postgres.run_direct(None, &mut *connection, false).await;
-                // In every case: a connection without a time-out, or with the lock, must not return to the pool.
-                connection.close().await.context("close a connection")?;
-                migrated?;
+                let mut connection = pool.acquire_apart().await.context(ASK)?;
+                if let Some(schema) = pool.schema {
+                    make_schema(&mut connection, schema).await?;
+                    let path = AssertSqlSafe(format!("SET search_path TO {schema}"));
+                    script(path).execute(&mut connection).await.context(ASK)?;
+                }
+                let (on, watch) = connection.statement().context(ASK)?;
+                let migrated = watch.over(async { Ok(postgres.run_direct(None, on, false).await) }).await;
+                connection.close().await;
+                migrated.context(ASK)??;
             }
         }
         Ok(())
@@ -48,14 +54,14 @@ impl Pool {
     async fn schema_version(&self) -> Result<i64, StoreError> {
         const OF_SQLITE: &str = "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
         const OF_POSTGRES: &str = "SELECT COUNT(*) FROM information_schema.tables
-            WHERE table_schema = current_schema() AND table_name = '_sqlx_migrations'";
-        const NEWEST: &str = "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success";
-        let sql = if self.is_postgres() { OF_POSTGRES } else { OF_SQLITE };
-        let there: i64 = scalar(sql).fetch_one(self).await.context(ASK)?;
-        if there == 0 {
+            WHERE table_schema = COALESCE($1, current_schema()) AND table_name = '_sqlx_migrations'";
+        let there = if self.is_postgres() { scalar(OF_POSTGRES).bind(self.schema()) } else { scalar(OF_SQLITE) };
+        if there.fetch_one::<i64>(self).await.context(ASK)? == 0 {
             return Ok(0);
         }
-        scalar(NEWEST).fetch_one(self).await.context(ASK)
+        let table = qualified(self.schema(), "_sqlx_migrations");
+        let newest = AssertSqlSafe(format!("SELECT COALESCE(MAX(version), 0) FROM {table} WHERE success"));
+        scalar(newest).fetch_one(self).await.context(ASK)
     }
 }
 

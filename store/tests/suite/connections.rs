@@ -297,7 +297,7 @@ async fn the_server_may_end_every_connection_and_is_used_again() {
     let Pool::Postgres(pool) = world.store.pool() else { unreachable!() };
     let second = world.second().await;
     let Pool::Postgres(other) = second.pool() else { unreachable!() };
-    sqlx::raw_sql(
+    script(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()",
     )
