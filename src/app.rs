@@ -207,7 +207,11 @@ impl AppState {
             };
             counts.and(remembered)
         };
-        let settled = tokio::time::timeout(SETTLE_DEADLINE, settle).await;
+        // Another node signs the log at once while this one still writes its counters.
+        let (settled, _) = tokio::join!(
+            tokio::time::timeout(SETTLE_DEADLINE, settle),
+            tokio::time::timeout(SETTLE_DEADLINE, self.upstream.give_leases_back()),
+        );
         if let Err(error) = settled.unwrap_or_else(|_| Err("the store did not answer".into())) {
             tracing::warn!(
                 error = domain::reasons(&*error),

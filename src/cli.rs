@@ -20,6 +20,7 @@ mod demo;
 mod doctor;
 mod event;
 mod failure;
+mod hangup;
 mod help;
 mod machine;
 mod main_database;
@@ -134,7 +135,9 @@ pub fn main() -> ExitCode {
     let settings =
         || load(config.as_deref(), std::env::vars()).map_err(|problems| Failure::Configuration(problems.to_string()));
     let done = match command.unwrap_or(Command::Serve(serve::Arguments::default())) {
-        Command::Serve(arguments) => settings().and_then(|settings| run(serve::serve(settings, arguments))),
+        Command::Serve(arguments) => {
+            settings().and_then(|settings| run(serve::serve(config.clone(), settings, arguments)))
+        }
         Command::Check => settings().map(|settings| check::report(&settings)),
         Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
         Command::Doctor(arguments) => {

@@ -5,6 +5,7 @@
 //! its reason and a way out ([`reading`]).
 
 mod actors;
+mod differences;
 mod http;
 mod knowledge;
 mod limits;
@@ -322,7 +323,10 @@ impl Default for ConsentSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShutdownSettings {
-    /// How long requests and actors get to finish after SIGTERM; a second signal ends everything at once.
+    /// How long the server is unready and serves after SIGTERM, before it closes its listeners. SIGINT skips it.
+    #[serde(with = "humantime_serde")]
+    pub lame_duck: Duration,
+    /// How long requests and actors get to finish after that; a second signal ends everything at once.
     #[serde(with = "humantime_serde")]
     pub drain_deadline: Duration,
     /// How long they get when the supervision gives up.
@@ -336,6 +340,7 @@ pub struct ShutdownSettings {
 impl Default for ShutdownSettings {
     fn default() -> Self {
         Self {
+            lame_duck: Duration::ZERO,
             drain_deadline: Duration::from_secs(20),
             give_up_deadline: Duration::from_secs(10),
             start_deadline: Duration::from_secs(30),

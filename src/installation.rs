@@ -14,6 +14,7 @@ mod facts;
 mod pair;
 mod places;
 mod refusal;
+mod schema;
 
 use actors::anchor::Anchor;
 use actors::upstream::Upstream;
@@ -31,6 +32,7 @@ pub use self::pair::is_lone_log;
 use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
 pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
+pub use self::schema::require as require_schema;
 use crate::config::Settings;
 
 /// How a start treats the log.
