@@ -6,6 +6,7 @@
 mod tidy {
     mod config_schema;
     mod errors;
+    mod growth;
     mod imports;
     mod language;
     mod tokens;
