@@ -385,6 +385,12 @@ impl Settings {
             problems.push(("events.registry".into(), error));
         }
         problems
+        let window = Duration::from_hours(24) * (self.plans.longest_window_days().saturating_add(2));
+        rule(
+            self.janitor.purge.usage_days_kept >= window,
+            "janitor.purge.usage_days_kept",
+            "must be at least the longest window_days of a plan and two days",
+        );
     }
 
     fn check_events(&self, rule: &mut impl FnMut(bool, &str, &str)) {

@@ -96,6 +96,8 @@ pub fn routes() -> Vec<Route> {
         Route::get("/api/v1/audit/checkpoint", NONE, audit::checkpoint),
         Route::get("/api/v1/audit/consistency", NONE, audit::consistency),
         Route::get("/api/v1/audit/keys", NONE, audit::keys),
+        Route::get("/log/checkpoint", NONE, audit::checkpoint),
+        Route::get("/log/tile/{*path}", NONE, audit::tile),
         // What an agent made or ended would outlive the agent, so its account token does not do.
         Route::post("/api/v1/keys", Accepts::SESSION, api_keys::create),
         Route::get("/api/v1/keys", PERSON, api_keys::list),

@@ -18,6 +18,7 @@
 
 mod contract;
 mod hold;
+mod lately;
 mod processor;
 mod turns;
 
@@ -38,6 +39,7 @@ use tracing::{Instrument as _, Span};
 
 pub use contract::{IntakeOutcome, Sender};
 pub use hold::HeldBatch;
+pub use lately::HeldLately;
 pub use processor::{EventProcessor, QUOTA_EXCEEDED};
 use turns::PerKeyQueue;
 

@@ -5,6 +5,7 @@ use domain::ids::{EventId, ReceiptId};
 use statistics::client::Client;
 use statistics::contract::{self, ActivityQuery, Passed, RecordScope, Submission, SubmitOutcome};
 use statistics::log::{Append, Log};
+use statistics::merkle::tile::TilePath;
 use supervision::{Handle, Unavailable};
 
 use crate::append::AppendMessage;
@@ -83,6 +84,14 @@ impl Upstream {
         match self {
             Self::External(client) => client.keys().await,
             Self::Embedded { log, .. } => log.keys().await.map_err(unreachable),
+        }
+    }
+
+    /// The hashes of a tile of the signed tree.
+    pub async fn tile(&self, wanted: TilePath) -> Result<Passed, contract::Unavailable> {
+        match self {
+            Self::External(client) => client.tile(wanted).await,
+            Self::Embedded { log, .. } => log.tile(wanted).await.map_err(unreachable),
         }
     }
 

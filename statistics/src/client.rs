@@ -24,6 +24,7 @@ use crate::contract::{
     ACCOUNT, ActivityQuery, IDENTITY, MACHINE, Passed, RecordScope, Submission, SubmitOutcome, Unavailable,
 };
 use crate::trace;
+use crate::merkle::tile::TilePath;
 
 pub use settings::{InvalidUpstream, UpstreamSettings};
 
@@ -128,6 +129,11 @@ impl Client {
     /// `GET /v1/audit/keys`: the service's keys, passed on unchanged.
     pub async fn keys(&self) -> Result<Passed, Unavailable> {
         self.read("/v1/audit/keys", &[], HeaderMap::new()).await
+    }
+
+    /// `GET /v1/log/tile/…`: the hashes of a tile, passed on unchanged.
+    pub async fn tile(&self, wanted: TilePath) -> Result<Passed, Unavailable> {
+        self.read(&format!("/v1/log/tile/{wanted}"), &[], HeaderMap::new()).await
     }
 
     /// How long requests are still refused because the service failed repeatedly; zero while a probe is in flight. `None` if the next

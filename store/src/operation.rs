@@ -56,6 +56,8 @@ pub enum Operation {
     CountWords,
     #[strum(serialize = "count a wrong code")]
     CountWrongCode,
+    #[strum(serialize = "add old usage of computers into one row")]
+    FoldUsage,
     #[strum(serialize = "create a registration")]
     CreateRegistration,
     #[strum(serialize = "create a session")]
