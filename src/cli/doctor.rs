@@ -5,6 +5,8 @@ mod data;
 mod database;
 mod extraction;
 mod finding;
+mod memory;
+mod replication;
 mod server;
 mod upstream;
 
@@ -35,6 +37,7 @@ pub async fn run(arguments: &Arguments, settings: &Settings) -> Done {
     findings.push(descriptors_fit(settings));
     let mut witnesses = Vec::new();
     findings.extend(database::check(settings, arguments.deep, &mut witnesses).await);
+    findings.extend(replication::check(settings).await);
     findings.extend(upstream::check(settings, arguments.deep, &mut witnesses).await);
     findings.extend(server::check(settings).await);
     findings.push(extraction::check(settings).await);

@@ -25,6 +25,7 @@ mod parameters;
 mod postgres;
 mod probe;
 mod query;
+mod replication;
 mod schema;
 mod settings;
 mod sqlite;
@@ -43,6 +44,7 @@ pub use self::handle::Pool;
 pub use self::postgres::transaction::PgTransaction;
 pub use self::probe::{Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
 pub use self::query::{Query, QueryBuilder, ScalarQuery, Script, Target, Values, query, scalar, script};
+pub use self::replication::{ServerStatus, Standby};
 pub use self::settings::DatabaseSettings;
 #[doc(hidden)]
 pub use self::text::{bytes, length};
