@@ -102,6 +102,9 @@ impl DataSettings {
     /// File name of the log's database.
     pub const LOG: &str = "statistics.db";
 
+    /// File in which a node on PostgreSQL remembers the newest checkpoint.
+    pub const CHECKPOINT: &str = "checkpoint.json";
+
     /// Path of the main database.
     pub fn facts(&self) -> PathBuf {
         self.dir.join(Self::FACTS)
@@ -110,6 +113,11 @@ impl DataSettings {
     /// Path of the log's database.
     pub fn log(&self) -> PathBuf {
         self.dir.join(Self::LOG)
+    }
+
+    /// Path of the file in which a node on PostgreSQL remembers the newest checkpoint.
+    pub fn checkpoint(&self) -> PathBuf {
+        self.dir.join(Self::CHECKPOINT)
     }
 }
 

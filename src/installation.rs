@@ -4,6 +4,9 @@
 //! pair is refused if one of the two is missing, if they have different ids, or if the log does not continue the checkpoint. Both ways out
 //! are in the refusal: a backup, or a new epoch of the log (`epoch`). A pair of a version without ids gets them once.
 //!
+//! On PostgreSQL both are restored together, so each node also remembers the newest checkpoint in a file of its own
+//! ([`statistics::log::MemoryFile`]). A log that does not continue it is halted: it can be read, and is neither signed nor extended.
+//!
 //! The order of reads lets several processes start at the same moment: a process makes the facts before the log, and remembers a
 //! checkpoint after it was signed. So the presence of the log is read before that of the facts, and the remembered checkpoint before the
 //! checkpoint of the log.
@@ -22,10 +25,11 @@ use actors::{ActorKind, anchor};
 use domain::ids::InstallationId;
 use domain::{Clock, Rng};
 use statistics::client::Client;
-use statistics::log::{Log, LogHead};
+use statistics::log::{Log, LogError, LogHead, MemoryFault, MemoryFile};
 use store::Store;
 use supervision::Handle;
 
+pub use self::epoch::{Declared, declare};
 pub use self::error::OpenError;
 pub use self::facts::Facts;
 pub use self::pair::is_lone_log;
@@ -116,6 +120,9 @@ impl StartContext<'_> {
             store.close().await;
             return Err(refused(Mismatch::FactsMissing));
         }
+        if are_facts_empty {
+            self.fits_the_file(&store).await?;
+        }
         store.migrate().await?;
         let facts = Facts::read(&store).await?;
         let pool = match pool {
@@ -148,7 +155,30 @@ impl StartContext<'_> {
         }
         let head: LogHead = log.head().await?;
         store.installation_remember(&anchor::remembered(head), self.clock.now()).await?;
+        self.remember(log, owner).await
+    }
+
+    /// PostgreSQL: compares the log with the checkpoint in the node's file, and keeps the newest one there from now on.
+    async fn remember(&self, log: &Log, installation: InstallationId) -> Result<(), OpenError> {
+        if self.settings.database.url.is_some() {
+            log.remember_in(&self.settings.data.checkpoint(), installation).await?;
+        }
         Ok(())
+    }
+
+    /// A node that remembers a log does not begin another installation in an empty database.
+    async fn fits_the_file(&self, store: &Store) -> Result<(), OpenError> {
+        if self.settings.database.url.is_none() {
+            return Ok(());
+        }
+        let path = self.settings.data.checkpoint();
+        match MemoryFile::new(&path).read().map_err(LogError::from)? {
+            // Another process in the same folder may have begun the installation meanwhile.
+            Some((remembered, _)) if store.pool().is_empty().await? => {
+                Err(LogError::from(MemoryFault::OtherInstallation { path, remembered }).into())
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -25,6 +25,7 @@ mod parameters;
 mod postgres;
 mod probe;
 mod query;
+mod replication;
 mod schema;
 mod settings;
 mod sqlite;
@@ -44,6 +45,7 @@ pub use self::postgres::transaction::PgTransaction;
 pub use self::postgres::{PostgresConnection, PostgresListener, PostgresPool, SCHEMA_OF_LOG, StatementWatch};
 pub use self::probe::{Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
 pub use self::query::{Query, QueryBuilder, ScalarQuery, Script, Target, Values, query, scalar, script};
+pub use self::replication::{ServerStatus, Standby};
 pub use self::settings::DatabaseSettings;
 #[doc(hidden)]
 pub use self::text::{bytes, length};

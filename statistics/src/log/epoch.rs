@@ -3,7 +3,6 @@
 use domain::checkpoint::{Checkpoint, SignerKey};
 use domain::ids::InstallationId;
 use domain::{Digest, merkle as hashes};
-use std::sync::PoisonError;
 use store::in_transaction;
 use store::pool::{query, scalar};
 use uuid::Uuid;
@@ -99,14 +98,14 @@ impl Log {
     }
 
     /// Begins an epoch with a new key and another origin. Events and tree are unchanged; the new key signs the tree in the same
-    /// transaction.
+    /// transaction, which also ends a halt. Other processes may use the log meanwhile.
     pub async fn begin_epoch(&self, origin: &str) -> Result<(), LogError> {
         // The first statement on the tree, because it locks the row on PostgreSQL.
         const TREE: &str = "UPDATE tree SET vkey = $1 WHERE id = 1 RETURNING size, root";
         const RETIRE: &str = "UPDATE log_keys SET retired_at = $1 WHERE retired_at IS NULL";
         const SIGN: &str = "UPDATE tree SET checkpoint = $1, signed_at = $2 WHERE id = 1";
         // Another process may be about to sign with the old key: the fence rejects its tree.
-        const FENCE: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL WHERE id = 1";
+        const FENCE: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL, halted = NULL WHERE id = 1";
         let signer = SignerKey::draw(origin, &self.rng)?;
         let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
         in_transaction!(&self.pool, |tx| {
@@ -123,7 +122,9 @@ impl Log {
         .await
         .during("begin an epoch of the log")?;
         // The cached tree has the same size but another checkpoint.
-        *self.shelf.signed.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.drop_caches();
+        self.set_halt(None);
+        self.memory.learn(self.seen().await?);
         Ok(())
     }
 }

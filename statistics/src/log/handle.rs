@@ -11,7 +11,9 @@ use store::{Pool, in_transaction};
 use uuid::Uuid;
 
 use super::error::{During, LogError};
+use super::halt::HaltFlag;
 use super::health::appends::Appends;
+use super::memory::Memory;
 use super::recent::UnindexedEvents;
 use super::settings::WriterSettings;
 use super::shelf::cache::TreeCache;
@@ -47,6 +49,10 @@ pub struct Log {
     pub(super) appends: Arc<Appends>,
     /// Tiles and the signed tree, cached for proofs.
     pub(super) shelf: Arc<TreeCache>,
+    /// PostgreSQL: the newest checkpoint that this process signed or saw.
+    pub(super) memory: Arc<Memory>,
+    /// Why the log is not signed, if it is not.
+    pub(super) halt: Arc<HaltFlag>,
 }
 
 /// Maximum number of sources in memory; beyond it all are dropped and read again.
@@ -70,6 +76,11 @@ impl Log {
         pool.migrate(&SQLITE, &POSTGRES).await?;
         let mut log = Self::over(pool, clock, rng);
         log.begin(origin).await?;
+        match log.follow_stored_halt().await {
+            // A halted log can be read, and its next epoch is begun through it.
+            Ok(()) | Err(LogError::Halted(_)) => {}
+            Err(error) => return Err(error),
+        }
         if let Pool::Sqlite { file, .. } = &log.pool {
             let (spans, recent) = (log.spans.clone(), log.recent.clone());
             let writer = Writer::start(file.clone(), settings, (clock, rng), spans, recent, Arc::clone(&log.appends))?;
@@ -109,6 +120,8 @@ impl Log {
             recent: UnindexedEvents::default(),
             appends: Arc::default(),
             shelf: Arc::default(),
+            memory: Arc::default(),
+            halt: Arc::default(),
         }
     }
 

@@ -112,9 +112,12 @@ pub type FoundTile = (i64, i64, Vec<u8>);
 pub struct State {
     pub size: i64,
     pub root: Vec<u8>,
+    pub vkey: String,
     pub name: String,
     pub seed: Vec<u8>,
     pub holder: Option<Uuid>,
+    pub halted: Option<String>,
+    pub recovering: bool,
     pub lease_ms: i64,
     pub waiting: bool,
 }
