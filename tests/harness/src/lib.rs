@@ -6,6 +6,7 @@
 //! - [`oidc`]: a real OpenID provider, with accounts that anyone may sign in as.
 //! - [`postgres`]: an empty database for each test, in the cluster that the test run started.
 //! - [`python`]: environments of the packages that tests use from `PyPI`.
+//! - [`relay`]: a relay to a database, which loses or holds what is sent.
 //! - [`smtp`]: a real mail server that stores received mails.
 //! - [`upstream`]: a fake statistics service that records requests, checks them against the contract, and fails on request.
 //!
@@ -18,5 +19,6 @@ pub mod npm;
 pub mod oidc;
 pub mod postgres;
 pub mod python;
+pub mod relay;
 pub mod smtp;
 pub mod upstream;
