@@ -1,5 +1,6 @@
 //! Components that the tests of several crates share. No crate above `domain` is known here; whole servers are in the crate `blackbox`.
 //!
+//! - [`balancer`]: a balancer that asks servers for their health and sends each request once.
 //! - [`databases`]: [`on_each_database!`] and [`on_each_vector_index!`], which run a test on each database.
 //! - [`event`]: hash-chained events and their senders.
 //! - [`npm`]: the folder of the packages that tests use from npm.
@@ -13,6 +14,7 @@
 //! A test whose component is absent reports that on standard error and ends; with `ATTACHE_TEST_REQUIRE_ALL=1`, which `make test` sets,
 //! it fails.
 
+pub mod balancer;
 pub mod databases;
 pub mod event;
 pub mod npm;

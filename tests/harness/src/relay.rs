@@ -80,9 +80,10 @@ impl Relay {
         assert!(accepted.is_ok(), "fewer than {connections} connections were accepted");
     }
 
-    /// Makes every open connection a black hole until the relay is dropped; new connections work.
-    pub fn lose_open_connections(&self) {
+    /// Makes every open connection a black hole until the relay is dropped; new connections work. Returns the number of connections so far.
+    pub fn lose_open_connections(&self) -> u64 {
         self.state.send_modify(|state| state.lost = state.accepted);
+        self.accepted()
     }
 }
 
@@ -160,8 +161,7 @@ mod tests {
         assert!(tokio::time::timeout(brief, connection.ping()).await.is_err());
         relay.thaw();
         connection.ping().await.unwrap();
-        assert_eq!(relay.accepted(), 2);
-        relay.lose_open_connections();
+        assert_eq!(relay.lose_open_connections(), 2);
         assert!(tokio::time::timeout(brief, connection.ping()).await.is_err());
         PgConnection::connect(&relay.url).await.unwrap().ping().await.unwrap();
     }
