@@ -14,6 +14,7 @@ impl Log {
     /// Takes a group of events; one outcome per event, in order. New events are durable when it returns; after an error, any of the group
     /// may be.
     pub async fn append(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
+        self.admits()?;
         let Some(writer) = &self.writer else { return self.append_on_postgres(group).await };
         let (events, outcomes): (Vec<_>, Vec<_>) = group
             .iter()
@@ -33,6 +34,13 @@ impl Log {
     /// while another one is committed. On PostgreSQL it returns when all are answered, except the events of chains that another process had
     /// locked: those are returned, to be settled beside the next group.
     pub async fn submit(&self, events: Vec<(Append, AppendReply)>) -> Option<ContendedEvents> {
+        if let Err(error) = self.admits() {
+            let error = Arc::new(error);
+            for (_, answer) in events {
+                answer(Err(Arc::clone(&error)));
+            }
+            return None;
+        }
         let Some(writer) = &self.writer else { return self.submit_on_postgres(events).await };
         writer.append(events);
         None

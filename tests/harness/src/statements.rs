@@ -71,7 +71,7 @@ async fn pass(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, seen: &Mute
         let text = message.get(4..).unwrap_or_default();
         let text = String::from_utf8_lossy(text.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
         let statement = match kind {
-            b'Q' if text == "ROLLBACK" || (text.starts_with("SET ") && text.contains("statement_timeout")) => None,
+            b'Q' if text == "ROLLBACK" || text.contains("statement_timeout") => None,
             b'Q' => Some(text),
             b'E' => Some("a prepared statement".to_owned()),
             _ => None,
