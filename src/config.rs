@@ -10,6 +10,7 @@ mod knowledge;
 mod limits;
 mod plans;
 pub mod reading;
+mod shared;
 mod signin;
 mod urls;
 

@@ -102,8 +102,9 @@ impl Server {
             listeners.push(tokio::spawn(accept(own, service, public_door(), deadlines, stopping.clone())));
         }
         let connections_max = app.settings.admin.connections_max;
+        let listeners_of = crate::admin::Listeners { public: address, operator: admin_address };
         let admin_door = Door::Operators { connections_max, open: VecDeque::new() };
-        let admin_service = Service::Admin(crate::admin::router(app.clone(), stopping));
+        let admin_service = Service::Admin(crate::admin::router(app.clone(), stopping, listeners_of));
         // Operators watch the draining too, so their listener stops last: with the process.
         let admin = tokio::spawn(accept(admin, admin_service, admin_door, deadlines, watch::channel(false).1));
         Ok(Self { app, http: state, address, admin_address, knowledge_address, stop, listeners, admin })

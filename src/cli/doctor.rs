@@ -5,6 +5,7 @@ mod data;
 mod database;
 mod extraction;
 mod finding;
+mod nodes;
 mod server;
 mod upstream;
 

@@ -18,6 +18,7 @@ mod error;
 mod handle;
 mod health;
 mod job;
+mod lease;
 mod postgres;
 mod read;
 mod recent;

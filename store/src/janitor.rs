@@ -106,6 +106,8 @@ pub struct Purged {
     pub batches: u64,
     /// Verdicts of filters.
     pub verdicts: u64,
+    /// Nodes that ended without stopping.
+    pub nodes: u64,
 }
 
 impl Store {
@@ -137,6 +139,7 @@ impl Store {
             mails: self.purge_kind(MAILS, before(settings.mails_kept), settings).await?,
             batches: self.purge_kind(BATCHES, before(settings.batches_kept), settings).await?,
             verdicts: self.purge_kind(VERDICTS, before(settings.verdicts_kept), settings).await?,
+            nodes: self.purge_kind(NODES, now - TimeDelta::days(1), settings).await?,
         })
     }
 
@@ -202,6 +205,9 @@ const SIGNIN_ADDRESSES: &str = "DELETE FROM signin_addresses WHERE email IN
 
 const SIGNIN_ERRANDS: &str = "DELETE FROM signin_errands WHERE errand_hash IN
     (SELECT errand_hash FROM signin_errands WHERE expires_at < $1 LIMIT $2)";
+
+const NODES: &str = "DELETE FROM nodes WHERE id IN
+    (SELECT id FROM nodes WHERE last_beat_at < $1 LIMIT $2)";
 
 /// By the time when they were written, which both databases have an index for; queued mails stay.
 const MAILS: &str = "DELETE FROM mails WHERE id IN

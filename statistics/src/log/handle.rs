@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::error::{During, LogError};
 use super::health::appends::Appends;
+use super::lease::SequencerLease;
 use super::recent::UnindexedEvents;
 use super::settings::WriterSettings;
 use super::shelf::cache::TreeCache;
@@ -37,6 +38,8 @@ pub struct Log {
     pub(super) sources: Arc<DashMap<Source, i64>>,
     /// PostgreSQL: id of this process in the lease of the sequencer.
     pub(super) holder: Uuid,
+    /// PostgreSQL: the lease of the sequencer, while this process has it.
+    pub(super) lease: Arc<SequencerLease>,
     /// SQLite: handle of the thread that writes.
     pub(super) writer: Option<Writer>,
     /// SQLite: usage that the newest leaves add.
@@ -99,6 +102,7 @@ impl Log {
             rng: rng.clone(),
             sources: Arc::default(),
             holder,
+            lease: Arc::default(),
             writer: None,
             spans: UsageSums::default(),
             recent: UnindexedEvents::default(),
@@ -135,6 +139,11 @@ impl Log {
         } else {
             Err(LogError::OtherOrigin { begun, asked: origin.to_owned() })
         }
+    }
+
+    /// Whether this process signs the log: on PostgreSQL while it has the lease of the sequencer, on SQLite always.
+    pub fn is_sequencer(&self) -> bool {
+        self.writer.is_some() || self.lease.is_held()
     }
 
     /// The connection pool, for metrics.

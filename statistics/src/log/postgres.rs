@@ -1,6 +1,7 @@
 //! The log on PostgreSQL: several processes append and sequence concurrently, so the heads of chains are in the database, which locks them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use domain::Digest;
 use domain::chain::{ChainKey, Head, Position, Prev};
@@ -286,6 +287,9 @@ impl Log {
         let size = u64::try_from(state.size).map_err(|_| LogError::Corrupt("tree.size"))?;
         let idle = Sequenced { added: 0, tree_size: size };
         let theirs = state.holder.is_some_and(|holder| holder != self.holder) && state.lease_ms > 0;
+        if theirs {
+            self.lease.lost();
+        }
         if !state.waiting || theirs {
             return Ok(idle);
         }
@@ -317,7 +321,13 @@ impl Log {
     /// Acquires or renews the lease; returns the fence, or `None` while another process has the lease.
     async fn lease(&self) -> Result<Option<i64>, LogError> {
         let lease = scalar(postgres::LEASE).bind(self.holder).bind(LEASE_MS);
-        lease.fetch_optional(self.postgres()).await.during("take the lease of the sequencer")
+        let fence: Option<i64> =
+            lease.fetch_optional(self.postgres()).await.during("take the lease of the sequencer")?;
+        match fence {
+            Some(fence) => self.lease.taken(fence, Duration::from_millis(LEASE_MS.unsigned_abs())),
+            None => self.lease.lost(),
+        }
+        Ok(fence)
     }
 
     /// Appends leaves to the stored tree, after a check that it is the signed tree.
