@@ -3,7 +3,7 @@
 //! name a host have to name one that is known.
 //!
 //! - `GET /healthz`: the process answers. No IO.
-//! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works (`admin/readiness.rs`) and nothing is draining;
+//! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works (`admin/readiness.rs`) and the server is not about to stop;
 //!   otherwise 503. `failing` names each part that fails, and why. An external statistics service that fails is a degradation, never
 //!   a reason to be taken out of service: `degraded` says why, while requests to it are refused (`upstream.breaker.open`).
 //!   `nodes` lists the other nodes; differences from them are degradations too.
@@ -28,12 +28,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use domain::node::{Node, short};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use self::gauges::Gauges;
 use self::readiness::Readiness;
 use crate::app::App;
 use crate::http::head;
+use crate::phase::Phases;
 use crate::telemetry;
 
 /// How long the supervisor may take to show what lives.
@@ -42,15 +42,15 @@ const CHECK_DEADLINE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 struct AdminState {
     app: App,
-    stopping: watch::Receiver<bool>,
+    phases: Phases,
     readiness: Readiness,
     gauges: Gauges,
 }
 
 /// The operator's service.
-pub fn router(app: App, stopping: watch::Receiver<bool>, listeners: Listeners) -> Router {
+pub fn router(app: App, phases: Phases, listeners: Listeners) -> Router {
     let readiness = Readiness::default();
-    introduce(&app, &readiness, &stopping, listeners);
+    introduce(&app, &readiness, &phases, listeners);
     Router::new()
         .route("/healthz", get(async || axum::Json(json!({ "status": "ok" }))))
         .route("/readyz", get(ready))
@@ -58,7 +58,7 @@ pub fn router(app: App, stopping: watch::Receiver<bool>, listeners: Listeners) -
         .route("/actors", get(tree))
         .fallback(async || (StatusCode::NOT_FOUND, axum::Json(json!({ "error": "not_found" }))))
         .layer(axum::middleware::from_fn_with_state(app.clone(), known_host))
-        .with_state(AdminState { app, stopping, readiness, gauges: Gauges::default() })
+        .with_state(AdminState { app, phases, readiness, gauges: Gauges::default() })
 }
 
 /// The bound addresses of the listeners that other nodes and operators should know.
@@ -71,10 +71,10 @@ pub struct Listeners {
 }
 
 /// Puts this node into the table of nodes, with its readiness as `/readyz` reports it.
-fn introduce(app: &App, readiness: &Readiness, stopping: &watch::Receiver<bool>, listeners: Listeners) {
-    let (weak, readiness, stopping) = (app.downgrade(), readiness.clone(), stopping.clone());
+fn introduce(app: &App, readiness: &Readiness, phases: &Phases, listeners: Listeners) {
+    let (weak, readiness, phases) = (app.downgrade(), readiness.clone(), phases.clone());
     let standing: StandingProbe = Arc::new(move || {
-        let (app, readiness, is_draining) = (weak.upgrade(), readiness.clone(), *stopping.borrow());
+        let (app, readiness, is_draining) = (weak.upgrade(), readiness.clone(), phases.is_leaving());
         Box::pin(async move {
             let report = readiness.look(&app?).await;
             Some(Standing { unready: report.reasons(), is_draining })
@@ -98,9 +98,9 @@ async fn known_host(State(app): State<App>, request: Request, next: Next) -> Res
     (StatusCode::MISDIRECTED_REQUEST, axum::Json(body)).into_response()
 }
 
-async fn ready(State(AdminState { app, stopping, readiness, .. }): State<AdminState>) -> Response {
+async fn ready(State(AdminState { app, phases, readiness, .. }): State<AdminState>) -> Response {
     let report = readiness.look(&app).await;
-    let draining = *stopping.borrow();
+    let draining = phases.is_leaving();
     let ready = report.failing.is_empty() && !draining;
     let word = |good: bool| if good { "ok" } else { "failing" };
     let body = json!({

@@ -1,4 +1,5 @@
-//! Gives new events of the embedded log their place in the tree and signs checkpoints.
+//! Gives new events of the embedded log their place in the tree and signs checkpoints. On PostgreSQL it also writes the newest one to the
+//! node's file.
 //!
 //! On PostgreSQL it rests while no event comes. Each node is woken by its own appends, and its passes are frequent for longer than another node's
 //! lease can last; events of a node that ended before it sequenced them are found at the slower pace of the rest.
@@ -24,7 +25,16 @@ impl Pass for Sequence {
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("sequence.pass");
-        let sequenced = self.log.sequence(self.events_max).await?;
+        let sequenced = self.log.sequence(self.events_max).await;
+        metrics::gauge!("attache_log_halted").set(if self.log.halted().is_some() { 1.0 } else { 0.0 });
+        if let Err(fault) = self.log.remember(false).await {
+            // The pass that stores the checkpoint in the main database reports it.
+            tracing::debug!(
+                error = domain::reasons(&fault),
+                "the newest checkpoint was not written to the node's file"
+            );
+        }
+        let sequenced = sequenced?;
         metrics::gauge!("attache_log_tree_size").set(as_f64(sequenced.tree_size));
         metrics::counter!("attache_log_sequenced_total").increment(u64::from(sequenced.added));
         metrics::gauge!("attache_log_sequencer").set(f64::from(u8::from(self.log.is_sequencer())));

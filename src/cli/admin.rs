@@ -6,6 +6,7 @@ mod api_key;
 mod balance;
 mod context;
 mod held;
+mod log;
 mod machine;
 mod node;
 mod options;
@@ -53,6 +54,9 @@ pub enum Command {
     /// List the servers on this database
     #[command(subcommand)]
     Node(node::Command),
+    /// Begin new epochs of the event log
+    #[command(subcommand)]
+    Log(log::Command),
 }
 
 /// Opens the main database and runs the subcommand.
@@ -71,6 +75,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::ApiKey(command) => api_key::run(command, &context).await,
         Command::Held(command) => held::run(command, &context).await,
         Command::Node(command) => node::run(command, &context).await,
+        Command::Log(command) => log::run(command, &context).await,
     };
     context.store.close().await;
     done

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use domain::Digest;
 use domain::secret::SecretHash;
-use sqlx::postgres::PgListener;
 
 use crate::Store;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
-use crate::pool::{Pool, Tx, query};
+use crate::pool::{Pool, PostgresListener, Tx, query};
 
 /// Channel of the hints. A channel belongs to one database.
 const CHANNEL: &str = "attache_changes";
@@ -52,19 +51,19 @@ impl Change {
     }
 }
 
-/// A connection that receives hints; one of the pool's, until it is dropped.
+/// A connection that receives hints. It counts as one of the pool's until it is dropped.
 #[derive(Debug)]
-pub struct ChangeListener(PgListener);
+pub struct ChangeListener(PostgresListener);
 
 impl Store {
     /// Listens for hints. `None` where there are none: on SQLite, without `database.notify`, and with a single connection, which requests need.
     pub async fn changes_listen(&self) -> Result<Option<ChangeListener>, StoreError> {
         let Pool::Postgres(pool) = &self.pool else { return Ok(None) };
-        if !self.notifies || pool.options().get_max_connections() < 2 {
+        if !self.notifies || pool.lent_max() < 2 {
             return Ok(None);
         }
         let listening = async {
-            let mut listener = PgListener::connect_with(pool).await?;
+            let mut listener = pool.listener().await?;
             // A lost connection is an error of `ChangeListener::next`, so that its owner knows what it may have missed.
             listener.eager_reconnect(false);
             listener.listen(CHANNEL).await?;
@@ -97,7 +96,7 @@ impl ChangeListener {
     /// Asks the database for an answer on this connection: one that is cut off receives nothing and reports no error.
     pub async fn check(&mut self) -> Result<(), StoreError> {
         let asked = async {
-            let answer = tokio::time::timeout(CHECK_DEADLINE, sqlx::query("SELECT 1").execute(&mut self.0)).await;
+            let answer = tokio::time::timeout(CHECK_DEADLINE, sqlx::query("SELECT 1").execute(&mut *self.0)).await;
             answer.map_err(|_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))?.map(drop)
         };
         asked.during(Operation::ListenForChanges).await

@@ -27,6 +27,7 @@ mod passages;
 mod probes;
 mod schemas;
 mod signin;
+mod silence;
 mod spaces;
 mod tokens;
 mod usage;
