@@ -20,6 +20,7 @@ mod halt;
 mod handle;
 mod health;
 mod job;
+mod lease;
 mod memory;
 mod postgres;
 mod read;

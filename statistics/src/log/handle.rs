@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::error::{During, LogError};
 use super::halt::HaltFlag;
 use super::health::appends::Appends;
+use super::lease::SequencerLease;
 use super::memory::Memory;
 use super::postgres::StoredHead;
 use super::recent::UnindexedEvents;
@@ -46,6 +47,8 @@ pub struct Log {
     pub(super) contended: Arc<DashMap<ChainKey, ()>>,
     /// PostgreSQL: id of this process in the lease of the sequencer.
     pub(super) holder: Uuid,
+    /// PostgreSQL: the lease of the sequencer, while this process has it.
+    pub(super) lease: Arc<SequencerLease>,
     /// SQLite: handle of the thread that writes.
     pub(super) writer: Option<Writer>,
     /// SQLite: usage that the newest leaves add.
@@ -127,6 +130,7 @@ impl Log {
             heads: Arc::new(Cache::new(HEADS_MAX)),
             contended: Arc::default(),
             holder,
+            lease: Arc::default(),
             writer: None,
             spans: UsageSums::default(),
             recent: UnindexedEvents::default(),
@@ -165,6 +169,11 @@ impl Log {
         } else {
             Err(LogError::OtherOrigin { begun, asked: origin.to_owned() })
         }
+    }
+
+    /// Whether this process signs the log: on PostgreSQL while it has the lease of the sequencer, on SQLite always.
+    pub fn is_sequencer(&self) -> bool {
+        self.writer.is_some() || self.lease.is_held()
     }
 
     /// The connection pool, for metrics.
