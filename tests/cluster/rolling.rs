@@ -17,7 +17,7 @@ const REQUESTS_MIN: usize = 5_000;
 async fn soak_a_rolling_restart_refuses_no_request() {
     let Some(database) = harness::postgres::database().await else { return };
     // Longer than the balancer needs to notice that a node leaves.
-    let settings = vec![("shutdown.lame_duck", "2s")];
+    let settings = vec![("shutdown.lame_duck", "2s".to_owned())];
     let mut world = World::begin(&database.url, Differences { settings, ..Differences::default() }).await;
     let address = world.balancer();
     let balancer = Balancer::start(address, CHECK_EVERY).await;
