@@ -100,6 +100,7 @@ impl Appender {
             drop(settled);
             if let Some(contended) = contended {
                 contended.settle().await;
+                appended.wake();
             }
         }));
     }
