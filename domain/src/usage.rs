@@ -104,6 +104,9 @@ impl AddAssign for QuotaUsed {
 pub struct Day(i64);
 
 impl Day {
+    /// The day before the first that a clock names.
+    pub const BEFORE_ALL: Self = Self(-1);
+
     /// Milliseconds of a day.
     pub const MILLISECONDS: i64 = 24 * 60 * 60 * 1000;
 

@@ -59,6 +59,7 @@ impl Builder<'_> {
             memories_max: self.settings.knowledge.memories_per_account_max,
             rag_url: self.urls.rag.clone(),
             runner: self.rng.uuid_v7(self.clock.now()).to_string(),
+            leaves: std::sync::atomic::AtomicBool::new(false),
         };
         Ingestion::new(dependencies, self.settings.actors.of(ActorKind::Batches))
     }

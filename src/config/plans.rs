@@ -33,6 +33,11 @@ impl PlanSettings {
         }
     }
 
+    /// The longest window of all plans, in days.
+    pub fn longest_window_days(&self) -> u32 {
+        Plan::ALL.iter().map(|plan| self.of(*plan).window_days).fold(0, u32::max)
+    }
+
     /// The same, to be changed.
     pub fn of_mut(&mut self, plan: Plan) -> &mut Allowance {
         match plan {

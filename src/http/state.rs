@@ -13,7 +13,6 @@ use actors::upstream::Upstream;
 use axum::extract::FromRef;
 use domain::Clock;
 use store::Store;
-use tokio::sync::watch;
 
 use super::auth::Authenticator;
 use super::body::BodyReader;
@@ -33,6 +32,7 @@ use super::origin::OriginPolicy;
 use super::seal::Seal;
 use crate::app::{App, BuildError};
 use crate::config::{SigninSettings, Urls};
+use crate::phase::Phases;
 use crate::services::Ports;
 use crate::services::api_keys::ApiKeys;
 use crate::services::claims::ClaimConfirmations;
@@ -113,12 +113,12 @@ impl std::ops::Deref for HttpState {
 }
 
 impl HttpState {
-    /// Builds the state around a running server. Streams end when `closing` becomes true.
+    /// Builds the state around a running server. Streams end when the server stops.
     pub(super) fn new(
         app: App,
         providers: Providers,
         documents: Documents,
-        closing: watch::Receiver<bool>,
+        phases: Phases,
     ) -> Result<Self, BuildError> {
         let settings = &app.settings;
         let batch = &settings.knowledge.batch;
@@ -153,7 +153,7 @@ impl HttpState {
             authenticator: Arc::new(authenticator),
             bodies,
             large_bodies: Arc::new(large_bodies),
-            streams: EventStreams::new(places, checks, closing, batch.heartbeat),
+            streams: EventStreams::new(places, checks, phases, batch.heartbeat),
             cookies,
             description: Arc::new(documents.description),
             guides: Arc::new(Guides::new(&app.urls, settings)?),

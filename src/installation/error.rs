@@ -14,6 +14,9 @@ pub enum OpenError {
     /// The client of an external statistics service cannot be set up.
     #[error("the client of the external statistics service cannot be set up")]
     Client(#[from] statistics::client::ClientError),
+    /// A database that is not to be made does not exist.
+    #[error("{0} does not exist yet")]
+    Absent(&'static str),
     /// Facts and log do not belong together.
     #[error(transparent)]
     Mismatch(#[from] StartRefusal),

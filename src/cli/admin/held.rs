@@ -106,7 +106,7 @@ async fn release(context: &AdminContext<'_>, id: HeldId, format: OutputFormat) -
     let app = app.map_err(Failure::caused)?;
     let verdict = app.intake.release(&entry, Bytes::from(body)).await;
     app.root.drain(drain_deadline).await;
-    app.close().await;
+    app.close(tokio::time::Instant::now() + drain_deadline).await;
     match verdict.map_err(Failure::caused)? {
         IntakeOutcome::Forwarded(receipt) => {
             output::show(format.json, &json!({ "released": id, "receipt_id": receipt }), || {

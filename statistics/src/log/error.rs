@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rusqlite::ErrorCode;
 use store::StoreError;
 
+use super::memory::file::MemoryFault;
 use crate::checkpoint::InvalidLogName;
 use crate::merkle::TreeFault;
 
@@ -73,6 +74,15 @@ pub enum LogError {
         "the stored tree does not begin with the one that was signed: nothing is signed until an operator has looked"
     )]
     Inconsistent,
+    /// The log does not continue a checkpoint that this node or another one remembers, or a witness has cosigned.
+    #[error("{0}")]
+    Halted(String),
+    /// The database is a standby, which may lag behind its primary.
+    #[error("the database server is in recovery (a standby): nothing is signed there")]
+    Recovering,
+    /// The node's file of the newest checkpoint cannot be used.
+    #[error(transparent)]
+    Memory(#[from] MemoryFault),
     /// A row has a value that no version of this program writes.
     #[error("a row of the log is corrupt: {0}")]
     Corrupt(&'static str),

@@ -123,7 +123,7 @@ async fn places(world: &World) -> Vec<String> {
     const POSTGRES: &str = "SELECT CAST(space_id AS TEXT) || shelf || '/' || chunk_id FROM space_chunks ORDER BY 1";
     match world.store.pool() {
         Pool::Sqlite { reader, .. } => sqlx::query_scalar(SQLITE).fetch_all(reader).await,
-        Pool::Postgres(pool) => sqlx::query_scalar(POSTGRES).fetch_all(pool).await,
+        Pool::Postgres(pool) => store::pool::scalar(POSTGRES).fetch_all(pool).await,
     }
     .unwrap()
 }

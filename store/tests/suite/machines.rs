@@ -305,10 +305,10 @@ async fn a_plan_made_for_empty_tables_probes_full_ones() {
         hold(round).await;
     }
     let scans = async || {
-        sqlx::query("SELECT pg_stat_force_next_flush()").execute(pool).await.unwrap();
+        store::pool::query("SELECT pg_stat_force_next_flush()").execute(pool).await.unwrap();
         let sql = "SELECT CAST(SUM(seq_scan) AS BIGINT) FROM pg_stat_user_tables
             WHERE relname IN ('machines', 'identities', 'consent_levels', 'held_events')";
-        sqlx::query_scalar::<_, i64>(sql).fetch_one(pool).await.unwrap()
+        store::pool::scalar(sql).fetch_one::<i64>(pool).await.unwrap()
     };
     let before = scans().await;
     for _ in 0..100 {

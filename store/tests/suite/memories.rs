@@ -85,7 +85,7 @@ async fn rows_left(world: &World) -> i64 {
         + (SELECT COUNT(*) FROM memory_spaces) + (SELECT COUNT(*) FROM space_chunks) + (SELECT COUNT(*) FROM memories)";
     match world.store.pool() {
         Pool::Sqlite { reader, .. } => sqlx::query_scalar(SQL).fetch_one(reader).await,
-        Pool::Postgres(pool) => sqlx::query_scalar(SQL).fetch_one(pool).await,
+        Pool::Postgres(pool) => store::pool::scalar(SQL).fetch_one(pool).await,
     }
     .unwrap()
 }

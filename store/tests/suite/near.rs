@@ -43,7 +43,7 @@ async fn differences(world: &World) -> i64 {
     const SQL: &str = "SELECT COUNT(*) FROM vectors v FULL JOIN vectors_near n ON n.chunk_id = v.chunk_id
         WHERE v.model IS DISTINCT FROM COALESCE(n.model, '') OR n.vector <> vectors_near_unpacked(v.vector)";
     let Pool::Postgres(pool) = world.store.pool() else { panic!("not PostgreSQL") };
-    sqlx::query_scalar(SQL).fetch_one(pool).await.unwrap()
+    store::pool::scalar(SQL).fetch_one(pool).await.unwrap()
 }
 
 on_each_database! {
