@@ -197,7 +197,8 @@ fn facts_and_log_have_no_other_table_of_the_same_name() {
         let files = std::fs::read_dir(root().join(folder)).unwrap();
         let text: String = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
         let made = text.split("CREATE TABLE ").skip(1);
-        made.map(|rest| rest.trim_start_matches("IF NOT EXISTS ").split([' ', '(']).next().unwrap().to_owned()).collect()
+        made.map(|rest| rest.trim_start_matches("IF NOT EXISTS ").split([' ', '(']).next().unwrap().to_owned())
+            .collect()
     };
     let (facts, log) = (tables("migrations/postgres"), tables("migrations/statistics/postgres"));
     assert!(facts.len() > 30 && log.len() > 5, "{facts:?} {log:?}");

@@ -23,8 +23,8 @@ use crate::breaker::{Admission, Breaker, CallResult};
 use crate::contract::{
     ACCOUNT, ActivityQuery, IDENTITY, MACHINE, Passed, RecordScope, Submission, SubmitOutcome, Unavailable,
 };
-use crate::trace;
 use crate::merkle::tile::TilePath;
+use crate::trace;
 
 pub use settings::{InvalidUpstream, UpstreamSettings};
 

@@ -57,7 +57,7 @@ fn is_valid(proof: &Value, vkey: &str) {
     assert_eq!(done.json()["valid"], true, "{done:?}");
 }
 
-/// Everything that a halted server is to show and refuse, and what it still answers.
+/// Everything that a halted server is to show, to refuse, and still to answer.
 async fn is_refused(home: &Home, server: &Server, machine: &Machine, chain: &Chain, words: &[&str]) {
     let reason = halted(server).await;
     for word in words {

@@ -57,7 +57,7 @@ impl Balancer {
         self.nodes().iter().map(|node| node.answered).collect()
     }
 
-    /// Sends a request to the next node that is ready, once. The error says what the client of a balancer without a second try gets.
+    /// Sends a request to the next node that is ready, once. The error is that of the client of a balancer without a second try.
     pub async fn send(&self, request: &str) -> Result<(u16, String), String> {
         let (number, address, idle) = self.chosen().ok_or("no node is ready")?;
         let failed = |what: &str, error: &dyn std::fmt::Display| format!("node {number}: {what}: {error}");
