@@ -259,7 +259,7 @@ fn address(url: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_lost_signed_events_is_noticed_by_a_running_node() {
     let Some(primary) = harness::postgres::cluster().await else { return };
-    let standby = primary.standby().await;
+    let standby = primary.standby();
     let switch = Switch::before(&primary.url).await;
     let home = Home::new().set("database.url", &switch.url);
     let server = home.serve().await;

@@ -192,7 +192,7 @@ impl Shared {
             match timeout(self.limits.trial, session.connection.ping()).await {
                 Ok(Ok(())) => return Some(session),
                 Ok(Err(error)) => {
-                    tracing::debug!(error = domain::reasons(&error), "an idle connection to the database has ended")
+                    tracing::debug!(error = domain::reasons(&error), "an idle connection to the database has ended");
                 }
                 Err(_) => self.distrust(session.generation),
             }
