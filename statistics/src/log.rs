@@ -21,6 +21,7 @@ mod job;
 mod postgres;
 mod read;
 mod recent;
+mod replica;
 mod sequence;
 mod settings;
 mod shelf;

@@ -30,6 +30,7 @@
 //! | [`installation`] | the id of the installation, and the remembered checkpoint of its log |
 //! | [`inventory`] | how much there is of everything |
 //! | [`pool`] | one way to either database |
+//! | [`replica`] | a copy of the database that answers reads |
 
 pub mod account;
 pub mod api_key;
@@ -54,6 +55,7 @@ pub mod outbox;
 pub mod passage;
 pub mod pool;
 pub mod recorder;
+pub mod replica;
 pub mod session;
 pub mod signin;
 pub mod space;
@@ -68,3 +70,4 @@ pub use error::{Context, Corrupt, StoreError};
 pub use handle::Store;
 pub use operation::{During, Operation};
 pub use pool::{DatabaseSettings, Pool};
+pub use replica::Replica;

@@ -7,12 +7,13 @@ use domain::ids::MachineUuid;
 use domain::{Clock, Rng};
 use sqlx::migrate::Migrator;
 use store::pool::{query, scalar};
-use store::{Pool, in_transaction};
+use store::{Pool, Replica, in_transaction};
 use uuid::Uuid;
 
 use super::error::{During, LogError};
 use super::health::appends::Appends;
 use super::recent::UnindexedEvents;
+use super::replica::LogReplica;
 use super::settings::WriterSettings;
 use super::shelf::cache::TreeCache;
 use super::sql::{self, Dialect};
@@ -47,6 +48,8 @@ pub struct Log {
     pub(super) appends: Arc<Appends>,
     /// Tiles and the signed tree, cached for proofs.
     pub(super) shelf: Arc<TreeCache>,
+    /// PostgreSQL: a replica that answers activity and proofs.
+    pub(super) replica: Option<LogReplica>,
 }
 
 /// Maximum number of sources in memory; beyond it all are dropped and read again.
@@ -91,6 +94,13 @@ impl Log {
         self
     }
 
+    /// Sets the replica that answers activity and proofs.
+    #[must_use]
+    pub fn with_replica(mut self, replica: Option<Replica>) -> Self {
+        self.replica = replica.map(|replica| LogReplica { replica, shelf: Arc::default() });
+        self
+    }
+
     fn over(pool: Pool, clock: &Clock, rng: &Rng) -> Self {
         let holder = rng.uuid_v7(clock.now());
         Self {
@@ -104,6 +114,7 @@ impl Log {
             recent: UnindexedEvents::default(),
             appends: Arc::default(),
             shelf: Arc::default(),
+            replica: None,
         }
     }
 
@@ -148,6 +159,9 @@ impl Log {
             (Some(writer), _) => writer.close().await,
             (None, Pool::Postgres(_)) => self.end_lease().await,
             (None, Pool::Sqlite { .. }) => {}
+        }
+        if let Some(LogReplica { replica, .. }) = &self.replica {
+            replica.close().await;
         }
         self.pool.close().await;
     }

@@ -23,6 +23,7 @@ mod near;
 mod outbox;
 mod passages;
 mod probes;
+mod replica;
 mod schemas;
 mod signin;
 mod spaces;

@@ -3,6 +3,8 @@
 //! The cluster is started once for the whole test run by `postgres-cluster` (see `.config/nextest.toml`); a test only pays
 //! for its own database.
 
+pub mod replica;
+
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
