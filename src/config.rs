@@ -5,6 +5,7 @@
 //! its reason and a way out ([`reading`]).
 
 mod actors;
+mod differences;
 mod http;
 mod knowledge;
 mod limits;
@@ -101,6 +102,9 @@ impl DataSettings {
     /// File name of the log's database.
     pub const LOG: &str = "statistics.db";
 
+    /// File in which a node on PostgreSQL remembers the newest checkpoint.
+    pub const CHECKPOINT: &str = "checkpoint.json";
+
     /// Path of the main database.
     pub fn facts(&self) -> PathBuf {
         self.dir.join(Self::FACTS)
@@ -109,6 +113,11 @@ impl DataSettings {
     /// Path of the log's database.
     pub fn log(&self) -> PathBuf {
         self.dir.join(Self::LOG)
+    }
+
+    /// Path of the file in which a node on PostgreSQL remembers the newest checkpoint.
+    pub fn checkpoint(&self) -> PathBuf {
+        self.dir.join(Self::CHECKPOINT)
     }
 }
 
@@ -322,7 +331,10 @@ impl Default for ConsentSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShutdownSettings {
-    /// How long requests and actors get to finish after SIGTERM; a second signal ends everything at once.
+    /// How long the server is unready and serves after SIGTERM, before it closes its listeners. SIGINT skips it.
+    #[serde(with = "humantime_serde")]
+    pub lame_duck: Duration,
+    /// How long requests and actors get to finish after that; a second signal ends everything at once.
     #[serde(with = "humantime_serde")]
     pub drain_deadline: Duration,
     /// How long they get when the supervision gives up.
@@ -336,6 +348,7 @@ pub struct ShutdownSettings {
 impl Default for ShutdownSettings {
     fn default() -> Self {
         Self {
+            lame_duck: Duration::ZERO,
             drain_deadline: Duration::from_secs(20),
             give_up_deadline: Duration::from_secs(10),
             start_deadline: Duration::from_secs(30),
@@ -375,6 +388,8 @@ impl Settings {
         rule(!self.consent.outbox_every.is_zero(), "consent.outbox_every", "must be longer than 0s");
         rule(self.admin.connections_max > 0, "admin.connections_max", "must be at least 1");
         rule(!self.admin.probe_deadline.is_zero(), "admin.probe_deadline", "must be longer than 0s");
+        rule(!self.database.connect_timeout.is_zero(), "database.connect_timeout", "must be longer than 0s");
+        rule(!self.database.silent_after.is_zero(), "database.silent_after", "must be longer than 0s");
         rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
         rule(!self.account.section_deadline.is_zero(), "account.section_deadline", "must be longer than 0s");
@@ -478,7 +493,7 @@ impl Settings {
                 Registry::from_file(&text)
             }
         };
-        read.map_err(|error| error.to_string())
+        read.map_err(|error| domain::reasons(&error))
     }
 
     /// The agents that events may name.

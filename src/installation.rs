@@ -4,6 +4,9 @@
 //! pair is refused if one of the two is missing, if they have different ids, or if the log does not continue the checkpoint. Both ways out
 //! are in the refusal: a backup, or a new epoch of the log (`epoch`). A pair of a version without ids gets them once.
 //!
+//! On PostgreSQL both are restored together, so each node also remembers the newest checkpoint in a file of its own
+//! ([`statistics::log::MemoryFile`]). A log that does not continue it is halted: it can be read, and is neither signed nor extended.
+//!
 //! The order of reads lets several processes start at the same moment: a process makes the facts before the log, and remembers a
 //! checkpoint after it was signed. So the presence of the log is read before that of the facts, and the remembered checkpoint before the
 //! checkpoint of the log.
@@ -14,6 +17,7 @@ mod facts;
 mod pair;
 mod places;
 mod refusal;
+mod schema;
 
 use actors::anchor::Anchor;
 use actors::upstream::Upstream;
@@ -21,16 +25,18 @@ use actors::{ActorKind, anchor};
 use domain::ids::InstallationId;
 use domain::{Clock, Rng};
 use statistics::client::Client;
-use statistics::log::{Log, LogHead};
+use statistics::log::{Log, LogError, LogHead, MemoryFault, MemoryFile};
 use store::Store;
 use supervision::Handle;
 
+pub use self::epoch::{Declared, declare};
 pub use self::error::OpenError;
 pub use self::facts::Facts;
 pub use self::pair::is_lone_log;
 use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
 pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
+pub use self::schema::require as require_schema;
 use crate::config::Settings;
 
 /// How a start treats the log.
@@ -85,7 +91,7 @@ async fn are_facts_lost(store: &Store, settings: &Settings) -> Result<bool, Open
     if settings.upstream.url.is_some() || !store.pool().is_postgres() || !store.pool().is_empty().await? {
         return Ok(false);
     }
-    let Some(log) = log_pool_if_there(settings).await? else { return Ok(false) };
+    let Some(log) = log_pool_if_there(settings, store).await? else { return Ok(false) };
     log.close().await;
     // Another process may have made both meanwhile.
     Ok(store.pool().is_empty().await?)
@@ -114,16 +120,19 @@ impl StartContext<'_> {
             store.close().await;
             return Err(refused(Mismatch::FactsMissing));
         }
+        if are_facts_empty {
+            self.fits_the_file(&store).await?;
+        }
         store.migrate().await?;
         let facts = Facts::read(&store).await?;
         let pool = match pool {
             None if facts.know_a_log() => {
                 // Another process may have made it a moment ago, and the facts remember it since then.
-                log_pool_if_there(self.settings)
+                log_pool_if_there(self.settings, &store)
                     .await?
                     .ok_or_else(|| refused(Mismatch::LogMissing { remembered: facts.events_min() }))?
             }
-            None => log_pool(self.settings).await?,
+            None => log_pool(self.settings, &store).await?,
             Some(pool) => pool,
         };
         let log = self.log(pool, &self.settings.log.origin).await?;
@@ -146,7 +155,30 @@ impl StartContext<'_> {
         }
         let head: LogHead = log.head().await?;
         store.installation_remember(&anchor::remembered(head), self.clock.now()).await?;
+        self.remember(log, owner).await
+    }
+
+    /// PostgreSQL: compares the log with the checkpoint in the node's file, and keeps the newest one there from now on.
+    async fn remember(&self, log: &Log, installation: InstallationId) -> Result<(), OpenError> {
+        if self.settings.database.url.is_some() {
+            log.remember_in(&self.settings.data.checkpoint(), installation).await?;
+        }
         Ok(())
+    }
+
+    /// A node that remembers a log does not begin another installation in an empty database.
+    async fn fits_the_file(&self, store: &Store) -> Result<(), OpenError> {
+        if self.settings.database.url.is_none() {
+            return Ok(());
+        }
+        let path = self.settings.data.checkpoint();
+        match MemoryFile::new(&path).read().map_err(LogError::from)? {
+            // Another process in the same folder may have begun the installation meanwhile.
+            Some((remembered, _)) if store.pool().is_empty().await? => {
+                Err(LogError::from(MemoryFault::OtherInstallation { path, remembered }).into())
+            }
+            _ => Ok(()),
+        }
     }
 }
 

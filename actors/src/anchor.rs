@@ -5,13 +5,15 @@
 //! 2. A checkpoint that continues it is written to the facts: one small transaction, and none while the log does not grow.
 //! 3. One that does not continue it is not written, and the passes fail until an operator has looked.
 //!
+//! 4. On PostgreSQL the node's file gets the newest checkpoint too; the passes that sign write it more often.
+//!
 //! So a start after a crash compares the log with a checkpoint that may be `log.remember_every` old. A log that lost only later checkpoints is
 //! noticed by clients that saw them, not by the start.
 //!
 //! **If it crashes:** the next pass reads the remembered checkpoint from the facts.
 
 use domain::Clock;
-use statistics::log::{Continuity, Log, LogError, LogHead};
+use statistics::log::{Continuity, Log, LogError, LogHead, MemoryFault};
 use store::installation::RememberedLog;
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
@@ -36,6 +38,9 @@ pub enum NotRemembered {
     /// The database of the log could not be read.
     #[error("the log cannot be read")]
     Log(#[from] LogError),
+    /// The node's file could not be written.
+    #[error("the newest checkpoint cannot be remembered outside of the database")]
+    File(#[from] MemoryFault),
     /// The remembered checkpoint cannot be parsed.
     #[error("the checkpoint that the facts remember cannot be read")]
     Unreadable,
@@ -53,6 +58,13 @@ pub enum NotRemembered {
 impl Anchor {
     /// Stores the newest checkpoint of the log, if it continues the stored one.
     pub async fn settle(&self) -> Result<(), NotRemembered> {
+        // The file does not depend on the database, and the facts do not depend on the file.
+        let outside = self.log.remember(true).await;
+        self.settle_facts().await?;
+        Ok(outside?)
+    }
+
+    async fn settle_facts(&self) -> Result<(), NotRemembered> {
         // Read before the log, which was that large by then.
         let known = self.store.installation().await?.and_then(|installation| installation.log);
         let head = remembered(self.log.head().await?);

@@ -1,4 +1,5 @@
-//! Gives new events of the embedded log their place in the tree and signs checkpoints.
+//! Gives new events of the embedded log their place in the tree and signs checkpoints. On PostgreSQL it also writes the newest one to the
+//! node's file.
 //!
 //! **If it crashes:** the next pass continues at the end of the log; events stay `pending` a little longer.
 
@@ -19,7 +20,16 @@ impl Pass for Sequence {
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("sequence.pass");
-        let sequenced = self.log.sequence(self.events_max).await?;
+        let sequenced = self.log.sequence(self.events_max).await;
+        metrics::gauge!("attache_log_halted").set(if self.log.halted().is_some() { 1.0 } else { 0.0 });
+        if let Err(fault) = self.log.remember(false).await {
+            // The pass that stores the checkpoint in the main database reports it.
+            tracing::debug!(
+                error = domain::reasons(&fault),
+                "the newest checkpoint was not written to the node's file"
+            );
+        }
+        let sequenced = sequenced?;
         metrics::gauge!("attache_log_tree_size").set(as_f64(sequenced.tree_size));
         metrics::counter!("attache_log_sequenced_total").increment(u64::from(sequenced.added));
         Ok(Next::at_once_if(sequenced.added >= self.events_max))

@@ -95,6 +95,13 @@ impl Upstream {
         }
     }
 
+    /// Gives the lease of the embedded log's sequencer back, so that another node signs the log at once. Called after its actor has stopped.
+    pub async fn give_leases_back(&self) {
+        if let Self::Embedded { log, .. } = self {
+            log.give_lease_back().await;
+        }
+    }
+
     /// Closes the connections to the service.
     pub async fn close(&self) {
         match self {

@@ -28,14 +28,22 @@ const SIGNATURES_MAX: usize = 100;
 /// Separates the name of a log from the start of the epoch in an origin.
 const EPOCH: &str = "/epoch-";
 
+/// Form of the time in the origin of an epoch, in UTC.
+pub const EPOCH_FORMAT: &str = "%Y%m%dT%H%M%SZ";
+
 /// The origin of the epoch that the log `base` begins at this time, such as `attache/log/epoch-20260101T000000Z`.
 pub fn epoch_origin(base: &str, begins: Timestamp) -> String {
-    format!("{base}{EPOCH}{}", begins.format("%Y%m%dT%H%M%SZ"))
+    format!("{base}{EPOCH}{}", begins.format(EPOCH_FORMAT))
 }
 
 /// The name of the log in an origin, without the epoch.
 pub fn base_of(origin: &str) -> &str {
     origin.split_once(EPOCH).map_or(origin, |(base, _)| base)
+}
+
+/// The time in the origin of an epoch, in a form that sorts as time does; empty for the first epoch, which sorts before every other.
+pub fn epoch_of(origin: &str) -> &str {
+    origin.split_once(EPOCH).map_or("", |(_, epoch)| epoch)
 }
 
 /// Signed statement of a log: its size and root at one time.
@@ -345,6 +353,7 @@ mod tests {
         assert!(is_valid_name(&origin));
         assert_eq!((base_of(&origin), base_of("attache/log")), ("attache/log", "attache/log"));
         assert_ne!(base_of("attache/log2"), "attache/log");
+        assert_eq!((epoch_of(&origin), epoch_of("attache/log")), ("19700101T000000Z", ""));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct EpochBegan {
     pub continues: bool,
     /// The newest checkpoint of the previous epoch that the installation has, as a signed note.
     pub checkpoint_before: Option<String>,
+    /// The operator's reason, if one was given.
+    pub reason: Option<String>,
 }
 
 impl EpochBegan {
@@ -37,11 +39,14 @@ impl EpochBegan {
             "machine_id": self.machine(),
             "agent_id": AgentKinds::CONTROL_PLANE,
         });
-        let payload = json!({
+        let mut payload = json!({
             "origin": self.origin,
             "continues": self.continues,
             "checkpoint_before": self.checkpoint_before,
         });
+        if let Some(reason) = &self.reason {
+            payload["reason"] = json!(reason);
+        }
         seal(report(id, EVENT_TYPE, at, scope, payload), position)
     }
 }
@@ -61,6 +66,7 @@ mod tests {
             origin: "attache/log/epoch-19700101T000000Z".to_owned(),
             continues: true,
             checkpoint_before: Some("attache/log\n13\n".to_owned()),
+            reason: Some("a backup of yesterday was restored".to_owned()),
         };
         let identity = rng.cuid2().parse().unwrap();
         let written = began.event(rng.uuid_v7(now).into(), &identity, &Position::genesis(0), now);

@@ -29,7 +29,7 @@ use store::passage::AccountStatistics;
 use store::{Store, StoreError};
 
 use self::context::SearchContext;
-use self::counts::Counts;
+use self::counts::StemCountCache;
 pub use self::embed::Embed;
 use self::lexical::LexicalLeg;
 use self::meaning::SemanticLeg;
@@ -82,7 +82,7 @@ pub struct Search<E> {
     store: Store,
     embedder: E,
     index: Index,
-    counts: Counts,
+    counts: StemCountCache,
     settings: Arc<Settings>,
 }
 
@@ -90,7 +90,7 @@ impl<E: Embed> Search<E> {
     /// A search whose index is empty.
     pub fn new(store: Store, embedder: E, settings: Settings) -> Self {
         let index = Index::new(store.clone(), settings.index.clone());
-        Self { store, embedder, index, counts: Counts::default(), settings: Arc::new(settings) }
+        Self { store, embedder, index, counts: StemCountCache::default(), settings: Arc::new(settings) }
     }
 
     /// The vector index.

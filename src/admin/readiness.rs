@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `store` | a transaction on the main database does not commit within the deadline |
 //! | `reads` | a lookup of a credential fails, on SQLite also where the pooled connections would answer instead |
-//! | `log` | a transaction or a short read fails on the embedded log's database; or an append of this process failed within the last 5 seconds |
+//! | `log` | a transaction or a short read fails on the embedded log's database; or an append of this process failed within the last 5 seconds; or the log is halted, because it does not continue a remembered checkpoint |
 //! | `disk` | the file system of the embedded databases has fewer free bytes than `admin.free_bytes_min` |
 //! | `lookup`, `intake`, `append`, `hold`, … | the actor does not run, or finished nothing for `admin.stalled_after` although messages wait |
 //! | `sequence` | passes that sign the embedded log have failed for `admin.stalled_after` |
@@ -128,6 +128,9 @@ impl Readiness {
     /// The embedded log, if there is one.
     async fn log(&self, pace: Pace, app: &App) -> Result<(), String> {
         let Upstream::Embedded { log, .. } = &app.upstream else { return Ok(()) };
+        if let Some(halt) = log.halted() {
+            return Err(halt.reason);
+        }
         self.log
             .answer(pace, || {
                 let log = log.clone();

@@ -6,6 +6,7 @@ mod api_key;
 mod balance;
 mod context;
 mod held;
+mod log;
 mod machine;
 mod options;
 mod plan;
@@ -48,6 +49,9 @@ pub enum Command {
     /// List, show, release and discard held events
     #[command(subcommand)]
     Held(held::Command),
+    /// Begin new epochs of the event log
+    #[command(subcommand)]
+    Log(log::Command),
 }
 
 /// Opens the main database and runs the subcommand.
@@ -63,6 +67,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Agent(command) => agent::run(command, &context).await,
         Command::ApiKey(command) => api_key::run(command, &context).await,
         Command::Held(command) => held::run(command, &context).await,
+        Command::Log(command) => log::run(command, &context).await,
     };
     context.store.close().await;
     done

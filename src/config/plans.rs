@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_keeps_what_is_not_named() {
+    fn a_plan_keeps_settings_that_are_not_named() {
         let read: PlanSettings = serde_json::from_str(r#"{"PLUS": {"memory_events": 7}}"#).unwrap();
         let mut expected = PlanSettings::default();
         expected.of_mut(Plan::Plus).memory_events = 7;

@@ -4,20 +4,25 @@
 //!    set aside as it is, and an empty one begins: its events belong to accounts and computers that these facts do not have.
 //! 2. The first event of the epoch is a record of the service itself ([`domain::epoch`]), with the newest checkpoint that is remembered.
 //! 3. The facts remember the new key last. A crash before that leaves a pair that the next start refuses, so the command is repeated.
+//!
+//! `attache admin log epoch` does the same while nodes run ([`declare`]), for a log whose tree can grow. It also ends a halt of the log.
 
+use chrono::{NaiveDateTime, TimeDelta};
 use domain::chain::Position;
-use domain::checkpoint::epoch_origin;
+use domain::checkpoint::{EPOCH_FORMAT, epoch_of, epoch_origin};
 use domain::envelope::{AgentKinds, Sealed};
 use domain::epoch::EpochBegan;
 use domain::ids::InstallationId;
+use domain::{Clock, Rng};
 use statistics::contract::{RecordScope, Submission};
-use statistics::log::{Append, AppendOutcome, Log};
+use statistics::log::{Append, AppendOutcome, Log, LogError, MemoryFile, Seen};
 use store::{Pool, Store};
 
 use super::error::OpenError;
 use super::facts::Facts;
 use super::pair::{Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
 use super::places::SCHEMA;
+use crate::config::Settings;
 
 /// Bytes of the record at most.
 const RECORD_BYTES_MAX: usize = 65_536;
@@ -25,7 +30,8 @@ const RECORD_BYTES_MAX: usize = 65_536;
 /// Begins an epoch and returns the main database and the log.
 pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Result<(Store, Log), OpenError> {
     let now = ground.clock.now();
-    let origin = epoch_origin(&ground.settings.log.origin, now);
+    let remembered = remembered_by_node(ground.settings);
+    let origin = later_origin(ground, remembered.as_ref().map(Seen::origin));
     let are_facts_lost = is_lone_log(ground.settings);
     let Found { store, are_facts_empty, log: pool } = ground.look().await?;
     store.migrate().await?;
@@ -35,7 +41,7 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
             set_aside(pool, &origin).await?;
             None
         }
-        Some(pool) => own_log(ground, pool, &facts, &origin).await?,
+        Some(pool) => own_log(ground, (&store, pool), &facts, &origin).await?,
         None => None,
     };
     let installation = store.installation_begin(id).await?;
@@ -46,13 +52,14 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
             domain::failpoint!("epoch.begun");
             log
         }
-        None => ground.log(log_pool(ground.settings).await?, &origin).await?,
+        None => ground.log(log_pool(ground.settings, &store).await?, &origin).await?,
     };
     log.installation_begin(installation.id).await?;
-    let checkpoint_before = facts.log().map(|log| log.checkpoint.clone());
-    let began = EpochBegan { installation: installation.id, origin, continues, checkpoint_before };
+    let checkpoint_before = newest(remembered, &facts);
+    let began = EpochBegan { installation: installation.id, origin, continues, checkpoint_before, reason: None };
     record(ground, &log, &began).await?;
     domain::failpoint!("epoch.recorded");
+    ground.remember_new(&log, installation.id).await?;
     store.installation_new_log(&actors::anchor::remembered(log.head().await?), now).await?;
     tracing::warn!(
         log.origin = began.origin,
@@ -62,16 +69,115 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
     Ok((store, log))
 }
 
+/// An epoch that was declared.
+#[derive(Debug, Clone)]
+pub struct Declared {
+    /// Origin of the checkpoints from now on.
+    pub origin: String,
+    /// The key that signs them.
+    pub vkey: String,
+    /// Number of leaves of the signed tree.
+    pub size: u64,
+}
+
+/// Begins an epoch in the database while nodes use it; they follow within a second. Refused for a log that `serve --new-log` would set aside.
+pub async fn declare(
+    settings: &Settings,
+    (clock, rng): (&Clock, &Rng),
+    store: &Store,
+    reason: &str,
+) -> Result<Declared, OpenError> {
+    let ground = StartContext { settings, clock, rng };
+    let refused = || OpenError::Epoch(NO_LOG.to_owned());
+    let facts = Facts::read(store).await?;
+    let installation = store.installation().await?.ok_or_else(refused)?;
+    let log = ground.log(log_pool_if_there(settings).await?.ok_or_else(refused)?, &settings.log.origin).await?;
+    let declared = declare_in(&ground, store, &log, (installation.id, &facts), reason).await;
+    log.close().await;
+    declared
+}
+
+const NO_LOG: &str =
+    "there is no log of this installation whose tree can grow. Stop all nodes and start one with `serve --new-log`";
+
+async fn declare_in(
+    ground: &StartContext<'_>,
+    store: &Store,
+    log: &Log,
+    (installation, facts): (InstallationId, &Facts),
+    reason: &str,
+) -> Result<Declared, OpenError> {
+    if facts.own(log.installation().await?, log).await?.is_err() || !log.is_intact().await? {
+        return Err(OpenError::Epoch(NO_LOG.to_owned()));
+    }
+    let (halted, head) = (log.halted(), log.head().await?);
+    let remembered = remembered_by_node(ground.settings);
+    let names = [&head.vkey].into_iter().chain(halted.iter().map(|halt| &halt.vkey));
+    let names = names.filter_map(|vkey| vkey.split('+').next()).chain(remembered.as_ref().map(Seen::origin));
+    let origin = later_origin(ground, names);
+    let checkpoint_before = halted.and_then(|halt| halt.checkpoint).or_else(|| newest(remembered, facts));
+    log.begin_epoch(&origin).await?;
+    let reason = Some(reason.to_owned());
+    let began = EpochBegan { installation, origin: origin.clone(), continues: true, checkpoint_before, reason };
+    record(ground, log, &began).await?;
+    let head = log.head().await?;
+    let declared = Declared { origin, vkey: head.vkey.clone(), size: head.size };
+    store.installation_new_log(&actors::anchor::remembered(head), ground.clock.now()).await?;
+    Ok(declared)
+}
+
+/// The origin of an epoch that begins now, and after each epoch in these origins: they may be of another clock.
+fn later_origin<'o>(ground: &StartContext<'_>, origins: impl IntoIterator<Item = &'o str>) -> String {
+    let base = &ground.settings.log.origin;
+    let newest = origins.into_iter().map(epoch_of).max().unwrap_or_default().to_owned();
+    let mut begins = ground.clock.now();
+    if let Ok(newest) = NaiveDateTime::parse_from_str(&newest, EPOCH_FORMAT) {
+        begins = begins.max(newest.and_utc() + TimeDelta::seconds(1));
+    }
+    epoch_origin(base, begins)
+}
+
+/// The checkpoint in the file of the node on which the command runs. A file that cannot be read is replaced by the epoch.
+fn remembered_by_node(settings: &Settings) -> Option<Seen> {
+    settings.database.url.as_ref()?;
+    Some(MemoryFile::new(&settings.data.checkpoint()).read().ok()??.1)
+}
+
+/// The larger one of the checkpoints that the node and the facts remember.
+fn newest(remembered: Option<Seen>, facts: &Facts) -> Option<String> {
+    let size = facts.log().map_or(0, |log| log.size);
+    let own = remembered.filter(|seen| seen.size > size).map(|seen| seen.checkpoint);
+    own.or_else(|| facts.log().map(|log| log.checkpoint.clone()))
+}
+
+impl StartContext<'_> {
+    /// PostgreSQL: the node's file has the checkpoint of the new epoch from now on.
+    async fn remember_new(&self, log: &Log, installation: InstallationId) -> Result<(), OpenError> {
+        if self.settings.database.url.is_none() {
+            return Ok(());
+        }
+        let path = self.settings.data.checkpoint();
+        let file = MemoryFile::new(&path);
+        file.write(installation, &log.seen().await?).map_err(LogError::from)?;
+        Ok(log.remember_in(&path, installation).await?)
+    }
+}
+
 /// The log in a pool if it belongs to these facts and its tree can grow. Any other is set aside.
-async fn own_log(ground: &StartContext<'_>, pool: Pool, facts: &Facts, origin: &str) -> Result<Option<Log>, OpenError> {
+async fn own_log(
+    ground: &StartContext<'_>,
+    (store, pool): (&Store, Pool),
+    facts: &Facts,
+    origin: &str,
+) -> Result<Option<Log>, OpenError> {
     let log = ground.log(pool, &ground.settings.log.origin).await?;
     let owner = log.installation().await?;
     if facts.own(owner, &log).await?.is_ok() && log.is_intact().await? {
         return Ok(Some(log));
     }
     log.close().await;
-    // The pool closed with the log.
-    if let Some(pool) = log_pool_if_there(ground.settings).await? {
+    // The file closed with the log.
+    if let Some(pool) = log_pool_if_there(ground.settings, store).await? {
         set_aside(pool, origin).await?;
     }
     Ok(None)

@@ -13,11 +13,14 @@
 
 mod append;
 mod audit;
+mod compare;
 mod epoch;
 mod error;
+mod halt;
 mod handle;
 mod health;
 mod job;
+mod memory;
 mod postgres;
 mod read;
 mod recent;
@@ -32,7 +35,10 @@ mod writer;
 pub use audit::{AuditFault, Audited};
 pub use epoch::{Continuity, LogHead};
 pub use error::LogError;
+pub use halt::{Fork, Halt};
 pub use handle::Log;
 pub use health::LogStatus;
 pub use job::{Append, AppendOutcome, AppendReply, Sequenced};
+pub use memory::Seen;
+pub use memory::file::{MemoryFault, MemoryFile};
 pub use settings::WriterSettings;

@@ -132,6 +132,8 @@ pub enum Operation {
     KeepVectors,
     #[strum(serialize = "lease a batch")]
     LeaseBatch,
+    #[strum(serialize = "end the lease of a batch")]
+    EndLeaseOfBatch,
     #[strum(serialize = "list accounts")]
     ListAccounts,
     #[strum(serialize = "list agents")]

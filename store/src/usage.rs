@@ -2,7 +2,7 @@
 
 use domain::ids::UserCuid;
 use domain::recorder::Recorder;
-use domain::usage::{Day, QuotaUsed, Window};
+use domain::usage::{Day, QuotaUsed, UsageWindow};
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
@@ -74,7 +74,7 @@ impl Store {
     }
 
     /// What computers used together in a window, as far as it is counted.
-    pub async fn usage_of(&self, computers: &[Recorder], window: Window) -> Result<CountedUsage, StoreError> {
+    pub async fn usage_of(&self, computers: &[Recorder], window: UsageWindow) -> Result<CountedUsage, StoreError> {
         // Sums and cursor in one statement, so that they are of one moment.
         const SQLITE: &str =
             "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),

@@ -18,6 +18,7 @@ mod doctor;
 mod event_again;
 mod event_send;
 mod event_tail;
+mod fork;
 mod held;
 mod installation;
 mod keys;

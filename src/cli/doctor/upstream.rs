@@ -12,6 +12,7 @@ use store::{Pool, Store, StoreError};
 use super::clock::ClockReference;
 use super::database::read_through;
 use super::finding::Finding;
+use super::memory;
 use crate::config::Settings;
 use crate::installation::{self, Facts, Mismatch, SCHEMA};
 
@@ -143,6 +144,7 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockRefe
         Err(error) => Finding::bad(STATISTICS, reasons(&error), "check the database's log"),
     }];
     findings.extend(installed(settings, &log).await);
+    findings.extend(memory::check(settings, &log).await);
     if deep {
         findings.push(read_through("log file", log.pool()).await);
         findings.push(match log.audit().await {

@@ -13,6 +13,7 @@ impl Log {
     /// Takes a group of events; one outcome per event, in order. New events are durable when it returns; after an error, nothing of the
     /// group is known to be.
     pub async fn append(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
+        self.admits()?;
         let Some(writer) = &self.writer else { return self.append_on_postgres(group).await };
         let (events, outcomes): (Vec<_>, Vec<_>) = group
             .iter()
@@ -32,6 +33,13 @@ impl Log {
     /// them: groups form while another one is committed. On PostgreSQL the events are one group; if one of them makes the group fail, each
     /// is appended alone.
     pub async fn submit(&self, events: Vec<(Append, AppendReply)>) {
+        if let Err(error) = self.admits() {
+            let error = Arc::new(error);
+            for (_, answer) in events {
+                answer(Err(Arc::clone(&error)));
+            }
+            return;
+        }
         if let Some(writer) = &self.writer {
             writer.append(events);
             return;

@@ -3,13 +3,13 @@
 use domain::checkpoint::{Checkpoint, SignerKey};
 use domain::ids::InstallationId;
 use domain::{Digest, merkle as hashes};
-use std::sync::PoisonError;
 use store::in_transaction;
 use store::pool::{query, scalar};
 use uuid::Uuid;
 
 use super::error::{During, LogError};
 use super::handle::Log;
+use super::sql::Dialect;
 use crate::merkle;
 
 /// The newest checkpoint that the log signed.
@@ -36,21 +36,22 @@ pub enum Continuity {
     Differs,
 }
 
-const GET: &str = "SELECT installation_id FROM installation WHERE id = 1";
-
 impl Log {
     /// The installation that the log belongs to; `None` for a log of a version without installation ids.
     pub async fn installation(&self) -> Result<Option<InstallationId>, LogError> {
-        let id: Option<Uuid> = scalar(GET).fetch_optional(&self.pool).await.during("read whose log it is")?;
+        let id: Option<Uuid> = scalar(Dialect::of(&self.pool).installation)
+            .fetch_optional(&self.pool)
+            .await
+            .during("read whose log it is")?;
         Ok(id.map(InstallationId::from))
     }
 
     /// Assigns the log to an installation, unless it belongs to one; returns the installation that it belongs to.
     pub async fn installation_begin(&self, id: InstallationId) -> Result<InstallationId, LogError> {
-        const ADD: &str = "INSERT INTO installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING";
+        let Dialect { installation, installation_add, .. } = Dialect::of(&self.pool);
         let id: Uuid = in_transaction!(&self.pool, |tx| {
-            query(ADD).bind(id.as_uuid()).execute(&mut *tx).await?;
-            scalar(GET).fetch_one(&mut *tx).await
+            query(*installation_add).bind(id.as_uuid()).execute(&mut *tx).await?;
+            scalar(*installation).fetch_one(&mut *tx).await
         })
         .await
         .during("give the log to the installation")?;
@@ -97,14 +98,14 @@ impl Log {
     }
 
     /// Begins an epoch with a new key and another origin. Events and tree are unchanged; the new key signs the tree in the same
-    /// transaction.
+    /// transaction, which also ends a halt. Other processes may use the log meanwhile.
     pub async fn begin_epoch(&self, origin: &str) -> Result<(), LogError> {
         // The first statement on the tree, because it locks the row on PostgreSQL.
         const TREE: &str = "UPDATE tree SET vkey = $1 WHERE id = 1 RETURNING size, root";
         const RETIRE: &str = "UPDATE log_keys SET retired_at = $1 WHERE retired_at IS NULL";
         const SIGN: &str = "UPDATE tree SET checkpoint = $1, signed_at = $2 WHERE id = 1";
         // Another process may be about to sign with the old key: the fence rejects its tree.
-        const FENCE: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL WHERE id = 1";
+        const FENCE: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL, halted = NULL WHERE id = 1";
         let signer = SignerKey::draw(origin, &self.rng)?;
         let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
         in_transaction!(&self.pool, |tx| {
@@ -121,7 +122,9 @@ impl Log {
         .await
         .during("begin an epoch of the log")?;
         // The cached tree has the same size but another checkpoint.
-        *self.shelf.signed.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.drop_caches();
+        self.set_halt(None);
+        self.memory.learn(self.seen().await?);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rusqlite::ErrorCode;
 use store::StoreError;
 
+use super::memory::file::MemoryFault;
 use crate::checkpoint::InvalidLogName;
 use crate::merkle::TreeFault;
 
@@ -15,7 +16,7 @@ pub enum LogError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A statement failed.
-    #[error("{operation}: {source}")]
+    #[error("cannot {operation}")]
     Sql {
         /// The operation that failed.
         operation: &'static str,
@@ -23,7 +24,7 @@ pub enum LogError {
         source: sqlx::Error,
     },
     /// A statement on the writer's connection failed.
-    #[error("{operation}: {source}")]
+    #[error("cannot {operation}")]
     Sqlite {
         /// The operation that failed.
         operation: &'static str,
@@ -31,7 +32,7 @@ pub enum LogError {
         source: rusqlite::Error,
     },
     /// The writer's thread cannot be started.
-    #[error("the thread of the log's writer cannot be started: {0}")]
+    #[error("the thread of the log's writer cannot be started")]
     Thread(#[source] std::io::Error),
     /// The writer panicked over this group; none of its events was answered.
     #[error("the log's writer panicked: {0}")]
@@ -66,13 +67,22 @@ pub enum LogError {
         asked: String,
     },
     /// The stored tree contradicts its events.
-    #[error("the tree: {0}")]
+    #[error("the tree cannot be read")]
     Tree(#[from] TreeFault),
     /// The stored tree does not begin with the signed one, so it is not signed.
     #[error(
         "the stored tree does not begin with the one that was signed: nothing is signed until an operator has looked"
     )]
     Inconsistent,
+    /// The log does not continue a checkpoint that this node or another one remembers, or a witness has cosigned.
+    #[error("{0}")]
+    Halted(String),
+    /// The database is a standby, which may lag behind its primary.
+    #[error("the database server is in recovery (a standby): nothing is signed there")]
+    Recovering,
+    /// The node's file of the newest checkpoint cannot be used.
+    #[error(transparent)]
+    Memory(#[from] MemoryFault),
     /// A row has a value that no version of this program writes.
     #[error("a row of the log is corrupt: {0}")]
     Corrupt(&'static str),

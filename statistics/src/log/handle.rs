@@ -11,7 +11,9 @@ use store::{Pool, Replica, in_transaction};
 use uuid::Uuid;
 
 use super::error::{During, LogError};
+use super::halt::HaltFlag;
 use super::health::appends::Appends;
+use super::memory::Memory;
 use super::recent::UnindexedEvents;
 use super::replica::LogReplica;
 use super::settings::WriterSettings;
@@ -50,6 +52,10 @@ pub struct Log {
     pub(super) shelf: Arc<TreeCache>,
     /// PostgreSQL: a replica that answers activity and proofs.
     pub(super) replica: Option<LogReplica>,
+    /// PostgreSQL: the newest checkpoint that this process signed or saw.
+    pub(super) memory: Arc<Memory>,
+    /// Why the log is not signed, if it is not.
+    pub(super) halt: Arc<HaltFlag>,
 }
 
 /// Maximum number of sources in memory; beyond it all are dropped and read again.
@@ -73,6 +79,11 @@ impl Log {
         pool.migrate(&SQLITE, &POSTGRES).await?;
         let mut log = Self::over(pool, clock, rng);
         log.begin(origin).await?;
+        match log.follow_stored_halt().await {
+            // A halted log can be read, and its next epoch is begun through it.
+            Ok(()) | Err(LogError::Halted(_)) => {}
+            Err(error) => return Err(error),
+        }
         if let Pool::Sqlite { file, .. } = &log.pool {
             let (spans, recent) = (log.spans.clone(), log.recent.clone());
             let writer = Writer::start(file.clone(), settings, (clock, rng), spans, recent, Arc::clone(&log.appends))?;
@@ -83,8 +94,13 @@ impl Log {
 
     /// Opens the log in a pool that is only read, such as that of a backup. Nothing is created or upgraded.
     pub async fn open_copy(pool: Pool, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
-        pool.check_schema(&SQLITE, &POSTGRES).await?;
+        Self::check_schema(&pool).await?;
         Ok(Self::over(pool, clock, rng))
+    }
+
+    /// Refuses tables of the log in `pool` that are older than this program, or newer and not for it.
+    pub async fn check_schema(pool: &Pool) -> Result<(), LogError> {
+        Ok(pool.check_schema(&SQLITE, &POSTGRES).await?)
     }
 
     /// Sets the maximum size of the cache of full tiles, in bytes. The default is 64 MiB.
@@ -115,6 +131,8 @@ impl Log {
             appends: Arc::default(),
             shelf: Arc::default(),
             replica: None,
+            memory: Arc::default(),
+            halt: Arc::default(),
         }
     }
 
@@ -153,13 +171,19 @@ impl Log {
         &self.pool
     }
 
-    /// Takes the queued events, gives the lease back, so that another process need not wait for its end, and closes the connections.
-    pub async fn close(&self) {
-        match (&self.writer, &self.pool) {
-            (Some(writer), _) => writer.close().await,
-            (None, Pool::Postgres(_)) => self.end_lease().await,
-            (None, Pool::Sqlite { .. }) => {}
+    /// Gives the lease of the sequencer back, so that another process need not wait for its end.
+    pub async fn give_lease_back(&self) {
+        if let Pool::Postgres(_) = &self.pool {
+            self.end_lease().await;
         }
+    }
+
+    /// Takes the queued events, gives the lease back and closes the connections.
+    pub async fn close(&self) {
+        if let Some(writer) = &self.writer {
+            writer.close().await;
+        }
+        self.give_lease_back().await;
         if let Some(LogReplica { replica, .. }) = &self.replica {
             replica.close().await;
         }

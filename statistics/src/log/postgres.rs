@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use domain::Digest;
 use domain::chain::{ChainKey, Head, Position, Prev};
 use domain::ids::{EventId, MachineUuid, ReceiptId};
-use sqlx::postgres::PgPool;
-use store::pool::{query, scalar};
+use store::pool::{PostgresPool, query, scalar};
 use store::{Pool, in_transaction};
 use uuid::Uuid;
 
 use super::error::{During, LogError};
 use super::handle::{Log, SOURCES_MAX, Source};
 use super::job::{Append, AppendOutcome, Sequenced};
+use super::memory::Seen;
 use super::sql::{self, Rows, postgres};
 use crate::checkpoint::SignerKey;
 use crate::merkle;
@@ -158,7 +158,7 @@ impl Log {
     }
 
     /// The connection pool. Called only where the log has no writer, which is on PostgreSQL.
-    fn postgres(&self) -> &PgPool {
+    fn postgres(&self) -> &PostgresPool {
         match &self.pool {
             Pool::Postgres(pool) => pool,
             Pool::Sqlite { .. } => unreachable!("the log of an SQLite file has a writer"),
@@ -286,7 +286,8 @@ impl Log {
         let size = u64::try_from(state.size).map_err(|_| LogError::Corrupt("tree.size"))?;
         let idle = Sequenced { added: 0, tree_size: size };
         let theirs = state.holder.is_some_and(|holder| holder != self.holder) && state.lease_ms > 0;
-        if !state.waiting || theirs {
+        let is_to_grow = state.waiting && !theirs;
+        if !self.vouches_for(&state, is_to_grow).await? || !is_to_grow {
             return Ok(idle);
         }
         let Some(fence) = self.lease().await? else { return Ok(idle) };
@@ -304,10 +305,17 @@ impl Log {
         let seed: [u8; 32] = state.seed.try_into().map_err(|_| LogError::Corrupt("log_keys.seed"))?;
         let signer = SignerKey::from_seed(&state.name, &seed)?;
         let checkpoint = signer.sign(size + added, root);
-        let tree = NewTree { size, added, root, checkpoint, vkey: signer.verifier().to_string(), fence };
+        let vkey = signer.verifier().to_string();
+        if vkey != state.vkey {
+            // A new epoch began between the two rows; the next pass reads both of it.
+            return Ok(idle);
+        }
+        let tree = NewTree { size, before: state.root, added, root, checkpoint, vkey, fence };
         let events: Vec<i64> = waiting.iter().map(|(event, _)| *event).collect();
         let won = self.store_tree(&tree, &events, &tiles, touched).await?;
         Ok(if won {
+            let NewTree { vkey, checkpoint, .. } = tree;
+            self.memory.learn(Seen { vkey, checkpoint, size: size + added, root });
             Sequenced { added: u32::try_from(added).unwrap_or(u32::MAX), tree_size: size + added }
         } else {
             idle
@@ -370,6 +378,8 @@ impl Log {
                     .bind(size)
                     .bind(self.holder)
                     .bind(tree.fence)
+                    .bind(&tree.before)
+                    .bind(&tree.vkey)
                     .execute(&mut *tx)
                     .await?;
                 if signed == 0 {
@@ -389,6 +399,8 @@ impl Log {
 /// A grown tree before it is stored.
 struct NewTree {
     size: u64,
+    /// Root of the tree that it grows from.
+    before: Vec<u8>,
     added: u64,
     root: Digest,
     checkpoint: String,

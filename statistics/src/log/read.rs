@@ -186,8 +186,15 @@ impl Log {
         Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
     }
 
-    /// Reads the signed tree from the database.
+    /// Reads the signed tree from the database, for a client, and remembers it.
     pub(super) async fn signed(&self) -> Result<Signed, LogError> {
+        let signed = self.signed_row().await?;
+        self.memory.serve(&signed.vkey, signed.size, signed.root, &signed.checkpoint);
+        Ok(signed)
+    }
+
+    /// Reads the signed tree from the database.
+    pub(super) async fn signed_row(&self) -> Result<Signed, LogError> {
         let row = self.tree_row().await?;
         let size = u64::try_from(row.size).map_err(|_| LogError::Corrupt("tree.size"))?;
         let root = Digest::try_from(&row.root[..]).map_err(|_| LogError::Corrupt("tree.root"))?;

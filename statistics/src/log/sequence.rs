@@ -6,10 +6,16 @@ use super::job::Sequenced;
 
 impl Log {
     /// Assigns places to at most `events_max` events and signs the grown tree. Does nothing if no event waits, or on PostgreSQL while
-    /// another process has the lease. After a crash the stored tree is the old one or the new one, complete.
+    /// another process has the lease. Fails while the log is halted. After a crash the stored tree is the old one or the new one, complete.
     pub async fn sequence(&self, events_max: u32) -> Result<Sequenced, LogError> {
         match &self.writer {
-            Some(writer) => writer.sequence(events_max).await,
+            Some(writer) => {
+                if self.halted().is_some() {
+                    // Another process may have declared a new epoch.
+                    self.follow_stored_halt().await?;
+                }
+                writer.sequence(events_max).await
+            }
             None => self.sequence_on_postgres(events_max).await,
         }
     }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use domain::{Clock, Rng};
 use harness::postgres::TestCluster;
-use harness::postgres::replica::TestReplica;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use statistics::contract::ActivityQuery;
@@ -16,7 +15,7 @@ use crate::world::{Chain, World, append_of, scope_of};
 /// A log on a cluster with a replica.
 struct Pair {
     primary: TestCluster,
-    replica: TestReplica,
+    replica: TestCluster,
     log: Log,
     /// Names the computers of the tests.
     world: World,
@@ -27,8 +26,8 @@ impl Pair {
         let primary = harness::postgres::cluster().await?;
         // The tables are there before the copy is made.
         drop(log_on(&primary.url, None, lag_max).await);
-        let replica = primary.replica();
-        let log = log_on(&primary.url, Some(&replica.0.url), lag_max).await;
+        let replica = primary.standby().await;
+        let log = log_on(&primary.url, Some(&replica.url), lag_max).await;
         Some(Self { primary, replica, log, world: World::on_sqlite().await })
     }
 
@@ -47,7 +46,7 @@ impl Pair {
     async fn reads_of_replica(&self, event: &Value) -> bool {
         const READS: &str = "SELECT CAST(COALESCE(SUM(idx_scan + seq_scan), 0) AS BIGINT) FROM pg_stat_all_tables WHERE relname = 'events'";
         self.proof(event).await;
-        let mut connection = PgConnection::connect(&self.replica.0.url).await.unwrap();
+        let mut connection = PgConnection::connect(&self.replica.url).await.unwrap();
         let reads: i64 = sqlx::query_scalar(READS).fetch_one(&mut connection).await.unwrap();
         connection.close().await.unwrap();
         reads > 0
@@ -72,7 +71,7 @@ impl Pair {
     }
 
     async fn replay(&self, function: &'static str) {
-        let mut connection = PgConnection::connect(&self.replica.0.url).await.unwrap();
+        let mut connection = PgConnection::connect(&self.replica.url).await.unwrap();
         sqlx::query(AssertSqlSafe(format!("SELECT {function}()"))).execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
     }
@@ -132,7 +131,7 @@ async fn a_replica_that_is_behind_or_away_is_not_asked() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(pair.page(&first).await, 2, "the replica lacks a commit that is too old");
     pair.replay("pg_wal_replay_resume").await;
-    pair.replica.0.stop("immediate");
+    pair.replica.stop("immediate");
     for event in [&first, &second] {
         assert_eq!(pair.proof(event).await, (200, "included".to_owned()));
         assert_eq!(pair.page(event).await, 2);

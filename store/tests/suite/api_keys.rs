@@ -87,7 +87,7 @@ on_each_database! {
         assert_eq!(store.api_key_by_hash(&hash, now()).await.unwrap(), None);
     }
 
-    async fn an_account_has_so_many_good_keys_and_no_more(world: &World) {
+    async fn an_account_has_valid_keys_up_to_its_limit(world: &World) {
         let ada = world.account("ada@example.com").await;
         let second = world.second().await;
         let mut making = tokio::task::JoinSet::new();

@@ -26,6 +26,7 @@ mod probes;
 mod replica;
 mod schemas;
 mod signin;
+mod silence;
 mod spaces;
 mod tokens;
 mod usage;

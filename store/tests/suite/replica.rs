@@ -23,9 +23,9 @@ async fn a_search_uses_the_replica_only_while_it_has_the_same_accounts() {
     run(&store, ACCOUNT).await;
     run(&store, SHELF).await;
     store.close().await;
-    let replica = primary.replica();
+    let replica = primary.standby().await;
     let lag_max = Duration::from_secs(600);
-    let settings = DatabaseSettings { replica_url: Some(replica.0.url.clone()), replica_lag_max: lag_max, ..settings };
+    let settings = DatabaseSettings { replica_url: Some(replica.url.clone()), replica_lag_max: lag_max, ..settings };
     let store = Store::open(&settings, "".as_ref()).await.unwrap();
     let account: UserAccountId = "tz4a98xxat96iws9zmbrgj3a".parse().unwrap();
     let scope = MemoryScope::Account(account);
@@ -54,7 +54,7 @@ async fn a_search_uses_the_replica_only_while_it_has_the_same_accounts() {
         store::pool::scalar("SELECT 1 FROM pg_wal_replay_resume()").fetch_all(there.pool()).await.unwrap();
     becomes(true).await;
     there.close().await;
-    replica.0.stop("immediate");
+    replica.stop("immediate");
     becomes(false).await;
     store.close().await;
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::recorder::Recorder;
-use domain::usage::{Day, QuotaUsed, Window};
+use domain::usage::{Day, QuotaUsed, UsageWindow};
 use store::janitor::{PurgeSettings, Purged};
 use store::usage::{CountedUsage, EARLIER, UsageDay};
 
@@ -24,8 +24,8 @@ fn recorder(world: &World) -> Recorder {
     Recorder { machine: world.rng.uuid_v7(now()).into(), identity: world.cuid() }
 }
 
-fn window(first: i64, end: i64) -> Window {
-    Window { first: Day::from(first), end: Day::from(end) }
+fn window(first: i64, end: i64) -> UsageWindow {
+    UsageWindow { first: Day::from(first), end: Day::from(end) }
 }
 
 on_each_database! {

@@ -3,7 +3,7 @@
 //! The cluster is started once for the whole test run by `postgres-cluster` (see `.config/nextest.toml`); a test only pays
 //! for its own database.
 
-pub mod replica;
+mod standby;
 
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -143,6 +143,20 @@ impl TestCluster {
         let ended = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         assert!(ended.is_ok_and(|status| status.success()), "pg_ctl {arguments:?}; see {}", self.folder.display());
     }
+}
+
+/// Runs one of PostgreSQL's programs, such as `pg_dump`, of the version of the server at `url`.
+///
+/// # Panics
+/// When it fails.
+pub async fn program(url: &str, name: &str, arguments: &[&str]) {
+    let folder: String = sqlx::query_scalar("SELECT setting FROM pg_config WHERE name = 'BINDIR'")
+        .fetch_one(&mut connect(url).await)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    let done = Command::new(Path::new(&folder).join(name)).args(arguments).env("LC_ALL", "C").output();
+    let done = done.unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(done.status.success(), "{name} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// Whether an absent component is a failure: `ATTACHE_TEST_REQUIRE_ALL=1`.

@@ -1,7 +1,7 @@
 //! Full tiles and the signed tree in memory.
 
 use std::fmt;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use domain::Digest;
 use quick_cache::Weighter;
@@ -67,6 +67,12 @@ impl TreeCache {
             Nodes::of(&[Digest::from([0; 32]); WIDTH]).from_level(statements::GROUP_LEVELS).bytes() + ENTRY_BYTES;
         let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / usual;
         Self { tiles: Cache::with_weighter(items, bytes_max, ByBytes), signed: RwLock::new(None) }
+    }
+
+    /// Drops everything: the database may be another one.
+    pub fn clear(&self) {
+        self.tiles.clear();
+        *self.signed.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Caches a full tile. On the lowest level, only the nodes above groups of leaves are cached, so that sixteen times as many

@@ -41,8 +41,10 @@ pub const HEADS_MOVE: &str = "WITH r AS (SELECT * FROM jsonb_to_recordset($1::JS
     ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
         self = excluded.self, event_id = excluded.event_id, moves = excluded.moves
     WHERE chain_heads.moves = excluded.moves - 1";
-/// The tree, the key, the lease (milliseconds left by the database's clock) and whether events wait for a place.
-pub const STATE: &str = "SELECT t.size, t.root, k.name, k.seed, s.holder,
+/// The tree, the key, the lease (milliseconds left by the database's clock), whether events wait for a place, why nothing is signed, and
+/// whether the server is a standby.
+pub const STATE: &str =
+    "SELECT t.size, t.root, t.vkey, k.name, k.seed, s.holder, s.halted, pg_is_in_recovery() AS recovering,
         s.held_until_ms - CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS lease_ms,
         EXISTS (SELECT 1 FROM unsequenced) AS waiting
     FROM tree t CROSS JOIN sequencer s CROSS JOIN log_keys k WHERE k.retired_at IS NULL";
@@ -64,9 +66,10 @@ pub const TILES_PUT: &str = "INSERT INTO tiles (level, place, hashes)
     FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, len INT, level BIGINT, place BIGINT)
     ON CONFLICT (level, place) DO UPDATE SET hashes = excluded.hashes";
 /// Stores the grown tree, if the stored one is still the one that was read and the lease is still held. Parameters: size, root, checkpoint,
-/// vkey, `signed_at`; size before; holder, fence.
+/// vkey, `signed_at`; size before; holder, fence; root before, vkey before.
 pub const TREE_GROW: &str = "UPDATE tree SET size = $1, root = $2, checkpoint = $3, vkey = $4, signed_at = $5
-    WHERE id = 1 AND size = $6 AND EXISTS (SELECT 1 FROM sequencer WHERE id = 1 AND holder = $7 AND fence = $8)";
+    WHERE id = 1 AND size = $6 AND root = $9 AND vkey = $10
+        AND EXISTS (SELECT 1 FROM sequencer WHERE id = 1 AND holder = $7 AND fence = $8 AND halted IS NULL)";
 
 /// Releases the lease of a holder.
 pub const LEASE_END: &str = "UPDATE sequencer SET holder = NULL WHERE id = 1 AND holder = $1";

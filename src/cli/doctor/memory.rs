@@ -1,0 +1,41 @@
+//! Checks that the log continues the checkpoint in this node's file, and that no node has halted it.
+
+use domain::reasons;
+use statistics::log::{Log, MemoryFile};
+
+use super::finding::Finding;
+use crate::config::Settings;
+
+const MEMORY: &str = "checkpoint";
+
+/// The way out of a halt, in one line.
+const ADVICE: &str = "bring back the database with the newer log, or run `attache admin log epoch --reason …`: docs/operations.md, After a restore or failover";
+
+pub(super) async fn check(settings: &Settings, log: &Log) -> Option<Finding> {
+    match log.stored_halt().await {
+        Ok(Some(halt)) => return Some(Finding::bad(MEMORY, halt.reason, ADVICE)),
+        Ok(None) => {}
+        Err(error) => return Some(Finding::bad(MEMORY, reasons(&error), "check the database's log")),
+    }
+    settings.database.url.as_ref()?;
+    let path = settings.data.checkpoint();
+    let seen = match MemoryFile::new(&path).read() {
+        Ok(Some((_, seen))) => seen,
+        Ok(None) => {
+            let found = format!("{} does not exist yet", path.display());
+            return Some(Finding::doubtful(
+                MEMORY,
+                found,
+                "a running server writes it; keep data.dir on a disk that outlives the process",
+            ));
+        }
+        Err(fault) => return Some(Finding::bad(MEMORY, reasons(&fault), "check data.dir")),
+    };
+    Some(match log.fork_from(&seen).await {
+        Ok(None) => {
+            Finding::good(MEMORY, format!("the log continues that of {} events in {}", seen.size, path.display()))
+        }
+        Ok(Some(halt)) => Finding::bad(MEMORY, halt.reason, ADVICE),
+        Err(error) => Finding::bad(MEMORY, reasons(&error), "check the database's log"),
+    })
+}

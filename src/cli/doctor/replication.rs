@@ -1,0 +1,177 @@
+//! Checks of a PostgreSQL server that concern acknowledged events: standbys, durability, connections, long transactions.
+
+use domain::reasons;
+use store::Store;
+use store::pool::ServerStatus;
+
+use super::finding::Finding;
+use crate::config::Settings;
+
+const REPLICATION: &str = "replication";
+const DURABILITY: &str = "durability";
+const CONNECTIONS: &str = "connections";
+const TRANSACTIONS: &str = "transactions";
+
+/// Pools of one server: the main database and the log.
+const POOLS: i64 = 2;
+
+/// Age of a transaction in seconds above which it is reported: it keeps PostgreSQL from removing old rows, and may hold locks.
+const TRANSACTION_SECONDS_MAX: i64 = 300;
+
+/// What an asynchronous standby costs, and what the operator can do.
+const ASYNC_ADVICE: &str = "a failover to it can lose acknowledged events, and the log is halted then: set synchronous_standby_names, or \
+    follow docs/operations.md, After a restore or failover";
+
+pub(super) async fn check(settings: &Settings) -> Vec<Finding> {
+    if settings.database.url.is_none() {
+        return Vec::new();
+    }
+    // That the database cannot be opened is reported by another check.
+    let Ok(store) = Store::open(&settings.database, &settings.data.facts()).await else { return Vec::new() };
+    let status = store.pool().server_status().await;
+    store.close().await;
+    match status {
+        Ok(Some(status)) => {
+            let per_node = i64::from(settings.database.connections_max) * POOLS;
+            vec![replicated(&status), durable(&status), connections(&status, per_node), transactions(&status)]
+        }
+        Ok(None) => Vec::new(),
+        // Engines that speak PostgreSQL's protocol do not have all of its views.
+        Err(error) => {
+            let advice = "grant the role pg_monitor, or check replication with the tools of the database";
+            vec![Finding::doubtful(REPLICATION, reasons(&error), advice)]
+        }
+    }
+}
+
+fn replicated(status: &ServerStatus) -> Finding {
+    if status.recovering {
+        let found = "the server is in recovery (a standby): it takes no events, and nothing is signed there";
+        return Finding::bad(REPLICATION, found, "let database.url lead to the primary");
+    }
+    let names = &status.synchronous_names;
+    if status.standbys.is_empty() {
+        return if names.is_empty() {
+            Finding::good(REPLICATION, "no standby is connected")
+        } else {
+            let found = format!("synchronous_standby_names = {names:?}, and no standby is connected");
+            Finding::doubtful(REPLICATION, found, "commits wait until one is connected: start it")
+        };
+    }
+    let standbys: Vec<String> = status
+        .standbys
+        .iter()
+        .map(|standby| {
+            let state = if standby.sync_state.is_empty() { "of unknown state" } else { &standby.sync_state };
+            let behind = standby.bytes_behind.map(|bytes| format!(", {bytes} bytes behind")).unwrap_or_default();
+            format!("standby {:?} is {state}{behind}", standby.name)
+        })
+        .collect();
+    let found = standbys.join("; ");
+    let is_synchronous = status.standbys.iter().any(|standby| matches!(&*standby.sync_state, "sync" | "quorum"));
+    if !is_synchronous {
+        return Finding::doubtful(REPLICATION, found, ASYNC_ADVICE);
+    }
+    if status.synchronous_commit == "local" {
+        let found = format!("{found}; but synchronous_commit = local, so commits do not wait for it");
+        return Finding::doubtful(REPLICATION, found, ASYNC_ADVICE);
+    }
+    Finding::good(REPLICATION, found)
+}
+
+fn durable(status: &ServerStatus) -> Finding {
+    let ServerStatus { fsync, synchronous_commit, full_page_writes, .. } = status;
+    let found = format!("fsync {fsync}, synchronous_commit {synchronous_commit}, full_page_writes {full_page_writes}");
+    if fsync != "on" || synchronous_commit == "off" {
+        return Finding::bad(DURABILITY, found, "switch both on: a crash loses acknowledged events");
+    }
+    if full_page_writes != "on" {
+        let advice = "switch full_page_writes on, unless the file system never tears a page: a crash can damage tables";
+        return Finding::doubtful(DURABILITY, found, advice);
+    }
+    Finding::good(DURABILITY, found)
+}
+
+fn connections(status: &ServerStatus, per_node: i64) -> Finding {
+    let ServerStatus { connections_max, connections_open, .. } = status;
+    let nodes = connections_max / per_node.max(1);
+    let found = format!(
+        "{connections_open} of {connections_max} are open; a node opens at most {per_node}, so there is room for {nodes} nodes"
+    );
+    if nodes > 0 {
+        return Finding::good(CONNECTIONS, found);
+    }
+    Finding::doubtful(CONNECTIONS, found, "raise max_connections, or lower database.connections_max")
+}
+
+fn transactions(status: &ServerStatus) -> Finding {
+    match status.transaction_seconds {
+        Some(seconds) if seconds > TRANSACTION_SECONDS_MAX => Finding::doubtful(
+            TRANSACTIONS,
+            format!("one has been open for {seconds} s"),
+            "see pg_stat_activity: it keeps old rows from being removed, and may hold locks",
+        ),
+        _ => Finding::good(TRANSACTIONS, "none is open for long"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::pool::Standby;
+
+    use super::super::finding::State;
+    use super::*;
+
+    fn status() -> ServerStatus {
+        ServerStatus {
+            recovering: false,
+            synchronous_names: String::new(),
+            fsync: "on".to_owned(),
+            synchronous_commit: "on".to_owned(),
+            full_page_writes: "on".to_owned(),
+            connections_max: 97,
+            connections_open: 20,
+            transaction_seconds: None,
+            standbys: Vec::new(),
+        }
+    }
+
+    fn standby(sync_state: &str) -> Standby {
+        Standby { name: "two".to_owned(), sync_state: sync_state.to_owned(), bytes_behind: Some(9) }
+    }
+
+    #[test]
+    fn a_standby_that_can_lose_events_is_reported() {
+        let judged = |standbys, names: &str, commit: &str| {
+            let status = ServerStatus {
+                standbys,
+                synchronous_names: names.to_owned(),
+                synchronous_commit: commit.to_owned(),
+                ..status()
+            };
+            replicated(&status).state
+        };
+        assert_eq!(judged(vec![], "", "on"), State::Good);
+        assert_eq!(judged(vec![], "two", "on"), State::Doubtful);
+        assert_eq!(judged(vec![standby("async")], "", "on"), State::Doubtful);
+        assert_eq!(judged(vec![standby("")], "", "on"), State::Doubtful);
+        assert_eq!(judged(vec![standby("async"), standby("quorum")], "two", "on"), State::Good);
+        assert_eq!(judged(vec![standby("sync")], "two", "local"), State::Doubtful);
+        let recovering = replicated(&ServerStatus { recovering: true, ..status() });
+        assert_eq!(recovering.state, State::Bad);
+        let found = replicated(&ServerStatus { standbys: vec![standby("async")], ..status() }).found;
+        assert_eq!(found, "standby \"two\" is async, 9 bytes behind");
+    }
+
+    #[test]
+    fn durability_connections_and_transactions_are_judged() {
+        let torn = ServerStatus { full_page_writes: "off".to_owned(), ..status() };
+        let lossy = ServerStatus { synchronous_commit: "off".to_owned(), ..status() };
+        assert_eq!([&status(), &torn, &lossy].map(|it| durable(it).state), [State::Good, State::Doubtful, State::Bad]);
+        assert_eq!(connections(&status(), 32).state, State::Good);
+        assert!(connections(&status(), 32).found.ends_with("room for 3 nodes"));
+        assert_eq!(connections(&status(), 98).state, State::Doubtful);
+        let long = ServerStatus { transaction_seconds: Some(301), ..status() };
+        assert_eq!([&status(), &long].map(|it| transactions(it).state), [State::Good, State::Doubtful]);
+    }
+}

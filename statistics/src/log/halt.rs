@@ -1,0 +1,155 @@
+//! The refusal to sign: set by the process that notices a fork, stored in the database for every other one, ended by a new epoch.
+//!
+//! While it holds, no tree is signed and no event is accepted: the operator may replace the database by a newer one, which does not have
+//! the events that this one would accept. Reads continue.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use store::pool::{query, scalar};
+
+use super::error::{During, LogError};
+use super::handle::Log;
+use super::memory::Seen;
+
+/// Stores the refusal, unless there is one, and invalidates the lease of the sequencer.
+const HALT: &str = "UPDATE sequencer SET halted = $1, fence = fence + 1, holder = NULL WHERE id = 1 AND halted IS NULL";
+const HALTED: &str = "SELECT halted FROM sequencer WHERE id = 1";
+
+/// Why the log is neither signed nor extended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Halt {
+    /// The reason for an operator: both checkpoints, and the remedies.
+    pub reason: String,
+    /// The key of the checkpoint that the log does not continue.
+    pub vkey: String,
+    /// The text of its signed note, if the process that noticed has it.
+    pub checkpoint: Option<String>,
+}
+
+impl Halt {
+    /// The refusal of a tree that does not continue the remembered one.
+    pub(super) fn of(remembered: &Seen, found: &Seen, fork: Fork) -> Self {
+        let reason = format!(
+            "the log does not continue the checkpoint that this node remembers: {fork}. Remembered: {}. Found: {}. {REMEDIES}",
+            shown(remembered),
+            shown(found)
+        );
+        Self { reason, vkey: remembered.vkey.clone(), checkpoint: Some(remembered.checkpoint.clone()) }
+    }
+}
+
+/// The remedies, which the documentation describes step by step.
+const REMEDIES: &str = "Nothing is signed and no event is accepted. Bring back the database with the newer log, or declare a new epoch: \
+    `attache admin log epoch --reason …` (docs/operations.md, After a restore or failover)";
+
+fn shown(Seen { size, root, .. }: &Seen) -> String {
+    format!("{size} events, root {root}")
+}
+
+/// How a log does not continue a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fork {
+    /// It has fewer leaves.
+    #[error("it is smaller")]
+    Smaller,
+    /// It has the same number of leaves.
+    #[error("it has another root at the same size")]
+    OtherRoot,
+    /// It has more leaves, but begins with others.
+    #[error("it is larger, but begins with other events")]
+    OtherPrefix,
+    /// It is signed in an earlier epoch, or under another name.
+    #[error("it is signed with a key that is older than the remembered one, or of another log")]
+    OtherKey,
+}
+
+/// The refusal as this process knows it.
+#[derive(Debug, Default)]
+pub struct HaltFlag(Mutex<Option<Halt>>);
+
+impl HaltFlag {
+    fn lock(&self) -> MutexGuard<'_, Option<Halt>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The refusal; `None` while the log is signed.
+    pub fn get(&self) -> Option<Halt> {
+        self.lock().clone()
+    }
+
+    /// Sets or ends the refusal; returns whether that was a change.
+    fn set(&self, halt: Option<Halt>) -> bool {
+        let mut flag = self.lock();
+        let is_change = flag.is_some() != halt.is_some();
+        *flag = halt;
+        is_change
+    }
+}
+
+fn read(stored: Option<&str>) -> Result<Option<Halt>, LogError> {
+    stored.map(serde_json::from_str).transpose().map_err(|_| LogError::Corrupt("sequencer.halted"))
+}
+
+impl Log {
+    /// Why the log is neither signed nor extended; `None` in normal operation.
+    pub fn halted(&self) -> Option<Halt> {
+        self.halt.get()
+    }
+
+    /// An error while the log is halted.
+    pub(super) fn admits(&self) -> Result<(), LogError> {
+        self.halt.get().map_or(Ok(()), |halt| Err(LogError::Halted(halt.reason)))
+    }
+
+    /// Halts the log here and, through the database, on every other node.
+    pub async fn halt(&self, halt: Halt) {
+        let stored = serde_json::to_string(&halt).unwrap_or_default();
+        self.set_halt(Some(halt));
+        let stored = query(HALT).bind(&stored).execute(self.pool.writer()).await;
+        if let Err(error) = stored {
+            tracing::error!(
+                error = domain::reasons(&error),
+                "that the log is halted could not be stored for other nodes; the next pass tries again"
+            );
+        }
+    }
+
+    /// The refusal in the database.
+    pub async fn stored_halt(&self) -> Result<Option<Halt>, LogError> {
+        let stored: Option<String> =
+            scalar(HALTED).fetch_one(&self.pool).await.during("read whether the log is halted")?;
+        read(stored.as_deref())
+    }
+
+    /// Reads the stored refusal, and follows it.
+    pub(super) async fn follow_stored_halt(&self) -> Result<(), LogError> {
+        self.set_halt(self.stored_halt().await?);
+        self.admits()
+    }
+
+    /// Takes over the stored refusal, or its absence.
+    pub(super) fn follow(&self, stored: Option<&str>) -> Result<(), LogError> {
+        self.set_halt(read(stored)?);
+        self.admits()
+    }
+
+    /// Sets or ends the refusal in this process. Both mean that the database may be another one, so caches of its content are dropped.
+    pub(super) fn set_halt(&self, halt: Option<Halt>) {
+        let reason = halt.as_ref().map(|halt| halt.reason.clone());
+        if !self.halt.set(halt) {
+            return;
+        }
+        self.drop_caches();
+        match reason {
+            Some(reason) => tracing::error!(reason, "the log is halted"),
+            None => tracing::warn!("the log is no longer halted"),
+        }
+    }
+
+    /// Drops what is known of an earlier database: numbers of sources, tiles, the signed tree.
+    pub(super) fn drop_caches(&self) {
+        self.sources.clear();
+        self.shelf.clear();
+    }
+}

@@ -1,0 +1,74 @@
+//! What PostgreSQL says of its standbys, durability, connections and transactions, for an operator.
+
+use super::handle::Pool;
+use crate::error::{Context, StoreError};
+
+/// The state of a PostgreSQL server. What a role may not see is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerStatus {
+    /// Whether the server is a standby, or replays its log after a crash.
+    pub recovering: bool,
+    /// `synchronous_standby_names`; empty if commits wait for no standby.
+    pub synchronous_names: String,
+    /// `fsync`
+    pub fsync: String,
+    /// `synchronous_commit`
+    pub synchronous_commit: String,
+    /// `full_page_writes`
+    pub full_page_writes: String,
+    /// Connections that a role without privileges can open.
+    pub connections_max: i64,
+    /// Connections that are open.
+    pub connections_open: i64,
+    /// Age in seconds of the oldest open transaction of another session.
+    pub transaction_seconds: Option<i64>,
+    /// The standbys that are connected.
+    pub standbys: Vec<Standby>,
+}
+
+/// A connected standby.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standby {
+    /// Its `application_name`.
+    pub name: String,
+    /// `sync_state`: `async`, `potential`, `sync`, `quorum`; empty if the role may not see it.
+    pub sync_state: String,
+    /// Bytes of the write-ahead log that it has not received.
+    pub bytes_behind: Option<i64>,
+}
+
+impl Pool {
+    /// Asks PostgreSQL; `None` for SQLite.
+    pub async fn server_status(&self) -> Result<Option<ServerStatus>, StoreError> {
+        const ASK: &str = "read the status of the database server";
+        type Row = (bool, String, String, String, String, i64, i64, Option<i64>);
+        const STATUS: &str = "SELECT pg_is_in_recovery(), current_setting('synchronous_standby_names'),
+            current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes'),
+            CAST(current_setting('max_connections') AS BIGINT)
+                - CAST(current_setting('superuser_reserved_connections') AS BIGINT),
+            (SELECT COUNT(*) FROM pg_stat_activity WHERE datname IS NOT NULL),
+            (SELECT CAST(MAX(EXTRACT(EPOCH FROM clock_timestamp() - xact_start)) AS BIGINT) FROM pg_stat_activity
+                WHERE datname IS NOT NULL AND pid <> pg_backend_pid())";
+        const STANDBYS: &str = "SELECT COALESCE(application_name, ''), COALESCE(sync_state, ''),
+            CASE WHEN pg_is_in_recovery() THEN NULL
+                ELSE CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn) AS BIGINT) END
+            FROM pg_stat_replication ORDER BY application_name";
+        let Self::Postgres(pool) = self else { return Ok(None) };
+        let (recovering, synchronous_names, fsync, synchronous_commit, full_page_writes, max, open, transaction): Row =
+            sqlx::query_as(STATUS).fetch_one(pool).await.context(ASK)?;
+        let standbys: Vec<(String, String, Option<i64>)> =
+            sqlx::query_as(STANDBYS).fetch_all(pool).await.context(ASK)?;
+        let standby = |(name, sync_state, bytes_behind)| Standby { name, sync_state, bytes_behind };
+        Ok(Some(ServerStatus {
+            recovering,
+            synchronous_names,
+            fsync,
+            synchronous_commit,
+            full_page_writes,
+            connections_max: max,
+            connections_open: open,
+            transaction_seconds: transaction,
+            standbys: standbys.into_iter().map(standby).collect(),
+        }))
+    }
+}
