@@ -25,6 +25,7 @@ mod memory;
 mod postgres;
 mod read;
 mod recent;
+mod replica;
 mod sequence;
 mod settings;
 mod shelf;

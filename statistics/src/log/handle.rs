@@ -9,7 +9,7 @@ use domain::{Clock, Rng};
 use quick_cache::sync::Cache;
 use sqlx::migrate::Migrator;
 use store::pool::{query, scalar};
-use store::{Pool, in_transaction};
+use store::{Pool, Replica, in_transaction};
 use uuid::Uuid;
 
 use super::error::{During, LogError};
@@ -19,6 +19,7 @@ use super::lease::SequencerLease;
 use super::memory::Memory;
 use super::postgres::StoredHead;
 use super::recent::UnindexedEvents;
+use super::replica::LogReplica;
 use super::settings::WriterSettings;
 use super::shelf::cache::TreeCache;
 use super::sql::{self, Dialect};
@@ -59,6 +60,8 @@ pub struct Log {
     pub(super) appends: Arc<Appends>,
     /// Tiles and the signed tree, cached for proofs.
     pub(super) shelf: Arc<TreeCache>,
+    /// PostgreSQL: a replica that answers activity and proofs.
+    pub(super) replica: Option<LogReplica>,
     /// PostgreSQL: the newest checkpoint that this process signed or saw.
     pub(super) memory: Arc<Memory>,
     /// Why the log is not signed, if it is not.
@@ -120,6 +123,13 @@ impl Log {
         self
     }
 
+    /// Sets the replica that answers activity and proofs.
+    #[must_use]
+    pub fn with_replica(mut self, replica: Option<Replica>) -> Self {
+        self.replica = replica.map(|replica| LogReplica { replica, shelf: Arc::default() });
+        self
+    }
+
     fn over(pool: Pool, clock: &Clock, rng: &Rng) -> Self {
         let holder = rng.uuid_v7(clock.now());
         Self {
@@ -136,6 +146,7 @@ impl Log {
             recent: UnindexedEvents::default(),
             appends: Arc::default(),
             shelf: Arc::default(),
+            replica: None,
             memory: Arc::default(),
             halt: Arc::default(),
         }
@@ -194,6 +205,9 @@ impl Log {
             writer.close().await;
         }
         self.give_lease_back().await;
+        if let Some(LogReplica { replica, .. }) = &self.replica {
+            replica.close().await;
+        }
         self.pool.close().await;
     }
 

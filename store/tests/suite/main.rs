@@ -26,6 +26,7 @@ mod nodes;
 mod outbox;
 mod passages;
 mod probes;
+mod replica;
 mod schemas;
 mod signin;
 mod silence;
