@@ -3,7 +3,7 @@
 //! name a host have to name one that is known.
 //!
 //! - `GET /healthz`: the process answers. No IO.
-//! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works (`admin/readiness.rs`) and nothing is draining;
+//! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works (`admin/readiness.rs`) and the server is not about to stop;
 //!   otherwise 503. `failing` names each part that fails, and why. An external statistics service that fails is a degradation, never
 //!   a reason to be taken out of service: `degraded` says why, while requests to it are refused (`upstream.breaker.open`).
 //! - `GET /metrics`: Prometheus text.
@@ -23,12 +23,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::json;
-use tokio::sync::watch;
 
 use self::gauges::Gauges;
 use self::readiness::Readiness;
 use crate::app::App;
 use crate::http::head;
+use crate::phase::Phases;
 use crate::telemetry;
 
 /// How long the supervisor may take to show what lives.
@@ -37,13 +37,13 @@ const CHECK_DEADLINE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 struct AdminState {
     app: App,
-    stopping: watch::Receiver<bool>,
+    phases: Phases,
     readiness: Readiness,
     gauges: Gauges,
 }
 
 /// The operator's service.
-pub fn router(app: App, stopping: watch::Receiver<bool>) -> Router {
+pub fn router(app: App, phases: Phases) -> Router {
     Router::new()
         .route("/healthz", get(async || axum::Json(json!({ "status": "ok" }))))
         .route("/readyz", get(ready))
@@ -51,7 +51,7 @@ pub fn router(app: App, stopping: watch::Receiver<bool>) -> Router {
         .route("/actors", get(tree))
         .fallback(async || (StatusCode::NOT_FOUND, axum::Json(json!({ "error": "not_found" }))))
         .layer(axum::middleware::from_fn_with_state(app.clone(), known_host))
-        .with_state(AdminState { app, stopping, readiness: Readiness::default(), gauges: Gauges::default() })
+        .with_state(AdminState { app, phases, readiness: Readiness::default(), gauges: Gauges::default() })
 }
 
 /// Accepts a request whose `Host` is an IP address, this machine, or one of `admin.hosts`. A foreign page has another host name.
@@ -69,9 +69,9 @@ async fn known_host(State(app): State<App>, request: Request, next: Next) -> Res
     (StatusCode::MISDIRECTED_REQUEST, axum::Json(body)).into_response()
 }
 
-async fn ready(State(AdminState { app, stopping, readiness, .. }): State<AdminState>) -> Response {
+async fn ready(State(AdminState { app, phases, readiness, .. }): State<AdminState>) -> Response {
     let report = readiness.look(&app).await;
-    let draining = *stopping.borrow();
+    let draining = phases.is_leaving();
     let ready = report.failing.is_empty() && !draining;
     let word = |good: bool| if good { "ok" } else { "failing" };
     let body = json!({

@@ -33,6 +33,7 @@ use domain::{Clock, Rng};
 use store::Store;
 use supervision::Root;
 use supervision::periodic::PassError;
+use tokio::time::Instant;
 
 use self::builder::Builder;
 pub use self::builder::OUTBOX;
@@ -44,6 +45,9 @@ use crate::installation::{self, LogStart};
 
 /// Maximum time for the last writes of counters at shutdown.
 const SETTLE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Time for closing the databases, even if requests and actors used up the whole deadline.
+const CLOSE_MIN: Duration = Duration::from_millis(500);
 
 /// The running server without its listeners. Clones share it.
 #[derive(Debug, Clone)]
@@ -178,14 +182,22 @@ impl App {
 /// Starts the supervisor and waits until every actor runs.
 async fn start_actors(settings: &Settings, rng: &Rng, supervised: Supervised<'_>) -> Result<Root, BuildError> {
     let root = Root::start(settings.shutdown.root(), jitter(rng), supervised.children()).await;
-    let root = root.map_err(|error| BuildError::Actors(error.to_string()))?;
+    let root = root.map_err(|error| BuildError::Actors(domain::reasons(&error)))?;
     root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
     Ok(root)
 }
 
 impl AppState {
-    /// Writes the counters that are only in memory and closes the databases. Called after all actors have stopped.
-    pub async fn close(&self) {
+    /// Writes the counters that are only in memory and closes the databases, until `deadline` and for at least [`CLOSE_MIN`]. Called after all
+    /// actors have stopped.
+    pub async fn close(&self, deadline: Instant) {
+        let deadline = deadline.max(Instant::now() + CLOSE_MIN);
+        if tokio::time::timeout_at(deadline, self.settle_and_close()).await.is_err() {
+            tracing::warn!("the databases did not close before shutdown.drain_deadline; the process ends without that");
+        }
+    }
+
+    async fn settle_and_close(&self) {
         let settle = async {
             let counts = self.usage.finish().await.and(self.budgets.settle().await);
             let counts = counts.and(self.presence.settle().await);
@@ -195,15 +207,20 @@ impl AppState {
             };
             counts.and(remembered)
         };
-        let settled = tokio::time::timeout(SETTLE_DEADLINE, settle).await;
+        // Another node signs the log at once while this one still writes its counters.
+        let (settled, _) = tokio::join!(
+            tokio::time::timeout(SETTLE_DEADLINE, settle),
+            tokio::time::timeout(SETTLE_DEADLINE, self.upstream.give_leases_back()),
+        );
         if let Err(error) = settled.unwrap_or_else(|_| Err("the store did not answer".into())) {
             tracing::warn!(
                 error = domain::reasons(&*error),
                 "the last counts of usage and of budgets, who was seen last, or the newest checkpoint could not be written"
             );
         }
-        self.store.close().await;
+        // The log shares connections with the facts, and gives its lease back before they are closed.
         self.upstream.close().await;
+        self.store.close().await;
     }
 
     /// Whether a language model judges new content of the knowledge API.

@@ -20,6 +20,7 @@ mod demo;
 mod doctor;
 mod event;
 mod failure;
+mod hangup;
 mod help;
 mod machine;
 mod main_database;
@@ -40,6 +41,7 @@ mod witness;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -133,7 +135,9 @@ pub fn main() -> ExitCode {
     let settings =
         || load(config.as_deref(), std::env::vars()).map_err(|problems| Failure::Configuration(problems.to_string()));
     let done = match command.unwrap_or(Command::Serve(serve::Arguments::default())) {
-        Command::Serve(arguments) => settings().and_then(|settings| run(serve::serve(settings, arguments))),
+        Command::Serve(arguments) => {
+            settings().and_then(|settings| run(serve::serve(config.clone(), settings, arguments)))
+        }
         Command::Check => settings().map(|settings| check::report(&settings)),
         Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
         Command::Doctor(arguments) => {
@@ -148,7 +152,7 @@ pub fn main() -> ExitCode {
         }
         // Runs with an empty environment and reads no configuration.
         Command::ExtractWorker => {
-            knowledge::extract::worker::main(std::io::stdin(), std::io::stdout()).map_err(Failure::refused)
+            knowledge::extract::worker::main(std::io::stdin(), std::io::stdout()).map_err(Failure::caused)
         }
         Command::Attach(arguments) => run(attach::attach(arguments)),
         Command::Machine(command) => run(machine::run(command)),
@@ -196,7 +200,14 @@ fn arguments() -> Arguments {
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut program).exit())
 }
 
+/// Longest wait for threads that are still at work when a command has ended.
+const THREADS_END_WITHIN: Duration = Duration::from_millis(500);
+
 fn run(work: impl Future<Output = Done>) -> Done {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| Failure::Refused(format!("the runtime cannot start: {error}")))?.block_on(work)
+    let runtime = runtime.map_err(|error| Failure::Refused(format!("the runtime cannot start: {error}")))?;
+    let done = runtime.block_on(work);
+    // A thread may wait for a name that cannot be resolved, or for a disk.
+    runtime.shutdown_timeout(THREADS_END_WITHIN);
+    done
 }

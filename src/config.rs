@@ -5,6 +5,7 @@
 //! its reason and a way out ([`reading`]).
 
 mod actors;
+mod differences;
 mod http;
 mod knowledge;
 mod limits;
@@ -330,7 +331,10 @@ impl Default for ConsentSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShutdownSettings {
-    /// How long requests and actors get to finish after SIGTERM; a second signal ends everything at once.
+    /// How long the server is unready and serves after SIGTERM, before it closes its listeners. SIGINT skips it.
+    #[serde(with = "humantime_serde")]
+    pub lame_duck: Duration,
+    /// How long requests and actors get to finish after that; a second signal ends everything at once.
     #[serde(with = "humantime_serde")]
     pub drain_deadline: Duration,
     /// How long they get when the supervision gives up.
@@ -344,6 +348,7 @@ pub struct ShutdownSettings {
 impl Default for ShutdownSettings {
     fn default() -> Self {
         Self {
+            lame_duck: Duration::ZERO,
             drain_deadline: Duration::from_secs(20),
             give_up_deadline: Duration::from_secs(10),
             start_deadline: Duration::from_secs(30),
@@ -378,6 +383,8 @@ impl Settings {
         rule(!self.consent.outbox_every.is_zero(), "consent.outbox_every", "must be longer than 0s");
         rule(self.admin.connections_max > 0, "admin.connections_max", "must be at least 1");
         rule(!self.admin.probe_deadline.is_zero(), "admin.probe_deadline", "must be longer than 0s");
+        rule(!self.database.connect_timeout.is_zero(), "database.connect_timeout", "must be longer than 0s");
+        rule(!self.database.silent_after.is_zero(), "database.silent_after", "must be longer than 0s");
         rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
         rule(!self.account.section_deadline.is_zero(), "account.section_deadline", "must be longer than 0s");
@@ -386,6 +393,12 @@ impl Settings {
             problems.push(("events.registry".into(), error));
         }
         problems
+        let window = Duration::from_hours(24) * (self.plans.longest_window_days().saturating_add(2));
+        rule(
+            self.janitor.purge.usage_days_kept >= window,
+            "janitor.purge.usage_days_kept",
+            "must be at least the longest window_days of a plan and two days",
+        );
     }
 
     fn check_events(&self, rule: &mut impl FnMut(bool, &str, &str)) {
@@ -475,7 +488,7 @@ impl Settings {
                 Registry::from_file(&text)
             }
         };
-        read.map_err(|error| error.to_string())
+        read.map_err(|error| domain::reasons(&error))
     }
 
     /// The agents that events may name.

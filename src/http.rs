@@ -44,7 +44,6 @@ mod state;
 pub mod usage;
 
 use axum::Router;
-use tokio::sync::watch;
 
 pub use self::accepts::Accepts;
 use self::discovery::Resources;
@@ -56,6 +55,7 @@ use self::state::Documents;
 pub use self::state::HttpState;
 use crate::app::{App, BuildError};
 use crate::config::{Settings, Urls};
+use crate::phase::Phases;
 use crate::services::oidc::Providers;
 
 /// One row of a route table.
@@ -96,6 +96,8 @@ pub fn routes() -> Vec<Route> {
         Route::get("/api/v1/audit/checkpoint", NONE, audit::checkpoint),
         Route::get("/api/v1/audit/consistency", NONE, audit::consistency),
         Route::get("/api/v1/audit/keys", NONE, audit::keys),
+        Route::get("/log/checkpoint", NONE, audit::checkpoint),
+        Route::get("/log/tile/{*path}", NONE, audit::tile),
         // What an agent made or ended would outlive the agent, so its account token does not do.
         Route::post("/api/v1/keys", Accepts::SESSION, api_keys::create),
         Route::get("/api/v1/keys", PERSON, api_keys::list),
@@ -141,13 +143,13 @@ pub fn description(settings: &Settings, urls: &Urls) -> Description {
     Description::new(settings, urls, &table)
 }
 
-/// The state of all routes and pages of a running server. Streams end when `closing` becomes true.
-pub fn state(app: App, providers: Providers, closing: watch::Receiver<bool>) -> Result<HttpState, BuildError> {
+/// The state of all routes and pages of a running server. Streams end when the server stops.
+pub fn state(app: App, providers: Providers, phases: Phases) -> Result<HttpState, BuildError> {
     let documents = Documents {
         description: description(&app.settings, &app.urls),
         resources: Resources::of(&routes(), &knowledge_routes(), app.settings.knowledge.bind.is_none()),
     };
-    HttpState::new(app, providers, documents, closing)
+    HttpState::new(app, providers, documents, phases)
 }
 
 /// The service of the public listener: the account and agent API, and `pages`. It contains the knowledge API, too, unless that has a

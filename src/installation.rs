@@ -17,6 +17,7 @@ mod facts;
 mod pair;
 mod places;
 mod refusal;
+mod schema;
 
 use actors::anchor::Anchor;
 use actors::upstream::Upstream;
@@ -35,6 +36,7 @@ pub use self::pair::is_lone_log;
 use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
 pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
+pub use self::schema::require as require_schema;
 use crate::config::Settings;
 
 /// How a start treats the log.
@@ -89,7 +91,7 @@ async fn are_facts_lost(store: &Store, settings: &Settings) -> Result<bool, Open
     if settings.upstream.url.is_some() || !store.pool().is_postgres() || !store.pool().is_empty().await? {
         return Ok(false);
     }
-    let Some(log) = log_pool_if_there(settings).await? else { return Ok(false) };
+    let Some(log) = log_pool_if_there(settings, store).await? else { return Ok(false) };
     log.close().await;
     // Another process may have made both meanwhile.
     Ok(store.pool().is_empty().await?)
@@ -126,11 +128,11 @@ impl StartContext<'_> {
         let pool = match pool {
             None if facts.know_a_log() => {
                 // Another process may have made it a moment ago, and the facts remember it since then.
-                log_pool_if_there(self.settings)
+                log_pool_if_there(self.settings, &store)
                     .await?
                     .ok_or_else(|| refused(Mismatch::LogMissing { remembered: facts.events_min() }))?
             }
-            None => log_pool(self.settings).await?,
+            None => log_pool(self.settings, &store).await?,
             Some(pool) => pool,
         };
         let log = self.log(pool, &self.settings.log.origin).await?;

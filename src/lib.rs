@@ -11,6 +11,7 @@ pub mod cli;
 pub mod config;
 pub mod http;
 pub mod installation;
+pub mod phase;
 pub mod server;
 pub mod services;
 pub mod telemetry;

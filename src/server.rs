@@ -2,7 +2,9 @@
 
 mod accept;
 pub mod descriptors;
+mod head_timer;
 mod patience;
+mod place;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,17 +14,19 @@ use std::time::Duration;
 use domain::{Clock, Rng};
 use supervision::TreeExit;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::accept::{Deadlines, Door, Service, accept};
+use self::head_timer::HeadDeadlines;
 use self::patience::Patience;
 use crate::app::{App, BuildError};
 use crate::config::{Settings, Urls};
 use crate::http::HttpState;
 use crate::http::addresses::Addresses;
 use crate::installation::LogStart;
+use crate::phase::{Phase, Phases};
 use crate::services::oidc::Providers;
 
 /// A server that accepts connections.
@@ -38,7 +42,7 @@ pub struct Server {
     pub admin_address: SocketAddr,
     /// Bound address of the knowledge API.
     pub knowledge_address: SocketAddr,
-    stop: watch::Sender<bool>,
+    phases: Phases,
     listeners: Vec<JoinHandle<()>>,
     admin: JoinHandle<()>,
 }
@@ -47,7 +51,7 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be listened on.
-    #[error("cannot listen on {address} ({knob}): {source}")]
+    #[error("cannot listen on {address} ({knob})")]
     Listen {
         /// The configured address.
         address: SocketAddr,
@@ -82,48 +86,63 @@ impl Server {
         let own_address = own.as_ref().and_then(|listener| listener.local_addr().ok());
         let knowledge_address = own_address.unwrap_or(address);
         let urls = Urls::configured(&settings, address, own_address);
-        let (stop, stopping) = watch::channel(false);
+        let phases = Phases::default();
         let providers = Providers::new(&settings.signin, &urls.base, &clock).map_err(BuildError::Providers)?;
         let app = Box::pin(App::build(settings, urls, (clock, rng), log)).await?;
-        let state = crate::http::state(app.clone(), providers, stopping.clone())?;
+        let state = crate::http::state(app.clone(), providers, phases.clone())?;
         let http = &app.settings.http;
         let deadlines = Deadlines {
-            head: http.head_deadline,
+            heads: HeadDeadlines { head: http.head_deadline, idle: http.idle_deadline },
             patience: Patience { write_deadline: http.write_deadline, linger_deadline: http.linger_deadline },
             drain: app.settings.shutdown.drain_deadline / 2,
         };
-        let places = Arc::new(Semaphore::new(descriptors::connections(http).min(Semaphore::MAX_PERMITS)));
+        let places_total = descriptors::connections(http).min(Semaphore::MAX_PERMITS);
+        let places = Arc::new(Semaphore::new(places_total));
         let addresses = Addresses::new(http.connections_per_address_max, &http.trusted_proxies);
-        let public_door = || Door::Public { places: Arc::clone(&places), addresses: addresses.clone() };
+        let public_door = || Door::Public { places: Arc::clone(&places), places_total, addresses: addresses.clone() };
         let service = Service::Public(crate::http::service(state.clone(), crate::web::router()));
-        let mut listeners = vec![tokio::spawn(accept(public, service, public_door(), deadlines, stopping.clone()))];
+        let mut listeners = vec![tokio::spawn(accept(public, service, public_door(), deadlines, phases.clone()))];
         if let Some(own) = own {
             let service = Service::Public(crate::http::knowledge_service(state.clone()));
-            listeners.push(tokio::spawn(accept(own, service, public_door(), deadlines, stopping.clone())));
+            listeners.push(tokio::spawn(accept(own, service, public_door(), deadlines, phases.clone())));
         }
         let connections_max = app.settings.admin.connections_max;
         let admin_door = Door::Operators { connections_max, open: VecDeque::new() };
-        let admin_service = Service::Admin(crate::admin::router(app.clone(), stopping));
+        let admin_service = Service::Admin(crate::admin::router(app.clone(), phases.clone()));
         // Operators watch the draining too, so their listener stops last: with the process.
-        let admin = tokio::spawn(accept(admin, admin_service, admin_door, deadlines, watch::channel(false).1));
-        Ok(Self { app, http: state, address, admin_address, knowledge_address, stop, listeners, admin })
+        let admin = tokio::spawn(accept(admin, admin_service, admin_door, deadlines, Phases::default()));
+        Ok(Self { app, http: state, address, admin_address, knowledge_address, phases, listeners, admin })
+    }
+
+    /// Is unready and serves on for `shutdown.lame_duck`, so that balancers and clients look for another node before [`Self::stop`].
+    pub async fn lame_duck(&self) {
+        let duration = self.app.settings.shutdown.lame_duck;
+        if duration.is_zero() {
+            return;
+        }
+        tracing::info!(shutdown.lame_duck = ?duration, "unready: connections are accepted and requests are answered for this long");
+        self.phases.lame_duck(duration).await;
     }
 
     /// Stops accepting connections, waits for requests in progress, then drains the actors; at most `shutdown.drain_deadline`.
     pub async fn stop(mut self) -> TreeExit {
         let deadline = Instant::now() + self.app.settings.shutdown.drain_deadline;
-        // Fails only if the listener is gone already.
-        let _ = self.stop.send(true);
+        tracing::info!("the listeners close; requests in progress finish");
+        self.phases.enter(Phase::Stopping);
+        // Other nodes continue with the batches while the requests of this one finish.
+        self.app.ingestion.hand_over();
         for listener in &mut self.listeners {
             // A listener that panicked has nothing left to finish.
             let _ = tokio::time::timeout_at(deadline, listener).await;
         }
+        tracing::info!("the actors finish their messages");
         let left = deadline.saturating_duration_since(Instant::now()).max(MINIMAL_DRAIN);
         let outcome = self.app.root.drain(left).await;
         for listener in self.listeners.iter().chain([&self.admin]) {
             listener.abort();
         }
-        self.app.close().await;
+        self.app.close(deadline).await;
+        tracing::info!("stopped");
         outcome
     }
 

@@ -27,7 +27,7 @@ use axum::routing::{self, MethodRouter};
 pub use self::form::{LargeForms, PageForm};
 pub use self::frame::{PageLayout, page};
 pub use self::moment::Moment;
-pub use self::page_error::{PageError, PageResult, Shown};
+pub use self::page_error::{PageError, PageErrorTexts, PageResult};
 pub use self::query::PageQuery;
 pub use self::signed_in::SignedIn;
 pub use self::site::Site;

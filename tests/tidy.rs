@@ -1,13 +1,18 @@
 //! Structure of the source tree: a crate names only crates below it, every route has its rule and its test, the configuration file is
-//! complete, both migration folders agree. The modules below check imports, errors, language and the schema of the configuration.
+//! complete, both migration folders agree. The modules below check imports, errors, language, names, the schema of the configuration,
+//! the features of PostgreSQL in use, and the samples for balancers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod tidy {
     mod config_schema;
+    mod deploy;
+    mod engines;
     mod errors;
+    mod growth;
     mod imports;
     mod language;
+    mod names;
     mod tokens;
 }
 
@@ -182,6 +187,22 @@ fn both_migration_folders_have_the_same_files() {
         assert!(!names(sqlite).is_empty());
         assert_eq!(names(sqlite), names(postgres));
     }
+}
+
+/// Facts and log share connections to PostgreSQL, whose search path has both schemas. The statements of the log name the schema of a table
+/// that both have.
+#[test]
+fn facts_and_log_have_no_other_table_of_the_same_name() {
+    let tables = |folder: &str| -> BTreeSet<String> {
+        let files = std::fs::read_dir(root().join(folder)).unwrap();
+        let text: String = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+        let made = text.split("CREATE TABLE ").skip(1);
+        made.map(|rest| rest.trim_start_matches("IF NOT EXISTS ").split([' ', '(']).next().unwrap().to_owned()).collect()
+    };
+    let (facts, log) = (tables("migrations/postgres"), tables("migrations/statistics/postgres"));
+    assert!(facts.len() > 30 && log.len() > 5, "{facts:?} {log:?}");
+    let both: Vec<_> = facts.intersection(&log).collect();
+    assert_eq!(both, ["installation"]);
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl Appender {
                 && error.is_crash()
             {
                 // Fails only if the actor is gone already.
-                drop(address.cast(AppendMessage::WriterCrashed(error.to_string())));
+                drop(address.cast(AppendMessage::WriterCrashed(domain::reasons(&**error))));
             }
             reply.send(appended);
         });

@@ -21,7 +21,7 @@ mod settings;
 
 use std::sync::Arc;
 
-use domain::claim::{ClaimCode, Registration, RegistrationType, StartRefusal};
+use domain::claim::{AttemptRefusal, ClaimCode, Registration, RegistrationType};
 use domain::ids::{Email, RegistrationId, UserAccountId};
 use domain::secret::{Secret, SecretHash, SecretKind};
 use supervision::{ActorSettings, AskError, Directory, Reply, detached};
@@ -117,7 +117,7 @@ impl Claims {
     /// Starts a claim, or starts it again with a new link and code.
     pub async fn start(&self, claim_token: &Secret, email: Option<Email>) -> AskResult<StartedClaim, StartError> {
         let asked = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::Start { email, reply }).await?;
-        Ok(asked.unwrap_or(Err(StartError::Refused(StartRefusal::Expired))))
+        Ok(asked.unwrap_or(Err(StartError::Refused(AttemptRefusal::Expired))))
     }
 
     /// Exchanges a claim token.

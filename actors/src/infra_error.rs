@@ -7,7 +7,7 @@ use supervision::Unavailable;
 #[derive(Debug, thiserror::Error)]
 pub enum InfraError {
     /// A statement failed, or the database cannot be reached.
-    #[error("the store: {0}")]
+    #[error("the store failed")]
     Store(#[from] StoreError),
     /// The actor gave no answer.
     #[error(transparent)]

@@ -15,6 +15,7 @@ mod ended;
 mod settings;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use domain::batch::{Item, Journal, Message, MessageId};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
@@ -113,6 +114,13 @@ impl Ingestion {
                 Ok(true)
             }
         }
+    }
+
+    /// Gives all leases back, for another process to continue, and takes none any more. Each actor ends its item that is being committed
+    /// before that.
+    pub fn hand_over(&self) {
+        self.dependencies.leaves.store(true, Ordering::Relaxed);
+        self.batches.announce(|| BatchMessage::HandOver);
     }
 
     /// The journal of a running batch, as it grows; `None` when it has ended or never was.

@@ -18,6 +18,7 @@
 
 mod contract;
 mod hold;
+mod lately;
 mod processor;
 mod turns;
 
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed, Unreadable};
+use domain::trace::TraceContext;
 use futures_util::FutureExt as _;
 use ractor::{ActorProcessingErr, ActorRef};
 use store::held::{HeldEntry, Sender as HeldSender};
@@ -37,6 +39,7 @@ use tracing::{Instrument as _, Span};
 
 pub use contract::{IntakeOutcome, Sender};
 pub use hold::HeldBatch;
+pub use lately::HeldLately;
 pub use processor::{EventProcessor, QUOTA_EXCEEDED};
 use turns::PerKeyQueue;
 
@@ -52,6 +55,8 @@ pub struct Submit {
     reply: Reply<IntakeOutcome>,
     /// The span of the message, in which the event is also handled if it has to wait for its turn.
     span: Span,
+    /// The trace of the sender's request, which a request to an external statistics service continues.
+    trace: Option<TraceContext>,
 }
 
 /// Events of one slot are handled one after the other. Two chains share a slot once in 2^64 times, which costs them nothing but turns.
@@ -138,7 +143,14 @@ impl Intake {
         let deadline = self.handle.settings().ask_deadline;
         let make = |reply| IntakeMessage::Submit {
             slot,
-            submit: Box::new(Submit { sender, body, opened, reply, span: Span::none() }),
+            submit: Box::new(Submit {
+                sender,
+                body,
+                opened,
+                reply,
+                span: Span::none(),
+                trace: statistics::trace::current(),
+            }),
         };
         self.handle.ask(make, deadline).await
     }
@@ -193,13 +205,17 @@ struct IntakeState {
 impl IntakeActor {
     fn start(&self, myself: &ActorRef<IntakeMessage>, slot: ChainSlot, submit: Box<Submit>, state: &mut IntakeState) {
         let (processor, handled) = (Arc::clone(&self.processor), Handled { intake: myself.clone(), slot });
-        let Submit { sender, body, opened, reply, span } = *submit;
+        let Submit { sender, body, opened, reply, span, trace } = *submit;
         let work = async move {
             domain::failpoint!("intake.worker");
             reply.send(processor.handle(sender, &body, opened).await);
             drop(handled);
         };
-        state.tasks.spawn(work.instrument(span));
+        let work = work.instrument(span);
+        match trace {
+            Some(trace) => state.tasks.spawn(statistics::trace::within(trace, work)),
+            None => state.tasks.spawn(work),
+        };
     }
 }
 

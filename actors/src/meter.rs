@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::Timestamp;
 use domain::ids::EventId;
 use domain::recorder::Recorder;
-use domain::usage::{Day, QuotaUsed, Window};
+use domain::usage::{Day, QuotaUsed, UsageWindow};
 use statistics::log::Log;
 use store::Store;
 use store::usage::UsageDay;
@@ -69,7 +69,7 @@ impl Usage {
     }
 
     /// What computers used in a window, up to now.
-    pub async fn of(&self, computers: &[Recorder], window: Window) -> Result<QuotaUsed, InfraError> {
+    pub async fn of(&self, computers: &[Recorder], window: UsageWindow) -> Result<QuotaUsed, InfraError> {
         match &self.source {
             Source::Log(log) => {
                 let counted = self.store.usage_of(computers, window).await?;
@@ -165,7 +165,7 @@ impl ReceiptCounter {
         *counts.days.entry((recorder.clone(), Day::of(received_at))).or_default() += used;
     }
 
-    fn of(&self, computers: &[Recorder], window: Window) -> QuotaUsed {
+    fn of(&self, computers: &[Recorder], window: UsageWindow) -> QuotaUsed {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let own = counts.days.iter().filter(|((recorder, day), _)| computers.contains(recorder) && window.holds(*day));
         own.fold(QuotaUsed::default(), |sum, (_, used)| sum + *used)
@@ -224,10 +224,10 @@ mod tests {
         tally.receipt(rng.uuid_v7(now()).into(), &ada, QuotaUsed::default(), now());
         tally.receipt(rng.uuid_v7(now()).into(), &bob, memory, now());
         let today = Day::of(now());
-        let window = Window { first: today, end: Day::from(today.number() + 1) };
+        let window = UsageWindow { first: today, end: Day::from(today.number() + 1) };
         assert_eq!(tally.of(std::slice::from_ref(&ada), window), memory);
         assert_eq!(tally.of(&[ada.clone(), bob], window), memory + memory);
-        let next = Window { first: window.end, end: Day::from(today.number() + 2) };
+        let next = UsageWindow { first: window.end, end: Day::from(today.number() + 2) };
         assert_eq!(tally.of(&[ada], next), QuotaUsed::default());
     }
 

@@ -37,7 +37,7 @@ const BODY_BYTES_MAX: usize = 65_536;
 #[derive(Debug, thiserror::Error)]
 pub enum NotForwarded {
     /// The main database could not be read or written.
-    #[error("the store: {0}")]
+    #[error("the store failed")]
     Store(#[from] StoreError),
     /// The actor that appends to the log.
     #[error(transparent)]

@@ -5,6 +5,7 @@ use domain::ids::{EventId, ReceiptId};
 use statistics::client::Client;
 use statistics::contract::{self, ActivityQuery, Passed, RecordScope, Submission, SubmitOutcome};
 use statistics::log::{Append, Log};
+use statistics::merkle::tile::TilePath;
 use supervision::{Handle, Unavailable};
 
 use crate::append::AppendMessage;
@@ -83,6 +84,21 @@ impl Upstream {
         match self {
             Self::External(client) => client.keys().await,
             Self::Embedded { log, .. } => log.keys().await.map_err(unreachable),
+        }
+    }
+
+    /// The hashes of a tile of the signed tree.
+    pub async fn tile(&self, wanted: TilePath) -> Result<Passed, contract::Unavailable> {
+        match self {
+            Self::External(client) => client.tile(wanted).await,
+            Self::Embedded { log, .. } => log.tile(wanted).await.map_err(unreachable),
+        }
+    }
+
+    /// Gives the lease of the embedded log's sequencer back, so that another node signs the log at once. Called after its actor has stopped.
+    pub async fn give_leases_back(&self) {
+        if let Self::Embedded { log, .. } = self {
+            log.give_lease_back().await;
         }
     }
 

@@ -49,6 +49,11 @@ impl Client {
         self.ask(ApiRequest::get(self.base(&format!("/api/v1/audit/consistency?from={from}&to={to}")))).await
     }
 
+    /// `GET /log/tile/<path>`: hashes of the signed tree; `path` is `<L>/<N>[.p/<W>]` of C2SP `tlog-tiles`.
+    pub async fn tile(&self, path: &str) -> Result<Bytes, Error> {
+        self.ask_bytes(ApiRequest::get(self.base(&format!("/log/tile/{path}")))).await
+    }
+
     /// `GET /api/v1/audit/checkpoint`: a C2SP note.
     pub async fn checkpoint(&self) -> Result<Bytes, Error> {
         self.ask_bytes(ApiRequest::get(self.base("/api/v1/audit/checkpoint"))).await

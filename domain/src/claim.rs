@@ -117,7 +117,7 @@ pub struct Registration {
 
 /// Why a claim attempt cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum StartRefusal {
+pub enum AttemptRefusal {
     /// The registration is already claimed or revoked.
     #[error("the registration is claimed or revoked")]
     Settled,
@@ -144,15 +144,15 @@ pub enum ClaimGrant {
 
 impl Registration {
     /// Checks whether an attempt can start, and returns the e-mail address that it is bound to.
-    pub fn start(&self, email: Option<&Email>, now: Timestamp) -> Result<Option<Email>, StartRefusal> {
+    pub fn start(&self, email: Option<&Email>, now: Timestamp) -> Result<Option<Email>, AttemptRefusal> {
         if self.claim.is_some() || self.revoked_at.is_some() {
-            return Err(StartRefusal::Settled);
+            return Err(AttemptRefusal::Settled);
         }
         if now >= self.claim_token_expires {
-            return Err(StartRefusal::Expired);
+            return Err(AttemptRefusal::Expired);
         }
         match (&self.login_hint, email) {
-            (Some(hint), Some(email)) if hint != email => Err(StartRefusal::EmailMismatch),
+            (Some(hint), Some(email)) if hint != email => Err(AttemptRefusal::EmailMismatch),
             (Some(hint), _) => Ok(Some(hint.clone())),
             (None, email) => Ok(email.cloned()),
         }
@@ -163,13 +163,13 @@ impl Registration {
         if self.revoked_at.is_some() {
             return ClaimGrant::Invalid;
         }
-        let is_over = match (&self.claim, attempt) {
+        let has_ended = match (&self.claim, attempt) {
             (Some(claim), _) => now >= self.claim_token_expires.max(claim.at + FIRST_EXCHANGE),
-            (None, Some(attempt)) => attempt.is_over(now),
+            (None, Some(attempt)) => attempt.has_ended(now),
             (None, None) => now >= self.claim_token_expires,
         };
         match &self.claim {
-            _ if is_over => ClaimGrant::Expired,
+            _ if has_ended => ClaimGrant::Expired,
             Some(claim) => ClaimGrant::Claimed(claim.clone()),
             None => ClaimGrant::Pending,
         }
@@ -232,7 +232,7 @@ pub enum CompleteRefusal {
 
 impl Attempt {
     /// Whether link and code no longer work.
-    pub fn is_over(&self, now: Timestamp) -> bool {
+    pub fn has_ended(&self, now: Timestamp) -> bool {
         self.state != AttemptState::Live || now >= self.expires_at
     }
 
@@ -244,7 +244,7 @@ impl Attempt {
         person: &Email,
         now: Timestamp,
     ) -> Result<(), CompleteRefusal> {
-        if self.is_over(now) {
+        if self.has_ended(now) {
             Err(CompleteRefusal::Expired)
         } else if self.email.as_ref().is_some_and(|bound| bound != person) {
             Err(CompleteRefusal::EmailMismatch)
@@ -324,7 +324,7 @@ mod tests {
         let hinted = registration(Some("ada@example.com"));
         assert_eq!(hinted.start(None, now()), Ok(Some(ada.clone())));
         assert_eq!(hinted.start(Some(&ada), now()), Ok(Some(ada)));
-        assert_eq!(hinted.start(Some(&bob), now()), Err(StartRefusal::EmailMismatch));
+        assert_eq!(hinted.start(Some(&bob), now()), Err(AttemptRefusal::EmailMismatch));
         let free = registration(None);
         assert_eq!(free.start(None, now()), Ok(None));
         assert_eq!(free.start(Some(&bob), now()), Ok(Some(bob)));
@@ -333,11 +333,11 @@ mod tests {
     #[test]
     fn a_settled_or_expired_registration_starts_no_claim() {
         let late = now() + TimeDelta::hours(24);
-        assert_eq!(registration(None).start(None, late), Err(StartRefusal::Expired));
+        assert_eq!(registration(None).start(None, late), Err(AttemptRefusal::Expired));
         let claimed = Registration { claim: Some(claim()), ..registration(None) };
-        assert_eq!(claimed.start(None, now()), Err(StartRefusal::Settled));
+        assert_eq!(claimed.start(None, now()), Err(AttemptRefusal::Settled));
         let revoked = Registration { revoked_at: Some(now()), ..registration(None) };
-        assert_eq!(revoked.start(None, now()), Err(StartRefusal::Settled));
+        assert_eq!(revoked.start(None, now()), Err(AttemptRefusal::Settled));
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
         let grace = last + FIRST_EXCHANGE;
         assert_eq!(claimed.claim_grant(Some(&completed), grace - TimeDelta::seconds(1)), ClaimGrant::Claimed(late));
         assert_eq!(claimed.claim_grant(Some(&completed), grace), ClaimGrant::Expired);
-        assert_eq!(claimed.start(None, end), Err(StartRefusal::Settled));
+        assert_eq!(claimed.start(None, end), Err(AttemptRefusal::Settled));
     }
 
     #[test]

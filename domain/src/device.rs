@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_decided_outlives_the_time_of_the_code() {
+    fn a_decision_of_a_person_outlives_the_time_of_the_code() {
         let late = now() + TimeDelta::seconds(CODE_SECONDS);
         let account: UserAccountId = "account1".parse().unwrap();
         assert_eq!(code(DeviceState::Pending).standing(now()), PollState::Pending);

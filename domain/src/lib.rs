@@ -68,6 +68,7 @@ pub mod secret;
 pub mod signin;
 pub mod space;
 pub mod token;
+pub mod trace;
 mod unknown_name;
 pub mod usage;
 pub mod web_url;

@@ -61,7 +61,7 @@ struct RegistryEntry {
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     /// Not TOML, or an unknown member.
-    #[error("the event registry cannot be read: {0}")]
+    #[error("the event registry cannot be read")]
     Syntax(#[from] toml::de::Error),
     /// A payload schema that is not a JSON Schema.
     #[error("the payload schema of {event_type} is not a JSON Schema: {detail}")]

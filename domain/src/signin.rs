@@ -326,7 +326,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_next_stays_on_our_origin(text in "[/\\\\a-z%.:@?#\\t2f]{0,24}|/(account|claim|device)[/\\\\a-z%.:@?#]{0,12}") {
+        fn every_return_path_stays_on_our_origin(text in "[/\\\\a-z%.:@?#\\t2f]{0,24}|/(account|claim|device)[/\\\\a-z%.:@?#]{0,12}") {
             if let Ok(next) = text.parse::<ReturnPath>() {
                 let path = next.as_str().split('?').next().unwrap_or_default();
                 prop_assert!(path.starts_with('/') && !path.contains("//"));

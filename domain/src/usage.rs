@@ -104,6 +104,9 @@ impl AddAssign for QuotaUsed {
 pub struct Day(i64);
 
 impl Day {
+    /// The day before the first that a clock names.
+    pub const BEFORE_ALL: Self = Self(-1);
+
     /// Milliseconds of a day.
     pub const MILLISECONDS: i64 = 24 * 60 * 60 * 1000;
 
@@ -132,14 +135,14 @@ impl From<i64> for Day {
 
 /// A range of days with a common quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct UsageWindow {
     /// First day of the window.
     pub first: Day,
     /// First day of the next window.
     pub end: Day,
 }
 
-impl Window {
+impl UsageWindow {
     /// The window of `now`; the first window if `now` is before the creation of the account.
     pub fn at(created: Timestamp, now: Timestamp, window_days: u32) -> Self {
         let length = i64::from(window_days.max(1));
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_rounded_down_to_one_decimal() {
+    fn the_rest_is_rounded_down_to_one_decimal() {
         let written = |limit, used| serde_json::to_string(&PercentLeft::of(limit, used)).unwrap();
         for (limit, used, expected) in [
             (3, 0, "100.0"),
@@ -241,7 +244,7 @@ mod tests {
     fn windows_follow_each_other_from_the_day_of_creation() {
         let created = moment("2026-01-31T23:59:59.999Z");
         let window = |now: &str| {
-            let window = Window::at(created, moment(now), 30);
+            let window = UsageWindow::at(created, moment(now), 30);
             (window.first.begin(), window.reset_at())
         };
         let first = (moment("2026-01-31T00:00:00Z"), moment("2026-03-02T00:00:00Z"));
@@ -280,9 +283,9 @@ mod tests {
         fn every_moment_lies_in_one_window(created in 0_i64..4_000_000_000_000, later in 0_i64..4_000_000_000_000, days in 1_u32..400) {
             let at = |millis| DateTime::from_timestamp_millis(millis).unwrap();
             let now = at(created + later);
-            let window = Window::at(at(created), now, days);
+            let window = UsageWindow::at(at(created), now, days);
             prop_assert!(window.holds(Day::of(now)) && window.reset_at() > now);
-            let next = Window::at(at(created), window.reset_at(), days);
+            let next = UsageWindow::at(at(created), window.reset_at(), days);
             prop_assert_eq!(next.first, window.end);
             prop_assert_eq!(next.end.number() - next.first.number(), i64::from(days));
         }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_web_address_says_why() {
+    fn an_invalid_web_address_says_why() {
         let long = format!("https://example.com/{}", "a".repeat(URL_BYTES_MAX));
         let grows = format!("https://example.com/{}", "ä".repeat(900));
         for (text, why) in [

@@ -19,7 +19,7 @@ use crate::search::Embed;
 
 pub use error::EmbedError;
 pub use http::HttpFailure;
-pub use settings::{EmbeddingSettings, HttpEmbeddingSettings, Provider};
+pub use settings::{EmbeddingProvider, EmbeddingSettings, HttpEmbeddingSettings};
 
 /// Embeds texts with the configured provider. Clones share threads and connections.
 #[derive(Debug, Clone)]
@@ -42,10 +42,10 @@ pub enum InvalidEmbedder {
     #[error("knowledge.embedding.{0}: {1}")]
     Settings(String, String),
     /// The HTTP client cannot be created.
-    #[error("creating the HTTP client: {0}")]
+    #[error("cannot create an HTTP client")]
     Client(#[from] reqwest::Error),
     /// The operating system cannot start a thread.
-    #[error("starting the embedding threads: {0}")]
+    #[error("cannot start the embedding threads")]
     Threads(#[from] std::io::Error),
 }
 
@@ -56,13 +56,13 @@ impl Embedder {
             return Err(InvalidEmbedder::Settings(field, rule));
         }
         Ok(match settings.provider {
-            Provider::None => Self { model: None, way: EmbedBackend::Disabled },
-            Provider::Bundled => {
+            EmbeddingProvider::None => Self { model: None, way: EmbedBackend::Disabled },
+            EmbeddingProvider::Bundled => {
                 #[expect(clippy::cast_possible_truncation, reason = "384 is less than 65536")]
                 let model = ModelId { name: minilm::NAME.to_owned(), dimensions: minilm::DIMENSIONS as u16 };
                 Self { model: Some(model), way: EmbedBackend::Bundled(Bundled::new(settings)?) }
             }
-            Provider::Http => {
+            EmbeddingProvider::Http => {
                 let endpoint = settings.http.endpoint().ok_or_else(|| {
                     InvalidEmbedder::Settings("http".to_owned(), "must name an endpoint and a model".to_owned())
                 })?;

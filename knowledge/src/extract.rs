@@ -22,7 +22,7 @@ mod tree;
 pub mod worker;
 
 pub use error::ExtractError;
-pub use format::Format;
+pub use format::ContentFormat;
 pub use read::{Extracted, extract};
 pub use settings::ExtractSettings;
-pub use worker::{Extractor, Source, WorkerCommand};
+pub use worker::{Extractor, RawContent, WorkerCommand};

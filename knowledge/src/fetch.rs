@@ -100,7 +100,7 @@ pub enum FetcherError {
     #[error("knowledge.fetch.user_agent does not fit a header")]
     UserAgent,
     /// The HTTP client cannot be created.
-    #[error("creating the HTTP client: {0}")]
+    #[error("cannot create an HTTP client")]
     Http(#[from] reqwest::Error),
 }
 

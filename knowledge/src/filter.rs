@@ -38,7 +38,7 @@ pub enum FilterError {
     #[error(transparent)]
     Settings(#[from] InvalidLlm),
     /// The HTTP client cannot be created.
-    #[error("creating the HTTP client: {0}")]
+    #[error("cannot create an HTTP client")]
     Http(#[from] reqwest::Error),
 }
 

@@ -27,6 +27,9 @@ use self::database::{Database, PrepareError, Upkeep, best};
 pub use self::settings::Settings;
 use self::shelf::AccountIndex;
 
+/// Accounts in memory, however few vectors each has.
+const SLOTS_MAX: usize = 65_536;
+
 /// Finds the nearest vectors. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct Index {
@@ -167,6 +170,9 @@ impl Index {
     fn slot(&self, number: i64) -> Arc<AccountSlot> {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = Arc::clone(shelves.entry(number).or_default());
+        if shelves.len() >= SLOTS_MAX && !shelves.contains_key(&number) {
+            forget_half(&mut shelves);
+        }
         slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         slot
     }
@@ -186,5 +192,40 @@ impl Index {
                 bytes -= slot.bytes.load(Ordering::Relaxed);
             }
         }
+    }
+}
+
+/// Forgets the half of the accounts that was searched least recently: one by one, each would look at all others.
+fn forget_half(shelves: &mut HashMap<i64, Arc<AccountSlot>>) {
+    let mut used: Vec<u64> = shelves.values().map(|slot| slot.used.load(Ordering::Relaxed)).collect();
+    let middle = used.len() / 2;
+    let (_, median, _) = used.select_nth_unstable(middle);
+    let median = *median;
+    shelves.retain(|_, slot| slot.used.load(Ordering::Relaxed) >= median);
+}
+
+#[cfg(test)]
+mod tests {
+    use store::DatabaseSettings;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_accounts_that_were_searched_least_recently_are_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&DatabaseSettings::default(), &folder.path().join("index.db")).await.unwrap();
+        let index = Index::new(store, Settings::default());
+        let first = index.slot(0);
+        first.bytes.store(1, Ordering::Relaxed);
+        for number in 1..i64::try_from(SLOTS_MAX).unwrap() {
+            index.slot(number);
+        }
+        assert_eq!(index.shelves(), SLOTS_MAX);
+        // Searched again: the newest of all.
+        assert_eq!(index.slot(0).bytes.load(Ordering::Relaxed), 1);
+        assert_eq!(index.shelves(), SLOTS_MAX);
+        index.slot(-1);
+        assert_eq!(index.shelves(), SLOTS_MAX / 2 + 1);
+        assert_eq!(index.slot(0).bytes.load(Ordering::Relaxed), 1, "the one that was searched again is kept");
     }
 }

@@ -27,4 +27,4 @@ pub mod index;
 pub mod prepare;
 pub mod search;
 
-pub use prepare::{Draft, Pipeline, Prepared};
+pub use prepare::{MemoryDraft, Pipeline, Prepared};

@@ -19,7 +19,7 @@ use store::{Store, StoreError};
 use crate::backfill::text_of;
 use crate::chunk::{ChunkSettings, chunks};
 use crate::embed::{EmbedError, Embedder};
-use crate::extract::{Extracted, Extractor, Source};
+use crate::extract::{Extracted, Extractor, RawContent};
 use crate::fetch::{FetchError, Fetcher};
 use crate::filter::{Candidate, Filter};
 
@@ -46,7 +46,7 @@ pub struct PipelineStages {
 #[derive(Debug, Clone)]
 pub enum Prepared {
     /// The item is ready to be stored.
-    Memory(Box<Draft>),
+    Memory(Box<MemoryDraft>),
     /// The item failed or was skipped.
     NotStored(ItemOutcome),
     /// The account's filter dropped the item.
@@ -62,7 +62,7 @@ pub enum Prepared {
 
 /// A memory that is ready to be stored.
 #[derive(Debug, Clone)]
-pub struct Draft {
+pub struct MemoryDraft {
     /// `page` or `document` for URLs, the client's type for notes.
     pub kind: MemoryType,
     /// Title from the content or the client.
@@ -96,7 +96,7 @@ pub struct ItemPosition<'a> {
     pub key_spaces: Option<&'a [SpaceId]>,
 }
 
-impl Draft {
+impl MemoryDraft {
     /// The error outcome if storing fails, with URL and title as the client wrote them.
     pub fn refused(&self, error: Fault, message: &str) -> ItemOutcome {
         let (url, title) = (self.given_url.clone(), self.given_title.clone());
@@ -170,13 +170,14 @@ impl Pipeline {
     }
 
     async fn page(&self, account: &UserAccountId, url: &str) -> Result<RawItem, ItemFailure> {
-        let fault = |fault: Fault, why: &dyn std::error::Error| ItemFailure::Fault(fault, why.to_string());
+        let fault =
+            |fault: Fault, why: &(dyn std::error::Error + 'static)| ItemFailure::Fault(fault, domain::reasons(why));
         let url: WebUrl = url.parse().map_err(|error| fault(Fault::InvalidUrl, &error))?;
         let fetched = self.0.fetcher.fetch(&url).await.map_err(|error: FetchError| match error.fault() {
             Some(code) => fault(code, &error),
             None => ItemFailure::Skipped("robots_disallowed"),
         })?;
-        let source = Source {
+        let source = RawContent {
             media_type: fetched.media_type.as_str().to_owned(),
             charset: fetched.charset,
             url: Some(fetched.url.as_str().to_owned()),
@@ -216,7 +217,7 @@ impl Pipeline {
                 return Prepared::NotStored(ItemOutcome::error(item, Fault::EmptyContent, "there is no text in it"));
             }
             Ok((Err(error), _)) => {
-                return Prepared::NotStored(ItemOutcome::error(item, Fault::TooLarge, error.to_string()));
+                return Prepared::NotStored(ItemOutcome::error(item, Fault::TooLarge, domain::reasons(&error)));
             }
             Err(_panic) => {
                 return Prepared::NotStored(ItemOutcome::error(
@@ -227,7 +228,7 @@ impl Pipeline {
             }
         };
         let (model, passages) = self.embed(&raw.title, texts).await;
-        Prepared::Memory(Box::new(Draft {
+        Prepared::Memory(Box::new(MemoryDraft {
             kind: raw.kind,
             title: raw.title,
             url: raw.url,

@@ -28,7 +28,7 @@ use store::memory::Memory;
 use store::{Store, StoreError};
 
 use self::context::SearchContext;
-use self::counts::Counts;
+use self::counts::StemCountCache;
 pub use self::embed::Embed;
 use self::lexical::LexicalLeg;
 use self::meaning::SemanticLeg;
@@ -81,7 +81,7 @@ pub struct Search<E> {
     store: Store,
     embedder: E,
     index: Index,
-    counts: Counts,
+    counts: StemCountCache,
     settings: Arc<Settings>,
 }
 
@@ -89,7 +89,7 @@ impl<E: Embed> Search<E> {
     /// A search whose index is empty.
     pub fn new(store: Store, embedder: E, settings: Settings) -> Self {
         let index = Index::new(store.clone(), settings.index.clone());
-        Self { store, embedder, index, counts: Counts::default(), settings: Arc::new(settings) }
+        Self { store, embedder, index, counts: StemCountCache::default(), settings: Arc::new(settings) }
     }
 
     /// The vector index.

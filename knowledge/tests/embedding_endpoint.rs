@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use domain::Rng;
-use knowledge::embed::{EmbedError, Embedder, EmbeddingSettings, HttpEmbeddingSettings, HttpFailure, Provider};
+use knowledge::embed::{
+    EmbedError, Embedder, EmbeddingProvider, EmbeddingSettings, HttpEmbeddingSettings, HttpFailure,
+};
 use serde_json::{Value, json};
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
@@ -25,7 +27,7 @@ fn settings(server: &MockServer) -> EmbeddingSettings {
         retry_delay_max: Duration::from_millis(4),
         ..HttpEmbeddingSettings::default()
     };
-    EmbeddingSettings { provider: Provider::Http, http, ..EmbeddingSettings::default() }
+    EmbeddingSettings { provider: EmbeddingProvider::Http, http, ..EmbeddingSettings::default() }
 }
 
 fn embedder(settings: &EmbeddingSettings) -> Embedder {
@@ -163,7 +165,7 @@ async fn a_search_does_not_wait_for_content() {
 
 #[tokio::test]
 async fn without_a_provider_there_are_no_vectors() {
-    let settings = EmbeddingSettings { provider: Provider::None, ..EmbeddingSettings::default() };
+    let settings = EmbeddingSettings { provider: EmbeddingProvider::None, ..EmbeddingSettings::default() };
     let embedder = Embedder::new(&settings, &Rng::seeded(1)).unwrap();
     assert_eq!(embedder.model(), None);
     assert_eq!(embedder.embed(texts(1)).await, Err(EmbedError::Off));

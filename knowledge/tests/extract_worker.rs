@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::ids::UserAccountId;
 use domain::item::Fault;
-use knowledge::extract::{ExtractError, ExtractSettings, Extracted, Extractor, Source, WorkerCommand};
+use knowledge::extract::{ExtractError, ExtractSettings, Extracted, Extractor, RawContent, WorkerCommand};
 
 fn extractor(settings: ExtractSettings) -> Extractor {
     let program = env!("CARGO_BIN_EXE_extract-worker").into();
@@ -18,7 +18,7 @@ fn account() -> UserAccountId {
 }
 
 async fn read(media_type: &str, body: impl Into<Bytes>, settings: ExtractSettings) -> Result<Extracted, ExtractError> {
-    let source = Source {
+    let source = RawContent {
         media_type: media_type.into(),
         charset: Some("utf-8".into()),
         url: Some("https://example.com/boats".into()),

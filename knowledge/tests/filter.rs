@@ -88,7 +88,7 @@ async fn content_is_quoted_and_cannot_speak_as_the_system() {
 }
 
 #[tokio::test]
-async fn whatever_goes_wrong_the_item_is_kept_and_marked() {
+async fn after_every_failure_the_item_is_kept_and_marked() {
     let huge = format!(r#"{{"keep": false, "reason": "{}"}}"#, "x".repeat(1024 * 1024));
     let answers = [
         ResponseTemplate::new(500),

@@ -24,7 +24,10 @@ impl Gauges {
     pub(super) async fn refresh(&self, app: &App) {
         show("facts", app.store.pool().connections());
         let Upstream::Embedded { log, .. } = &app.upstream else { return };
-        show("log", log.pool().connections());
+        // On PostgreSQL they are those of the facts.
+        if !log.pool().is_postgres() {
+            show("log", log.pool().connections());
+        }
         let standing = self.standing.answer(pace(app), || {
             let log = log.clone();
             async move { log.standing().await.map_err(|error| reasons(&error)) }

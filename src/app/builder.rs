@@ -6,7 +6,7 @@ use actors::ActorKind;
 use actors::budget::Budgets;
 use actors::claim::{self, Claims, Keyring};
 use actors::device::{self, DeviceCodes};
-use actors::intake::{EventProcessor, HeldBatch, Intake};
+use actors::intake::{EventProcessor, HeldBatch, HeldLately, Intake};
 use actors::lookup::MachineLookup;
 use actors::mail::{self, Mail, Mailer, Transport};
 use actors::meter::Usage;
@@ -14,7 +14,6 @@ use actors::outbox::Outbox;
 use actors::presence::Presence;
 use actors::signin::{self, SignIns};
 use actors::upstream::Upstream;
-use dashmap::DashMap;
 use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::token::AssertionKey;
@@ -148,7 +147,7 @@ impl Builder<'_> {
             registry: Arc::clone(registry),
             clock: self.clock.clone(),
             rng: self.rng.clone(),
-            held_lately: DashMap::new(),
+            held_lately: HeldLately::default(),
         };
         Intake::new(processor, events.body_bytes_max, self.settings.agent_kinds(), actors.of(ActorKind::Intake))
     }

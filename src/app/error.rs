@@ -11,10 +11,10 @@ pub enum BuildError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The main database failed.
-    #[error("the database: {0}")]
+    #[error("the database failed")]
     Store(#[from] store::StoreError),
     /// The signing keys cannot be read.
-    #[error("the signing keys: {0}")]
+    #[error("the signing keys cannot be read")]
     Keys(#[from] domain::token::KeyError),
     /// The file of event types cannot be read.
     #[error("the event registry: {0}")]
@@ -29,7 +29,7 @@ pub enum BuildError {
     #[error("the knowledge API: {0}")]
     Knowledge(String),
     /// The guides for agents cannot be rendered.
-    #[error("the guides: {0}")]
+    #[error("the guides cannot be rendered")]
     Guides(#[from] askama::Error),
     /// An actor did not start.
     #[error("the actors did not start: {0}")]

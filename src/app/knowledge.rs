@@ -34,7 +34,7 @@ impl Builder<'_> {
     /// The stages from an address to vectors.
     fn pipeline(&self) -> Result<Pipeline, BuildError> {
         let knowledge = &self.settings.knowledge;
-        let failed = |why: &dyn std::fmt::Display| BuildError::Knowledge(why.to_string());
+        let failed = |why: &(dyn std::error::Error + 'static)| BuildError::Knowledge(domain::reasons(why));
         Ok(Pipeline::new(PipelineStages {
             fetcher: Arc::new(self.fetcher().map_err(|error| failed(&error))?),
             extractor: extractor(knowledge).map_err(|error| failed(&error))?,
@@ -59,6 +59,7 @@ impl Builder<'_> {
             memories_max: self.settings.knowledge.memories_per_account_max,
             rag_url: self.urls.rag.clone(),
             runner: self.rng.uuid_v7(self.clock.now()).to_string(),
+            leaves: std::sync::atomic::AtomicBool::new(false),
         };
         Ingestion::new(dependencies, self.settings.actors.of(ActorKind::Batches))
     }

@@ -51,7 +51,7 @@ pub async fn activity(arguments: Arguments) -> Done {
         let client = connection.as_whom(arguments.whom).await?;
         follow(&client, query, &mut page).await?;
     }
-    let known = serde_json::to_value(&page).map_err(Failure::refused)?;
+    let known = serde_json::to_value(&page).map_err(Failure::caused)?;
     output::show(connection.json, &known, || shown(&page, is_filtered));
     Ok(())
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use wire::agent_auth::RegistrationVariant;
 
 use self::shown::claim_shown;
-use super::connection::{Connection, Remote, failed};
+use super::connection::{ProfileConnection, Remote, failed};
 use super::failure::{Done, Failure};
 use super::output;
 use super::profile_folder::Agent;
@@ -95,7 +95,10 @@ async fn register(arguments: Register) -> Done {
 }
 
 /// Registers an agent and stores its credentials; returns the pending claim of a registration for one person.
-pub async fn enrol(connection: &mut Connection, email: Option<&Email>) -> Result<Option<claim::Pending>, Failure> {
+pub async fn enrol(
+    connection: &mut ProfileConnection,
+    email: Option<&Email>,
+) -> Result<Option<claim::PendingClaim>, Failure> {
     // Fail before the request if the profile cannot be written: the claim token is shown only once.
     connection.check_writable()?;
     let registered = match email {

@@ -7,7 +7,7 @@ use client::Credential;
 use domain::secret::{Secret, SecretKind};
 use serde_json::json;
 
-use super::connection::{Connection, Remote, failed};
+use super::connection::{ProfileConnection, Remote, failed};
 use super::failure::{Done, Failure};
 use super::output;
 
@@ -73,7 +73,7 @@ pub fn read() -> Result<Secret, Failure> {
 }
 
 /// Checks that the server accepts the API key.
-async fn judge(connection: &Connection, key: &Secret) -> Result<(), Failure> {
+async fn judge(connection: &ProfileConnection, key: &Secret) -> Result<(), Failure> {
     connection.check_server()?;
     match connection.client.with(Credential::Bearer(key.clone())).spaces().await {
         Ok(_) => Ok(()),

@@ -59,14 +59,14 @@ pub enum WaitOutcome<T> {
 
 /// A printed prompt, ready to wait for the result.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ShownPrompt {
     until: Timestamp,
     interrupts: Signal,
 }
 
 impl ApprovalPrompt<'_> {
     /// Prints the prompt: to standard output, or with `--json` to standard error.
-    pub fn show(&self, json: bool, showing: PromptArgs) -> Result<Shown, Failure> {
+    pub fn show(&self, json: bool, showing: PromptArgs) -> Result<ShownPrompt, Failure> {
         // Listen before printing, so that no interrupt is missed.
         let interrupts = terminal::interrupts()?;
         let styled = |style, words: &str| if json { words.to_owned() } else { terminal::styled(style, words) };
@@ -86,11 +86,11 @@ impl ApprovalPrompt<'_> {
         if let Some(picture) = terminal::qr_code(link).filter(|_| pictured).filter(fits) {
             output::print_progress(json, &format!("{picture}\n"));
         }
-        Ok(Shown { until: self.until, interrupts })
+        Ok(ShownPrompt { until: self.until, interrupts })
     }
 }
 
-impl Shown {
+impl ShownPrompt {
     /// Waits for the result or Ctrl-C, with a spinner that shows the remaining time.
     pub async fn wait<T>(
         mut self,

@@ -15,7 +15,7 @@ use wire::device::{CodeRequest, DeviceCodeResult, DeviceTokenResult};
 use wire::form;
 
 use super::approval_prompt::{ApprovalPrompt, PromptArgs, WaitOutcome};
-use super::connection::{Connection, Remote, failed};
+use super::connection::{ProfileConnection, Remote, failed};
 use super::failure::{Done, Failure};
 use super::machine::{self, RegistrationArgs};
 use super::profile_folder::PENDING_CODE;
@@ -112,7 +112,7 @@ enum Resumed {
 }
 
 /// Resumes the code of an earlier run, if it is still pending.
-async fn resume(connection: &Connection) -> Result<Resumed, Failure> {
+async fn resume(connection: &ProfileConnection) -> Result<Resumed, Failure> {
     let machine = connection.machine()?;
     let known: Option<Pending> = connection.folder.json(PENDING_CODE)?;
     let now = connection.clock().now();
@@ -129,7 +129,7 @@ async fn resume(connection: &Connection) -> Result<Resumed, Failure> {
     }
 }
 
-async fn ask(connection: &Connection) -> Result<Pending, Failure> {
+async fn ask(connection: &ProfileConnection) -> Result<Pending, Failure> {
     let machine = connection.machine()?;
     let (user_cuid, machine_uuid) = (machine.user_cuid.clone(), machine.machine_uuid);
     let code = connection.as_machine()?.device_code(&CodeRequest { user_cuid, machine_uuid }).await.map_err(failed)?;
@@ -138,7 +138,7 @@ async fn ask(connection: &Connection) -> Result<Pending, Failure> {
     Ok(pending)
 }
 
-fn finish(connection: &mut Connection, attached: DeviceTokenResult) -> Done {
+fn finish(connection: &mut ProfileConnection, attached: DeviceTokenResult) -> Done {
     let account = attached.user_account_id.clone();
     connection.change(|profile| {
         if let Some(machine) = &mut profile.machine {
@@ -158,7 +158,7 @@ fn finish(connection: &mut Connection, attached: DeviceTokenResult) -> Done {
 }
 
 /// The error message for a code that was denied or expired.
-fn failure_of(connection: &Connection, error: client::Error) -> Failure {
+fn failure_of(connection: &ProfileConnection, error: client::Error) -> Failure {
     let decided = match error.code() {
         Some("access_denied") => "the computer was denied and is not attached; `attache attach` requests a new code",
         Some("expired_token") => {

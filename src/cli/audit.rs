@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::failure::Done;
-use super::profile_folder::Folder;
+use super::profile_folder::ProfileFolder;
 use super::{output, witness};
 
 /// Subcommands of `attache audit`.
@@ -34,7 +34,7 @@ pub async fn run(command: Command) -> Done {
     match command {
         Command::Watch(arguments) => watch::run(&arguments).await,
         Command::Forget(ForgetArguments { profile, json }) => {
-            let forgotten = witness::forget(&Folder::of(&profile)?)?;
+            let forgotten = witness::forget(&ProfileFolder::of(&profile)?)?;
             output::show(json, &json!({ "forgotten": forgotten }), || {
                 if forgotten {
                     "the stored checkpoint is deleted: the next one is trusted".to_owned()

@@ -20,7 +20,7 @@ use statistics::log::Log;
 use store::{Pool, Store};
 
 use self::content::Content;
-use self::folder::{FACTS, Folder, LOG, Manifest, Staging};
+use self::folder::{BackupFolder, FACTS, LOG, Manifest, Staging};
 use super::failure::{Done, Failure};
 use super::output;
 use crate::config::Settings;
@@ -65,7 +65,7 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
     if settings.upstream.url.is_none() && !settings.data.dir.join(LOG).exists() {
         the_log_was_never_there(settings).await?;
     }
-    let folder = Folder::begin(path)?;
+    let folder = BackupFolder::begin(path)?;
     let mut names = vec![FACTS];
     // With an external statistics service there is no log.
     if settings.upstream.url.is_none() && settings.data.dir.join(LOG).exists() {

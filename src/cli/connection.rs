@@ -9,7 +9,7 @@ use domain::{Clock, Timestamp};
 use wire::agent_auth::TokenResult;
 
 use super::failure::Failure;
-use super::profile_folder::{Agent, Folder, Machine, Profile};
+use super::profile_folder::{Agent, Machine, Profile, ProfileFolder};
 
 /// Base URL if neither an option nor the profile names one.
 const URL: &str = "http://127.0.0.1:8080";
@@ -87,13 +87,13 @@ impl From<RequestError> for Failure {
 
 /// A client for one server, with the profile that stores its credentials.
 #[derive(Debug)]
-pub struct Connection {
+pub struct ProfileConnection {
     /// A client without a credential.
     pub client: Client,
     /// The profile as it was last read or written.
     pub profile: Profile,
     /// The folder of the profile.
-    pub folder: Folder,
+    pub folder: ProfileFolder,
     /// Whether the command prints JSON.
     pub json: bool,
     /// Name of the profile, for messages.
@@ -103,25 +103,30 @@ pub struct Connection {
 
 impl Remote {
     /// Reads the profile and builds the client; sends no request.
-    pub fn open(&self) -> Result<Connection, Failure> {
-        let folder = Folder::of(&self.profile)?;
+    pub fn open(&self) -> Result<ProfileConnection, Failure> {
+        let folder = ProfileFolder::of(&self.profile)?;
         let profile = folder.profile()?;
         let url = self.url.clone().or_else(|| profile.url.clone()).unwrap_or_else(|| URL.to_owned());
         let is_known = profile.url.as_deref().is_some_and(|known| same(known, &url));
         let rag_url = self.rag_url.clone().or_else(|| profile.rag_url.clone().filter(|_| is_known));
         let client = Client::new(&client::Settings { rag_url, ..client::Settings::of(url) }).map_err(failed)?;
         let (name, clock) = (self.profile.clone(), Clock::system());
-        Ok(Connection { client, profile, folder, json: self.json, name, clock })
+        Ok(ProfileConnection { client, profile, folder, json: self.json, name, clock })
     }
 
     /// The same server with another, empty profile.
-    pub fn open_new(&self, profile: &str) -> Result<Connection, Failure> {
+    pub fn open_new(&self, profile: &str) -> Result<ProfileConnection, Failure> {
         let known = self.open()?;
-        Ok(Connection { profile: Profile::default(), folder: Folder::of(profile)?, name: profile.to_owned(), ..known })
+        Ok(ProfileConnection {
+            profile: Profile::default(),
+            folder: ProfileFolder::of(profile)?,
+            name: profile.to_owned(),
+            ..known
+        })
     }
 }
 
-impl Connection {
+impl ProfileConnection {
     /// Changes the profile and writes it together with the server's URL. Changes that other processes wrote in between are kept.
     pub fn change(&mut self, change: impl FnOnce(&mut Profile)) -> Result<(), Failure> {
         self.check_server()?;

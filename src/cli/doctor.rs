@@ -35,10 +35,17 @@ pub struct Arguments {
 pub async fn run(arguments: &Arguments, settings: &Settings) -> Done {
     let mut findings = data::check(settings);
     findings.push(descriptors_fit(settings));
-    let mut witnesses = Vec::new();
-    findings.extend(database::check(settings, arguments.deep, &mut witnesses).await);
-    findings.extend(replication::check(settings).await);
-    findings.extend(upstream::check(settings, arguments.deep, &mut witnesses).await);
+    let (mut witnesses, mut of_log) = (Vec::new(), Vec::new());
+    // At the same time: each may wait for a database that does not answer.
+    let (database, replication, upstream) = tokio::join!(
+        database::check(settings, arguments.deep, &mut witnesses),
+        replication::check(settings),
+        upstream::check(settings, arguments.deep, &mut of_log)
+    );
+    findings.extend(database);
+    findings.extend(replication);
+    findings.extend(upstream);
+    witnesses.extend(of_log);
     findings.extend(server::check(settings).await);
     findings.push(extraction::check(settings).await);
     findings.push(clock::judge(Clock::system().now(), &witnesses));

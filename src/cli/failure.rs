@@ -1,7 +1,6 @@
 //! Why a command failed.
 
 use std::error::Error;
-use std::fmt::Display;
 
 /// Why a command failed; each variant has its own exit code.
 #[derive(Debug)]
@@ -17,9 +16,9 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A refusal with this reason.
-    pub fn refused(reason: impl Display) -> Self {
-        Self::Refused(reason.to_string())
+    /// A refusal with this reason. Errors go through [`Failure::caused`], which keeps their causes.
+    pub fn refused(reason: impl Into<String>) -> Self {
+        Self::Refused(reason.into())
     }
 
     /// A refusal with the whole chain of causes of `error`.

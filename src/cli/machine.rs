@@ -9,7 +9,7 @@ use domain::secret::Secret;
 use serde_json::{Value, json};
 use wire::device::MachineRequest;
 
-use super::connection::{Connection, Remote, failed};
+use super::connection::{ProfileConnection, Remote, failed};
 use super::failure::{Done, Failure};
 use super::output;
 use super::profile_folder::{Machine, PENDING_CODE};
@@ -96,12 +96,12 @@ pub async fn run(command: Command) -> Done {
 }
 
 /// Registers this computer and stores its secret. A computer that was registered before keeps its identity.
-pub async fn register(connection: &mut Connection, how: &RegistrationArgs) -> Result<Value, Failure> {
+pub async fn register(connection: &mut ProfileConnection, how: &RegistrationArgs) -> Result<Value, Failure> {
     let rng = Rng::system();
     let machine_uuid = MachineUuid::from(rng.uuid_v7(connection.clock().now()));
     let user_cuid: UserCuid = match &connection.profile.machine {
         Some(machine) => machine.user_cuid.clone(),
-        None => rng.cuid2().parse().map_err(Failure::refused)?,
+        None => rng.cuid2().parse().map_err(Failure::caused)?,
     };
     // Fail before the request if the profile cannot be written: the secret is shown only once.
     connection.check_writable()?;

@@ -31,7 +31,7 @@ pub fn manual(program: clap::Command) -> Done {
     let mut program = program.disable_help_subcommand(true);
     program.build();
     let mut page = Vec::new();
-    write(&mut page, &program).map_err(Failure::refused)?;
+    write(&mut page, &program).map_err(Failure::caused)?;
     // roff input is ASCII; other characters are written as escapes.
     let page = String::from_utf8_lossy(&page);
     let escaped: Vec<String> = page.chars().map(escaped).collect();

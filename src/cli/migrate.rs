@@ -11,8 +11,8 @@ use crate::installation::{self, LogStart};
 pub async fn migrate(settings: &Settings) -> Done {
     let opened = installation::open(settings, &Clock::system(), &Rng::system(), LogStart::Continue).await;
     let (store, upstream) = opened.map_err(Failure::caused)?;
-    store.close().await;
     upstream.close().await;
+    store.close().await;
     output::print("the databases have the current schema");
     Ok(())
 }

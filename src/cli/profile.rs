@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::failure::{Done, Failure};
-use super::profile_folder::{Folder, Profile};
+use super::profile_folder::{Profile, ProfileFolder};
 use super::{agent, machine, output};
 
 /// Subcommands of `attache profile`.
@@ -77,8 +77,8 @@ pub fn run(command: Command) -> Done {
         }
         Command::Remove { name, yes, json } => {
             // A profile that cannot be read can still be removed.
-            let folder = Folder::of(&name)?;
-            if !Folder::names()?.contains(&name) {
+            let folder = ProfileFolder::of(&name)?;
+            if !ProfileFolder::names()?.contains(&name) {
                 return Err(no_such(&name));
             }
             if !yes && folder.profile().map_or(true, |profile| profile.is_bound()) {
@@ -95,8 +95,8 @@ pub fn run(command: Command) -> Done {
 
 fn list(json: bool) -> Done {
     let mut rows = Vec::new();
-    for name in Folder::names()? {
-        let folder = Folder::of(&name)?;
+    for name in ProfileFolder::names()? {
+        let folder = ProfileFolder::of(&name)?;
         rows.push(match folder.profile() {
             Ok(profile) => shown(&name, &folder, &profile),
             Err(Failure::Refused(error)) => json!({ "profile": name, "error": error }),
@@ -122,9 +122,9 @@ fn list(json: bool) -> Done {
     Ok(())
 }
 
-fn known(name: &str) -> Result<(Folder, Profile), Failure> {
-    let folder = Folder::of(name)?;
-    if !Folder::names()?.iter().any(|known| known == name) {
+fn known(name: &str) -> Result<(ProfileFolder, Profile), Failure> {
+    let folder = ProfileFolder::of(name)?;
+    if !ProfileFolder::names()?.iter().any(|known| known == name) {
         return Err(no_such(name));
     }
     let profile = folder.profile()?;
@@ -136,7 +136,7 @@ fn no_such(name: &str) -> Failure {
 }
 
 /// A profile as JSON, without its secrets.
-fn shown(name: &str, folder: &Folder, profile: &Profile) -> Value {
+fn shown(name: &str, folder: &ProfileFolder, profile: &Profile) -> Value {
     json!({
         "profile": name,
         "folder": folder.path(),

@@ -90,7 +90,7 @@ impl Agent {
 
 /// The folder of one profile.
 #[derive(Debug, Clone)]
-pub struct Folder {
+pub struct ProfileFolder {
     path: PathBuf,
 }
 
@@ -110,7 +110,7 @@ impl Profile {
     }
 }
 
-impl Folder {
+impl ProfileFolder {
     /// The folder of the profile with this name; it is not created yet.
     pub fn of(profile: &str) -> Result<Self, Failure> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');

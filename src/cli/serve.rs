@@ -1,14 +1,19 @@
 //! `attache serve`: runs the server until SIGTERM or SIGINT, then drains; a second signal ends the process immediately.
+//!
+//! SIGTERM comes from service managers and honours `shutdown.lame_duck`; SIGINT comes from a terminal and skips it. SIGHUP ends nothing.
+
+use std::io;
+use std::path::PathBuf;
 
 use clap::Args;
 use domain::{Clock, Rng};
 use supervision::TreeExit;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::failure::{Done, Failure};
-use super::output;
+use super::{hangup, output};
 use crate::config::Settings;
-use crate::installation::LogStart;
+use crate::installation::{self, LogStart};
 use crate::server::Server;
 use crate::telemetry;
 
@@ -21,39 +26,96 @@ pub struct Arguments {
     /// another epoch.
     #[arg(long)]
     new_log: bool,
+    /// Refuse databases whose tables are older than this program instead of migrating them
+    ///
+    /// Run `attache migrate` once before the nodes of a new version start.
+    #[arg(long)]
+    no_migrate: bool,
 }
 
-/// Runs the server.
-pub async fn serve(settings: Settings, Arguments { new_log }: Arguments) -> Done {
+/// Runs the server with these settings, which are those of `file` and the environment.
+pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_log, no_migrate }: Arguments) -> Done {
     telemetry::begin(&settings.telemetry);
     // Reads FAILPOINTS; the fail points are active until this value is dropped.
     #[cfg(feature = "failpoints")]
     let _failpoints = domain::fail::FailScenario::setup();
-    let unwatched = |error: std::io::Error| Failure::Refused(format!("cannot listen for signals: {error}"));
-    let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
+    let unwatched = |error: io::Error| Failure::Refused(format!("cannot listen for signals: {error}"));
+    let mut endings = Endings::watch().map_err(unwatched)?;
+    let hangup = signal(SignalKind::hangup()).map_err(unwatched)?;
+    tokio::spawn(hangup::watch(hangup, file, settings.clone()));
 
     let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
-    let server = Server::start_with(settings, Clock::system(), Rng::system(), log).await.map_err(Failure::caused)?;
+    let starting = async {
+        if no_migrate {
+            let checked = installation::require_schema(&settings).await;
+            checked.map_err(|error| Failure::Refused(without_migration(&error)))?;
+        }
+        Server::start_with(settings, Clock::system(), Rng::system(), log).await.map_err(Failure::caused)
+    };
+    let server = tokio::select! {
+        started = starting => started?,
+        // Nothing was accepted yet, so nothing has to be finished.
+        _ = endings.next() => {
+            tracing::info!("ended by a signal before the server was ready");
+            return Ok(());
+        }
+    };
     output::print(&format!("attache is ready at {} (operator: http://{})", server.app.urls.base, server.admin_address));
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    let ending = tokio::select! {
+        ending = endings.next() => ending,
         outcome = server.given_up() => return Err(gave_up(&outcome)),
-    }
+    };
     tracing::info!("draining; a second signal ends the process immediately");
     let root = server.app.root.clone();
+    let leaving = async {
+        if ending == Ending::Terminate {
+            tokio::select! {
+                () = server.lame_duck() => {}
+                outcome = server.given_up() => return outcome,
+            }
+        }
+        server.stop().await
+    };
     tokio::select! {
-        outcome = server.stop() => match outcome {
+        outcome = leaving => match outcome {
             TreeExit::Drained => Ok(()),
             TreeExit::DeadlineHit => Err(Failure::refused("some work did not finish before shutdown.drain_deadline and was aborted")),
             outcome => Err(gave_up(&outcome)),
         },
-        () = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
+        _ = endings.next() => {
             root.kill_now();
             Err(Failure::refused("ended by a second signal before draining was finished"))
         }
     }
+}
+
+/// A signal that ends the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Terminate,
+    Interrupt,
+}
+
+struct Endings {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Endings {
+    fn watch() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> Ending {
+        tokio::select! {
+            _ = self.terminate.recv() => Ending::Terminate,
+            _ = self.interrupt.recv() => Ending::Interrupt,
+        }
+    }
+}
+
+fn without_migration(error: &installation::OpenError) -> String {
+    format!("{}; with --no-migrate the server changes no tables: `attache migrate` does", domain::reasons(error))
 }
 
 fn gave_up(outcome: &TreeExit) -> Failure {

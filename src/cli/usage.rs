@@ -22,7 +22,7 @@ pub struct Arguments {
 pub async fn usage(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     let usage = connection.send_as(arguments.whom, async |client| client.usage_bar().await).await?;
-    let known = serde_json::to_value(&usage).map_err(Failure::refused)?;
+    let known = serde_json::to_value(&usage).map_err(Failure::caused)?;
     output::show(connection.json, &known, || shown(&usage));
     Ok(())
 }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_shows_what_is_left_and_never_hides_the_last_of_it() {
+    fn a_bar_shows_the_rest_and_never_hides_the_last_of_it() {
         let bars =
             [(1000, 0), (1000, 500), (1000, 999), (1000, 1000)].map(|(limit, used)| bar(PercentLeft::of(limit, used)));
         assert_eq!(bars[0], "█".repeat(30));

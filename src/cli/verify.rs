@@ -17,7 +17,7 @@ use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::proof::{AuditProof, Verified, verify as verify_proof};
 
 use self::fetch::Trust;
-use super::connection::Connection;
+use super::connection::ProfileConnection;
 use super::failure::{Done, Failure};
 use super::output;
 use super::witness::{NotObserved, compare_offline, observe_with};
@@ -47,7 +47,7 @@ pub async fn verify(arguments: &Arguments) -> Done {
         (None, None) => return Err(Failure::refused("no trusted log key: pass one with --vkey")),
     };
     let pinned: VerifierKey = key.parse().map_err(|error| Failure::Refused(format!("invalid --vkey: {error}")))?;
-    let proof = AuditProof::parse(&text).map_err(Failure::refused)?;
+    let proof = AuditProof::parse(&text).map_err(Failure::caused)?;
     let verified = match verify_proof(&proof, &pinned) {
         Ok(verified) => verified,
         Err(fault) => {
@@ -77,7 +77,7 @@ pub async fn verify(arguments: &Arguments) -> Done {
 
 /// Compares the checkpoint of the proof with the largest one that the profile has seen; offline for a proof in a file.
 async fn compare(
-    connection: &Connection,
+    connection: &ProfileConnection,
     was_asked: bool,
     key: &VerifierKey,
     proven: &Checkpoint,
@@ -92,7 +92,7 @@ async fn compare(
 /// Pins the key after a successful verification, if it is new or `--pin` is given; returns a line for the output.
 fn keep_key(
     arguments: &Arguments,
-    connection: Option<&mut Connection>,
+    connection: Option<&mut ProfileConnection>,
     was_asked: bool,
     key: &str,
     trust: Trust,

@@ -8,7 +8,7 @@ use domain::foreign::visible;
 
 use super::connection::failed;
 use super::failure::Failure;
-use super::profile_folder::Folder;
+use super::profile_folder::ProfileFolder;
 
 const FILE: &str = "log.json";
 
@@ -60,7 +60,7 @@ impl From<NotObserved> for Failure {
 }
 
 /// Requests the newest checkpoint, checks that it is consistent with the stored one, and stores it.
-pub async fn observe(folder: &Folder, client: &Client, key: &VerifierKey) -> Result<Observation, NotObserved> {
+pub async fn observe(folder: &ProfileFolder, client: &Client, key: &VerifierKey) -> Result<Observation, NotObserved> {
     let (_others_wait, mut witness) = open(folder)?;
     let observed = client.observe(&mut witness, key).await?;
     if observed.seen.as_ref() != Some(&observed.checkpoint) {
@@ -71,7 +71,7 @@ pub async fn observe(folder: &Folder, client: &Client, key: &VerifierKey) -> Res
 
 /// Like [`observe`]; also checks that the newest checkpoint is consistent with the one in a proof that the server has just returned.
 pub async fn observe_with(
-    folder: &Folder,
+    folder: &ProfileFolder,
     client: &Client,
     key: &VerifierKey,
     proven: &Checkpoint,
@@ -83,7 +83,7 @@ pub async fn observe_with(
 
 /// Compares the checkpoint of a proof in a file with the stored one. Offline, only trees of the same size can be compared: they must have the
 /// same root.
-pub fn compare_offline(folder: &Folder, key: &VerifierKey, proven: &Checkpoint) -> Result<(), NotObserved> {
+pub fn compare_offline(folder: &ProfileFolder, key: &VerifierKey, proven: &Checkpoint) -> Result<(), NotObserved> {
     let witness: Witness = folder.json(FILE)?.unwrap_or_default();
     match witness.seen(key)? {
         Some(seen) if seen.size == proven.size && seen.root != proven.root => {
@@ -95,7 +95,7 @@ pub fn compare_offline(folder: &Folder, key: &VerifierKey, proven: &Checkpoint) 
 }
 
 /// Deletes the stored checkpoint; returns whether there was one.
-pub fn forget(folder: &Folder) -> Result<bool, Failure> {
+pub fn forget(folder: &ProfileFolder) -> Result<bool, Failure> {
     let _others_wait = folder.lock(LOCK)?;
     let mut witness: Witness = folder.json(FILE)?.unwrap_or_default();
     let was_known = witness.forget();
@@ -103,7 +103,7 @@ pub fn forget(folder: &Folder) -> Result<bool, Failure> {
     Ok(was_known)
 }
 
-fn open(folder: &Folder) -> Result<(File, Witness), Failure> {
+fn open(folder: &ProfileFolder) -> Result<(File, Witness), Failure> {
     let lock = folder.lock(LOCK)?;
     Ok((lock, folder.json(FILE)?.unwrap_or_default()))
 }

@@ -34,6 +34,9 @@ pub struct HttpSettings {
     /// How long a client may take to send the head of a request.
     #[serde(with = "humantime_serde")]
     pub head_deadline: Duration,
+    /// How long a connection may be idle after a response; `head_deadline`, if it is shorter, while connections are scarce.
+    #[serde(with = "humantime_serde")]
+    pub idle_deadline: Duration,
     /// How long a client may take to send the body of a request.
     #[serde(with = "humantime_serde")]
     pub body_deadline: Duration,
@@ -66,6 +69,7 @@ impl Default for HttpSettings {
             descriptors_reserved: 512,
             requests_max: 1024,
             head_deadline: Duration::from_secs(10),
+            idle_deadline: Duration::from_secs(75),
             body_deadline: Duration::from_secs(15),
             body_rate_min: 1024,
             body_rate_after: Duration::from_secs(5),
@@ -97,6 +101,7 @@ impl HttpSettings {
         rule(self.connections_max > 0, "connections_max", "must be at least 1");
         rule(self.requests_max > 0, "requests_max", "must be at least 1");
         rule(!self.head_deadline.is_zero(), "head_deadline", "must be longer than 0s");
+        rule(!self.idle_deadline.is_zero(), "idle_deadline", "must be longer than 0s");
         rule(!self.body_deadline.is_zero(), "body_deadline", "must be longer than 0s");
         rule(!self.body_rate_after.is_zero(), "body_rate_after", "must be longer than 0s");
         rule(!self.write_deadline.is_zero(), "write_deadline", "must be longer than 0s");

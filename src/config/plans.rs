@@ -33,6 +33,11 @@ impl PlanSettings {
         }
     }
 
+    /// The longest window of all plans, in days.
+    pub fn longest_window_days(&self) -> u32 {
+        Plan::ALL.iter().map(|plan| self.of(*plan).window_days).fold(0, u32::max)
+    }
+
     /// The same, to be changed.
     pub fn of_mut(&mut self, plan: Plan) -> &mut Allowance {
         match plan {
@@ -106,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_keeps_what_is_not_named() {
+    fn a_plan_keeps_settings_that_are_not_named() {
         let read: PlanSettings = serde_json::from_str(r#"{"PLUS": {"memory_events": 7}}"#).unwrap();
         let mut expected = PlanSettings::default();
         expected.of_mut(Plan::Plus).memory_events = 7;

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_provider_is_told_what_it_lacks() {
+    fn missing_settings_of_a_provider_are_named() {
         let good = OidcSettings {
             name: "work".into(),
             label: "Work".into(),

@@ -35,7 +35,7 @@ pub async fn page(
     State(upstream): State<Upstream>,
     State(urls): State<Arc<Urls>>,
     caller: Caller,
-    ApiQuery(query): ApiQuery<Query>,
+    ApiQuery(query): ApiQuery<ActivityParameters>,
 ) -> ApiResult {
     let query = query.parsed()?;
     let scope = scope(&caller, &store, &urls).await?;
@@ -64,14 +64,14 @@ pub async fn scope(caller: &Caller, store: &Store, urls: &Urls) -> Result<Record
 
 /// `?limit&cursor&since&lane`, not yet parsed: each has an error code of its own.
 #[derive(Debug, Deserialize)]
-pub struct Query {
+pub struct ActivityParameters {
     limit: Option<String>,
     cursor: Option<String>,
     since: Option<String>,
     lane: Option<String>,
 }
 
-impl Query {
+impl ActivityParameters {
     fn parsed(self) -> Result<ActivityQuery, ApiError> {
         let Self { limit, cursor, since, lane } = self;
         let limit = match limit {
@@ -126,8 +126,9 @@ mod tests {
 
     #[test]
     fn every_rule_of_the_query_has_its_code() {
-        let code =
-            |query: &str| serde_urlencoded::from_str::<Query>(query).unwrap().parsed().map_err(|error| error.code());
+        let code = |query: &str| {
+            serde_urlencoded::from_str::<ActivityParameters>(query).unwrap().parsed().map_err(|error| error.code())
+        };
         assert_eq!(code("").unwrap().limit, Some(100));
         assert_eq!(code("limit=500&lane=rsi&since=x&cursor=y").unwrap().lane, Some(Lane::Rsi));
         for limit in ["0", "501", "-1", "+5", "5.0", "", "ten", "99999999999999999999"] {

@@ -28,7 +28,7 @@ impl Addresses {
         match &self.counts {
             Some(counts) if !is_trusted(address, &self.trusted) => {
                 let counted = counts.take(network(address.to_canonical()))?;
-                Some(Taken { _counted: Some(counted) })
+                Some(Taken { counted: Some(counted) })
             }
             _ => Some(Taken::default()),
         }
@@ -38,7 +38,14 @@ impl Addresses {
 /// One connection or body of an address, until it is dropped; empty if the address is not counted.
 #[derive(Debug, Default)]
 pub struct Taken {
-    _counted: Option<Counted<IpAddr>>,
+    counted: Option<Counted<IpAddr>>,
+}
+
+impl Taken {
+    /// Whether the address has more than half of its maximum.
+    pub fn is_crowded(&self) -> bool {
+        self.counted.as_ref().is_some_and(Counted::is_crowded)
+    }
 }
 
 /// One household of IPv6 has 2^64 addresses, so they count as one.
@@ -57,7 +64,10 @@ mod tests {
     fn an_address_that_has_all_gets_no_more_until_it_gives_one_back() {
         let addresses = Addresses::new(2, &[]);
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
-        let (first, _second) = (addresses.take(one).unwrap(), addresses.take(one).unwrap());
+        let first = addresses.take(one).unwrap();
+        assert!(!first.is_crowded(), "half of them");
+        let _second = addresses.take(one).unwrap();
+        assert!(first.is_crowded());
         assert!(addresses.take(one).is_none());
         assert!(addresses.take("::ffff:192.0.2.1".parse().unwrap()).is_none(), "the same address in IPv6");
         assert!(addresses.take(other).is_some());

@@ -6,7 +6,7 @@ use actors::claim::{
     Claims, CompleteError, ExchangeError, Registered, RegisteredVariant, StartError, StartedClaim, Tokens,
 };
 use axum::extract::State;
-use domain::claim::{ATTEMPT_SECONDS, INTERVAL_SECONDS, StartRefusal};
+use domain::claim::{ATTEMPT_SECONDS, AttemptRefusal, INTERVAL_SECONDS};
 use domain::ids::Email;
 use domain::secret::Secret;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use super::auth::{Caller, decision_refused, unauthorized};
 use super::body::{self, FormBody, JsonBody, RawBody};
 use super::client::ClientAddress;
 use super::error::{ApiError, ApiResult, Code};
-use super::limits::Limits;
+use super::limits::RateLimiters;
 use crate::config::Urls;
 use crate::services::Ports;
 use crate::services::claims::{ClaimConfirmations, MayConfirm};
@@ -28,7 +28,7 @@ use crate::services::claims::{ClaimConfirmations, MayConfirm};
 /// `POST /api/v1/agent-auth/identity`
 pub async fn identity(
     State(claims): State<Claims>,
-    State(limits): State<Arc<Limits>>,
+    State(limits): State<Arc<RateLimiters>>,
     State(urls): State<Arc<Urls>>,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<Value>,
@@ -62,7 +62,7 @@ pub async fn identity(
 /// `POST /api/v1/agent-auth/claim`
 pub async fn claim(
     State(claims): State<Claims>,
-    State(limits): State<Arc<Limits>>,
+    State(limits): State<Arc<RateLimiters>>,
     State(urls): State<Arc<Urls>>,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<Value>,
@@ -73,9 +73,9 @@ pub async fn claim(
     limits.claim_start(address)?;
     match claims.start(&claim_token, email).await? {
         Ok(started) => body::answer(&ClaimResult { claim: agent_claim(&started, &urls) }),
-        Err(StartError::Refused(StartRefusal::Expired)) => Err(Code::ExpiredToken.into()),
-        Err(StartError::Refused(StartRefusal::EmailMismatch)) => Err(Code::EmailMismatch.into()),
-        Err(StartError::Refused(StartRefusal::Settled)) => {
+        Err(StartError::Refused(AttemptRefusal::Expired)) => Err(Code::ExpiredToken.into()),
+        Err(StartError::Refused(AttemptRefusal::EmailMismatch)) => Err(Code::EmailMismatch.into()),
+        Err(StartError::Refused(AttemptRefusal::Settled)) => {
             Err(ApiError::invalid("claim_token", "the registration is claimed or revoked already"))
         }
         Err(StartError::TooMany { retry_after }) => Err(ApiError::unavailable("too_many_claims", retry_after)),
@@ -85,7 +85,7 @@ pub async fn claim(
 /// `POST /api/v1/agent-auth/claim/complete`
 pub async fn complete(
     State(confirmations): State<ClaimConfirmations>,
-    State(limits): State<Arc<Limits>>,
+    State(limits): State<Arc<RateLimiters>>,
     State(urls): State<Arc<Urls>>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_vendor_may_stand_in_the_claim_grant() {
+    fn the_claim_grant_may_name_any_vendor() {
         for good in ["urn:svc:agent-auth:grant-type:claim", "urn:workos:agent-auth:grant-type:claim"] {
             assert!(is_claim_grant(good), "{good}");
         }

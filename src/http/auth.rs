@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bearer_token_is_read_whatever_the_case_of_its_scheme() {
+    fn a_bearer_token_is_read_in_any_case_of_its_scheme() {
         let token =
             |text: &'static str| bearer_token(&HeaderValue::from_static(text)).map(|token| token.expose().to_owned());
         assert_eq!(token("bearer  at_1 ").as_deref(), Some("at_1"));

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn no_member_stands_twice_whatever_is_read() {
+    fn repeated_members_are_refused_for_every_type() {
         for twice in [r#"{"a": 1, "a": 1}"#, r#"{"a": 1, "b": [], "\u0061": {}}"#] {
             let error = json::<serde_json::Value>(twice.as_bytes()).unwrap_err();
             assert_eq!(error.first_issue().unwrap(), "a: must not be sent twice");
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_in_the_words_of_json() {
+    fn faults_are_named_in_the_words_of_json() {
         let told = |text: &[u8]| json::<Outer>(text).unwrap_err().first_issue().unwrap();
         assert_eq!(told(b"{}"), "inner: is required");
         assert_eq!(told(br#"{"inner": {}}"#), "inner.word: is required");

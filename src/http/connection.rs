@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use axum::extract::Request;
 
@@ -17,8 +17,8 @@ pub struct Connection {
     peer: SocketAddr,
     /// Whether its request has a place in the gate.
     has_place: AtomicBool,
-    /// Whether a request is being answered.
-    is_busy: AtomicBool,
+    /// Begins and ends of exchanges: odd while a request is being answered.
+    exchanges: AtomicU32,
     /// Whether the client may still be sending bytes of a body that the server does not read.
     lingers: AtomicBool,
 }
@@ -40,7 +40,7 @@ impl Connection {
     /// A connection from this peer.
     pub fn new(peer: SocketAddr) -> Self {
         let no = || AtomicBool::new(false);
-        Self { peer, has_place: no(), is_busy: no(), lingers: no() }
+        Self { peer, has_place: no(), exchanges: AtomicU32::new(0), lingers: no() }
     }
 
     /// The address at its other end.
@@ -50,13 +50,18 @@ impl Connection {
 
     /// Whether a request is being answered.
     pub fn is_busy(&self) -> bool {
-        self.is_busy.load(Ordering::Relaxed)
+        self.exchanges() % 2 == 1
+    }
+
+    /// Counts the begins and ends of exchanges: two for each request that was answered, so it is odd while one is being answered.
+    pub fn exchanges(&self) -> u32 {
+        self.exchanges.load(Ordering::Relaxed)
     }
 
     /// A request is being answered until the result is dropped.
-    pub fn busy(&self) -> Busy<'_> {
-        self.is_busy.store(true, Ordering::Relaxed);
-        Busy(self)
+    pub fn begin(self: &Arc<Self>) -> Exchange {
+        self.exchanges.fetch_add(1, Ordering::Relaxed);
+        Exchange(Arc::clone(self))
     }
 
     /// Whether the client may still be sending bytes of a body that the server does not read: closing at once would reset the connection,
@@ -92,11 +97,11 @@ impl Connection {
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub struct Busy<'c>(&'c Connection);
+pub struct Exchange(Arc<Connection>);
 
-impl Drop for Busy<'_> {
+impl Drop for Exchange {
     fn drop(&mut self) {
-        self.0.is_busy.store(false, Ordering::Relaxed);
+        self.0.exchanges.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -16,7 +16,11 @@ use super::query::ApiQuery;
 use crate::services::consent::{Changed, Consent, ConsentRefusal, LevelChange};
 
 /// `GET /api/v1/consent`
-pub async fn read(State(consent): State<Consent>, caller: Caller, ApiQuery(query): ApiQuery<Query>) -> ApiResult {
+pub async fn read(
+    State(consent): State<Consent>,
+    caller: Caller,
+    ApiQuery(query): ApiQuery<ConsentParameters>,
+) -> ApiResult {
     let (machine, lane) = query.parsed()?;
     let lane = lane.unwrap_or(Lane::Memory);
     if let Caller::Machine { facts, .. } = &caller {
@@ -73,12 +77,12 @@ impl From<ConsentRefusal> for ApiError {
 
 /// `?machine_uuid&lane`
 #[derive(Debug, Deserialize)]
-pub struct Query {
+pub struct ConsentParameters {
     machine_uuid: Option<String>,
     lane: Option<String>,
 }
 
-impl Query {
+impl ConsentParameters {
     fn parsed(&self) -> Result<(Option<MachineUuid>, Option<Lane>), ApiError> {
         let machine = self.machine_uuid.as_deref().map(machine_uuid).transpose()?;
         Ok((machine, self.lane.as_deref().map(lane).transpose()?))
@@ -127,8 +131,9 @@ mod tests {
             assert_eq!(code(wrong.clone()), Err(Code::InvalidRequest), "{wrong}");
         }
         assert_eq!(code(json!({ "level": "off", "lane": "dream" })), Err(Code::LaneNotInEnum));
-        let query =
-            |query: &str| serde_urlencoded::from_str::<Query>(query).unwrap().parsed().map_err(|error| error.code());
+        let query = |query: &str| {
+            serde_urlencoded::from_str::<ConsentParameters>(query).unwrap().parsed().map_err(|error| error.code())
+        };
         assert_eq!(query("lane=dream"), Err(Code::LaneNotInEnum));
         assert_eq!(query("machine_uuid=1"), Err(Code::InvalidRequest));
         assert_eq!(query("lane=rsi&unknown=1"), Ok((None, Some(Lane::Rsi))));

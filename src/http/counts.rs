@@ -43,6 +43,13 @@ pub struct Counted<K: Eq + Hash> {
     key: K,
 }
 
+impl<K: Eq + Hash> Counted<K> {
+    /// Whether more than half of the key's maximum is counted.
+    pub fn is_crowded(&self) -> bool {
+        self.counts.taken.get(&self.key).is_some_and(|taken| *taken > self.counts.max / 2)
+    }
+}
+
 impl<K: Eq + Hash> Drop for Counted<K> {
     fn drop(&mut self) {
         if let Some(mut taken) = self.counts.taken.get_mut(&self.key) {

@@ -15,7 +15,7 @@ use super::auth::{Caller, decision_refused, unauthorized};
 use super::body::{self, JsonBody, RawBody};
 use super::client::ClientAddress;
 use super::error::{ApiError, ApiResult, Code};
-use super::limits::Limits;
+use super::limits::RateLimiters;
 use crate::config::Urls;
 use crate::services::devices::DeviceApprovals;
 
@@ -54,7 +54,7 @@ pub async fn code(
 /// `POST /api/v1/device/approve`
 pub async fn approve(
     State(devices): State<DeviceApprovals>,
-    State(limits): State<Arc<Limits>>,
+    State(limits): State<Arc<RateLimiters>>,
     State(urls): State<Arc<Urls>>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
@@ -71,7 +71,7 @@ pub async fn approve(
 /// `POST /api/v1/device/deny`: `{ok: true}`; polls of the computer then return `access_denied`.
 pub async fn deny(
     State(devices): State<DeviceApprovals>,
-    State(limits): State<Arc<Limits>>,
+    State(limits): State<Arc<RateLimiters>>,
     State(urls): State<Arc<Urls>>,
     caller: Caller,
     ClientAddress(address): ClientAddress,

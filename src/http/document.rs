@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_the_document_is_told_so() {
+    fn a_client_that_has_the_document_gets_304() {
         let document = Document::new("text/plain", "x");
         let status = |tags: &str| {
             let mut headers = HeaderMap::new();

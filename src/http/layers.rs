@@ -14,6 +14,7 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderName, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
+use domain::trace::TraceContext;
 use futures_util::FutureExt;
 use tower::layer::layer_fn;
 use tower::{Layer, Service};
@@ -28,6 +29,9 @@ use crate::telemetry::RouteCounts;
 use crate::telemetry::lines::{RequestId, RequestLine, UNMATCHED, with_request, within};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Header of W3C Trace Context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// RFC 6797: a browser that has reached the server over https does not try plain http for a year.
 const ONE_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
@@ -95,7 +99,12 @@ impl RequestContext {
     pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, state: &HttpState) -> Self {
         Self {
             begun: Instant::now(),
-            line: RequestLine { id: request_id(request, state), method: request.method().clone(), route: counts },
+            line: RequestLine {
+                id: request_id(request, state),
+                trace: trace_of(request, state),
+                method: request.method().clone(),
+                route: counts,
+            },
             surface: Surface::of(request.uri()),
             peer: Peer::of(request),
             judged: head::judge(request),
@@ -116,7 +125,8 @@ impl RequestContext {
             };
             handled.await
         };
-        within(line, async {
+        let trace = line.trace;
+        let answered = async {
             let mut response = AssertUnwindSafe(gated).catch_unwind().await.unwrap_or_else(|_panic| {
                 tracing::error!("a handler panicked");
                 refused(surface, ApiError::unavailable("internal", Duration::from_secs(5)))
@@ -135,8 +145,8 @@ impl RequestContext {
                 line.route.answered(&line.method, status, begun.elapsed());
             });
             response
-        })
-        .await
+        };
+        within(line, statistics::trace::within(trace, answered)).await
     }
 }
 
@@ -168,6 +178,12 @@ fn refused(surface: Surface, error: ApiError) -> Response {
         Surface::Main => error.into_response(),
         Surface::Knowledge => KnowledgeError::from(error).into_response(),
     }
+}
+
+/// The trace that the client's `traceparent` names; a new one if the header is absent or invalid, as W3C Trace Context asks.
+fn trace_of(request: &Request, state: &HttpState) -> TraceContext {
+    let sent = request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok()?.parse().ok());
+    sent.unwrap_or_else(|| TraceContext::begin(&state.app.rng))
 }
 
 /// The id that the client sent, if it is a plain word, so that a chain of services can be followed; otherwise one of ours.

@@ -18,14 +18,14 @@ const FORGET_EVERY: u64 = 4096;
 
 /// The limiters, each with its own count per address.
 #[derive(Debug)]
-pub struct Limits {
+pub struct RateLimiters {
     registrations: Limiter,
     claim_starts: Limiter,
     code_guesses: Limiter,
     sign_ins: Limiter,
 }
 
-impl Limits {
+impl RateLimiters {
     /// Limiters without any attempts.
     pub fn new(settings: &LimitSettings) -> Self {
         Self {
@@ -89,9 +89,9 @@ mod tests {
     use crate::http::error::Code;
 
     #[test]
-    fn an_address_that_tries_too_often_is_told_to_wait_and_others_are_not() {
+    fn an_address_that_tries_too_often_must_wait_and_others_need_not() {
         let settings = LimitSettings { code_guesses_per_minute: 2, ..LimitSettings::default() };
-        let limits = Limits::new(&settings);
+        let limits = RateLimiters::new(&settings);
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
         assert!(limits.code_guess(one).is_ok() && limits.code_guess(one).is_ok());
         assert_eq!(limits.code_guess(one).unwrap_err().code(), Code::TemporarilyUnavailable);
@@ -103,7 +103,7 @@ mod tests {
     fn addresses_that_have_not_tried_for_long_are_forgotten() {
         // A limit so high that one attempt leaves the full quota.
         let settings = LimitSettings { registrations_per_minute: u32::MAX, ..LimitSettings::default() };
-        let limits = Limits::new(&settings);
+        let limits = RateLimiters::new(&settings);
         for address in 0..10 * u32::try_from(FORGET_EVERY).unwrap() {
             assert!(limits.registration(std::net::Ipv4Addr::from_bits(address).into()).is_ok());
         }
@@ -119,7 +119,7 @@ mod tests {
             code_guesses_per_minute: 1,
             ..LimitSettings::default()
         };
-        let limits = Limits::new(&settings);
+        let limits = RateLimiters::new(&settings);
         assert!(limits.registration("2001:db8::1".parse().unwrap()).is_ok());
         assert!(limits.registration("2001:db8::2".parse().unwrap()).is_err());
         assert!(limits.registration("2001:db8:0:1::1".parse().unwrap()).is_ok());

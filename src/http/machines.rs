@@ -13,7 +13,7 @@ use super::auth::{Authorization, Caller, unauthorized};
 use super::body::{self, JsonBody};
 use super::client::ClientAddress;
 use super::error::{ApiError, ApiResult, Code};
-use super::limits::Limits;
+use super::limits::RateLimiters;
 use super::named::Named;
 use crate::config::Urls;
 use crate::services::machines::{EnrolRefusal, Machines, NewComputer, RegisterRefusal};
@@ -21,7 +21,7 @@ use crate::services::machines::{EnrolRefusal, Machines, NewComputer, RegisterRef
 /// `POST /api/v1/machines`: 201 `{machine_uuid, user_cuid, machine_secret, first_seen_at}`. Only this response contains the secret.
 pub async fn register(
     State(machines): State<Machines>,
-    State(limits): State<Arc<Limits>>,
+    State(limits): State<Arc<RateLimiters>>,
     State(urls): State<Arc<Urls>>,
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,

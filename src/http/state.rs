@@ -1,6 +1,6 @@
 //! The state of the HTTP surfaces: the running server, the services, and the parts that only HTTP needs.
 //!
-//! Handlers do not take the whole state. They name the parts that they use, as `State<Consent>` or `State<Arc<Limits>>`; the
+//! Handlers do not take the whole state. They name the parts that they use, as `State<Consent>` or `State<Arc<RateLimiters>>`; the
 //! [`FromRef`] implementations below select them.
 
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use actors::upstream::Upstream;
 use axum::extract::FromRef;
 use domain::Clock;
 use store::Store;
-use tokio::sync::watch;
 
 use super::auth::Authenticator;
 use super::body::BodyReader;
@@ -27,12 +26,13 @@ use super::guide::Guides;
 use super::knowledge::large::LargeBodies;
 use super::knowledge::places::Places;
 use super::knowledge::stream::EventStreams;
-use super::limits::Limits;
+use super::limits::RateLimiters;
 use super::openapi::Description;
 use super::origin::OriginPolicy;
 use super::seal::Seal;
 use crate::app::{App, BuildError};
 use crate::config::{SigninSettings, Urls};
+use crate::phase::Phases;
 use crate::services::Ports;
 use crate::services::api_keys::ApiKeys;
 use crate::services::claims::ClaimConfirmations;
@@ -69,7 +69,7 @@ pub struct HttpParts {
     cookies: Arc<Cookies>,
     description: Arc<Description>,
     guides: Arc<Guides>,
-    limits: Arc<Limits>,
+    limits: Arc<RateLimiters>,
     origin: Arc<OriginPolicy>,
     providers: Arc<Providers>,
     registry: Arc<RegistryDescription>,
@@ -113,12 +113,12 @@ impl std::ops::Deref for HttpState {
 }
 
 impl HttpState {
-    /// Builds the state around a running server. Streams end when `closing` becomes true.
+    /// Builds the state around a running server. Streams end when the server stops.
     pub(super) fn new(
         app: App,
         providers: Providers,
         documents: Documents,
-        closing: watch::Receiver<bool>,
+        phases: Phases,
     ) -> Result<Self, BuildError> {
         let settings = &app.settings;
         let batch = &settings.knowledge.batch;
@@ -153,11 +153,11 @@ impl HttpState {
             authenticator: Arc::new(authenticator),
             bodies,
             large_bodies: Arc::new(large_bodies),
-            streams: EventStreams::new(places, checks, closing, batch.heartbeat),
+            streams: EventStreams::new(places, checks, phases, batch.heartbeat),
             cookies,
             description: Arc::new(documents.description),
             guides: Arc::new(Guides::new(&app.urls, settings)?),
-            limits: Arc::new(Limits::new(&settings.limits)),
+            limits: Arc::new(RateLimiters::new(&settings.limits)),
             origin,
             providers: Arc::new(providers),
             registry: Arc::new(RegistryDescription::new(&app.registry)),
@@ -246,7 +246,7 @@ parts! {
     Arc<Cookies> = cookies;
     Arc<Description> = description;
     Arc<Guides> = guides;
-    Arc<Limits> = limits;
+    Arc<RateLimiters> = limits;
     Arc<OriginPolicy> = origin;
     Arc<Providers> = providers;
     Arc<RegistryDescription> = registry;

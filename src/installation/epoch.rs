@@ -41,7 +41,7 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
             set_aside(pool, &origin).await?;
             None
         }
-        Some(pool) => own_log(ground, pool, &facts, &origin).await?,
+        Some(pool) => own_log(ground, (&store, pool), &facts, &origin).await?,
         None => None,
     };
     let installation = store.installation_begin(id).await?;
@@ -52,7 +52,7 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
             domain::failpoint!("epoch.begun");
             log
         }
-        None => ground.log(log_pool(ground.settings).await?, &origin).await?,
+        None => ground.log(log_pool(ground.settings, &store).await?, &origin).await?,
     };
     log.installation_begin(installation.id).await?;
     let checkpoint_before = newest(remembered, &facts);
@@ -164,15 +164,20 @@ impl StartContext<'_> {
 }
 
 /// The log in a pool if it belongs to these facts and its tree can grow. Any other is set aside.
-async fn own_log(ground: &StartContext<'_>, pool: Pool, facts: &Facts, origin: &str) -> Result<Option<Log>, OpenError> {
+async fn own_log(
+    ground: &StartContext<'_>,
+    (store, pool): (&Store, Pool),
+    facts: &Facts,
+    origin: &str,
+) -> Result<Option<Log>, OpenError> {
     let log = ground.log(pool, &ground.settings.log.origin).await?;
     let owner = log.installation().await?;
     if facts.own(owner, &log).await?.is_ok() && log.is_intact().await? {
         return Ok(Some(log));
     }
     log.close().await;
-    // The pool closed with the log.
-    if let Some(pool) = log_pool_if_there(ground.settings).await? {
+    // The file closed with the log.
+    if let Some(pool) = log_pool_if_there(ground.settings, store).await? {
         set_aside(pool, origin).await?;
     }
     Ok(None)

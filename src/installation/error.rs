@@ -6,14 +6,17 @@ use super::refusal::StartRefusal;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// A database failed.
-    #[error("the database: {0}")]
+    #[error("the database failed")]
     Store(#[from] store::StoreError),
     /// The embedded log failed.
-    #[error("the embedded statistics service: {0}")]
+    #[error("the embedded statistics service failed")]
     Log(#[from] statistics::log::LogError),
     /// The client of an external statistics service cannot be set up.
-    #[error("the external statistics service: {0}")]
+    #[error("the client of the external statistics service cannot be set up")]
     Client(#[from] statistics::client::ClientError),
+    /// A database that is not to be made does not exist.
+    #[error("{0} does not exist yet")]
+    Absent(&'static str),
     /// Facts and log do not belong together.
     #[error(transparent)]
     Mismatch(#[from] StartRefusal),

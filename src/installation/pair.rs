@@ -31,8 +31,8 @@ pub struct Found {
 impl StartContext<'_> {
     /// Opens the databases that exist. On SQLite it creates no file for the log.
     pub async fn look(&self) -> Result<Found, OpenError> {
-        let log = log_pool_if_there(self.settings).await?;
         let store = Store::open(&self.settings.database, &self.settings.data.facts()).await?;
+        let log = log_pool_if_there(self.settings, &store).await?;
         let are_facts_empty = store.pool().is_empty().await?;
         Ok(Found { store, are_facts_empty, log })
     }
@@ -50,11 +50,11 @@ pub fn is_lone_log(settings: &Settings) -> bool {
 }
 
 /// The log, unless its file is missing or it has no tables.
-pub(super) async fn log_pool_if_there(settings: &Settings) -> Result<Option<Pool>, OpenError> {
+pub(super) async fn log_pool_if_there(settings: &Settings, store: &Store) -> Result<Option<Pool>, OpenError> {
     if settings.database.url.is_none() && !settings.data.log().exists() {
         return Ok(None);
     }
-    let pool = log_pool(settings).await?;
+    let pool = log_pool(settings, store).await?;
     if pool.is_empty().await? {
         pool.close().await;
         return Ok(None);
@@ -62,8 +62,11 @@ pub(super) async fn log_pool_if_there(settings: &Settings) -> Result<Option<Pool
     Ok(Some(pool))
 }
 
-/// Opens the database of the log, and makes it if it is not there.
-pub(super) async fn log_pool(settings: &Settings) -> Result<Pool, OpenError> {
+/// The database of the log: on PostgreSQL the connections of the facts, on SQLite a file, which is made if it is not there.
+pub(super) async fn log_pool(settings: &Settings, store: &Store) -> Result<Pool, OpenError> {
+    if let Some(pool) = store.pool().in_schema(SCHEMA) {
+        return Ok(pool);
+    }
     let database = DatabaseSettings { page_bytes: settings.log.page_bytes, ..settings.database.clone() };
-    Ok(Pool::open(&database, &settings.data.log(), Some(SCHEMA)).await?)
+    Ok(Pool::open(&database, &settings.data.log(), None).await?)
 }

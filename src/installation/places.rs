@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::config::Settings;
 
 /// The PostgreSQL schema of the log.
-pub const SCHEMA: &str = "statistics";
+pub const SCHEMA: &str = store::pool::SCHEMA_OF_LOG;
 
 /// The places of the facts and of the log, for a message.
 pub(super) fn places(settings: &Settings) -> (String, String) {

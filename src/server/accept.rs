@@ -1,7 +1,7 @@
 //! Accepts connections and serves their requests.
 //!
-//! The accept loop is ours because hyper's own clocks are needed: without a timer a client that sends its head one byte a minute
-//! holds a connection indefinitely.
+//! The accept loop is ours because clocks are needed that a ready-made one does not set: without them a client that sends its head one
+//! byte a minute holds a connection indefinitely.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -11,20 +11,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
 use axum::response::Response;
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use futures_util::StreamExt;
+use hyper::body::{Body as _, Incoming};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tower::ServiceExt;
 
+use super::head_timer::{HeadDeadlines, HeadTimer};
 use super::patience::{Patience, Patient};
+use super::place::Place;
 use crate::http::Front;
-use crate::http::addresses::{Addresses, Taken};
-use crate::http::connection::Connection;
+use crate::http::addresses::Addresses;
+use crate::http::connection::{Connection, Exchange};
+use crate::phase::Phases;
 
 /// The service of a listener.
 #[derive(Debug, Clone)]
@@ -39,10 +46,7 @@ impl Service {
     async fn answer(self, request: Request, connection: Arc<Connection>) -> Response {
         match self {
             Self::Public(front) => front.answer(request, connection).await,
-            Self::Admin(router) => {
-                let _busy = connection.busy();
-                router.oneshot(request).await.unwrap_or_else(|never| match never {})
-            }
+            Self::Admin(router) => router.oneshot(request).await.unwrap_or_else(|never| match never {}),
         }
     }
 }
@@ -50,8 +54,8 @@ impl Service {
 /// How long each step of a connection may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
-    /// The head of a request.
-    pub head: Duration,
+    /// Until a request has begun, and until its head has ended.
+    pub heads: HeadDeadlines,
     /// Writing and closing.
     pub patience: Patience,
     /// All connections together, when the listener stops.
@@ -66,6 +70,8 @@ pub enum Door {
     Public {
         /// Places of all listeners of the public.
         places: Arc<Semaphore>,
+        /// How many there are, free ones included.
+        places_total: usize,
         /// Those of each address.
         addresses: Addresses,
     },
@@ -78,13 +84,6 @@ pub enum Door {
     },
 }
 
-/// The places that a connection holds while it is open.
-#[derive(Debug, Default)]
-struct Held {
-    _place: Option<OwnedSemaphorePermit>,
-    _address: Taken,
-}
-
 impl Door {
     /// Waits until there is a place for one more connection.
     async fn place(&self) -> Option<OwnedSemaphorePermit> {
@@ -95,9 +94,11 @@ impl Door {
     }
 
     /// Whether a connection from this address may stay.
-    fn admit(&mut self, place: Option<OwnedSemaphorePermit>, address: IpAddr) -> Option<Held> {
+    fn admit(&mut self, place: Option<OwnedSemaphorePermit>, address: IpAddr) -> Option<Place> {
         match self {
-            Self::Public { addresses, .. } => Some(Held { _place: place, _address: addresses.take(address)? }),
+            Self::Public { places_total, addresses, .. } => {
+                Some(Place::new(place, *places_total, addresses.take(address)?))
+            }
             Self::Operators { connections_max, open } => {
                 open.retain(|(_, task)| !task.is_finished());
                 if open.len() >= *connections_max {
@@ -105,7 +106,7 @@ impl Door {
                     let (_, task) = open.remove(idle)?;
                     task.abort();
                 }
-                Some(Held::default())
+                Some(Place::default())
             }
         }
     }
@@ -118,34 +119,29 @@ impl Door {
 }
 
 /// Accepts connections of this listener until it is to stop.
-pub async fn accept(
-    listener: TcpListener,
-    service: Service,
-    mut door: Door,
-    deadlines: Deadlines,
-    mut stopping: watch::Receiver<bool>,
-) {
+pub async fn accept(listener: TcpListener, service: Service, mut door: Door, deadlines: Deadlines, phases: Phases) {
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
             accepted = next(&listener, &door) => accepted,
-            () = stopped(&mut stopping) => break,
+            () = phases.stopping() => break,
         };
         match accepted {
             Ok((place, stream, peer)) => {
-                let Some(held) = door.admit(place, peer.ip()) else {
+                let Some(place) = door.admit(place, peer.ip()) else {
                     turn_away(stream);
                     continue;
                 };
                 let connection = Arc::new(Connection::new(peer));
-                let conversation =
-                    converse(stream, Arc::clone(&connection), service.clone(), deadlines, graceful.watcher());
+                let heads = HeadTimer::new(deadlines.heads, place);
+                let stream = patient(stream, deadlines.patience, &connection, heads);
+                let watcher = graceful.watcher();
+                let conversation = converse(stream, Arc::clone(&connection), service.clone(), phases.clone(), watcher);
                 let task = tokio::spawn(async move {
                     // Clients break connections all the time; it is none of our errors.
                     if let Err(error) = conversation.await {
                         tracing::debug!(error = domain::reasons(&error), "a connection ended early");
                     }
-                    drop(held);
                 });
                 door.opened(connection, task.abort_handle());
             }
@@ -182,35 +178,54 @@ fn turn_away(stream: TcpStream) {
     let _ = stream.into_std().and_then(|mut socket| socket.write(ANSWER));
 }
 
-/// Waits until the listener is to stop. If the sender of the signal is gone, the listener runs until its task is aborted.
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    if stopping.wait_for(|stop| *stop).await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
-/// One connection, from its first request to its last.
-async fn converse(
+fn patient(
     stream: TcpStream,
-    connection: Arc<Connection>,
-    service: Service,
-    deadlines: Deadlines,
-    graceful: Watcher,
-) -> Result<(), hyper::Error> {
+    patience: Patience,
+    connection: &Arc<Connection>,
+    heads: HeadTimer,
+) -> Patient<TcpStream> {
     // Answers are small and asked for one by one: waiting for more to send only adds delay.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = domain::reasons(&error), "TCP_NODELAY could not be set");
     }
-    let stream = Patient::new(stream, deadlines.patience, Arc::clone(&connection));
+    Patient::new(stream, patience, Arc::clone(connection), heads)
+}
+
+/// One connection, from its first request to its last.
+async fn converse(
+    stream: Patient<TcpStream>,
+    connection: Arc<Connection>,
+    service: Service,
+    phases: Phases,
+    graceful: Watcher,
+) -> Result<(), hyper::Error> {
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-        let (service, request) = (service.clone(), request.map(axum::body::Body::new));
-        let connection = Arc::clone(&connection);
-        async move { Ok::<_, Infallible>(service.answer(request, connection).await) }
+        let (service, request) = (service.clone(), request.map(Body::new));
+        let (connection, phases) = (Arc::clone(&connection), phases.clone());
+        async move {
+            let exchange = connection.begin();
+            let mut response = until_its_end(service.answer(request, connection).await, exchange);
+            if phases.closes_connections() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(deadlines.head)
+        .header_read_timeout(None)
         .keep_alive(true)
         .serve_connection(TokioIo::new(stream), service);
     graceful.watch(connection).await
+}
+
+/// The exchange lasts as long as a response that comes piece by piece. Any other is in the hands of hyper at once.
+fn until_its_end(response: Response, exchange: Exchange) -> Response {
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    response.map(|body| {
+        Body::from_stream(body.into_data_stream().inspect(move |_| {
+            let _lasts = &exchange;
+        }))
+    })
 }

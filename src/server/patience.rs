@@ -2,6 +2,8 @@
 //!
 //! - A write of which the client reads nothing for `write_deadline` fails, which ends the connection. The timer exists only while a write
 //!   waits.
+//! - A read that waits for a request ends at one of the [deadlines for its head](super::head_timer): as at the end of an idle connection,
+//!   or with an error in the middle of a head.
 //! - A connection that [lingers](Connection::lingers) continues to read for a moment after its last response, and discards the bytes:
 //!   closing a socket with unread bytes resets the connection, and the client would lose the response.
 
@@ -14,6 +16,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::head_timer::{HeadTimer, Late};
 use crate::http::connection::Connection;
 
 /// How long a socket waits for its client.
@@ -31,6 +34,7 @@ pub struct Patient<S> {
     socket: S,
     patience: Patience,
     connection: Arc<Connection>,
+    heads: HeadTimer,
     /// While a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
     /// While it reads bytes that it discards.
@@ -39,13 +43,14 @@ pub struct Patient<S> {
 
 impl<S> Patient<S> {
     /// Around the socket of this connection.
-    pub fn new(socket: S, patience: Patience, connection: Arc<Connection>) -> Self {
-        Self { socket, patience, connection, stalled: None, lingering: None }
+    pub fn new(socket: S, patience: Patience, connection: Arc<Connection>, heads: HeadTimer) -> Self {
+        Self { socket, patience, connection, heads, stalled: None, lingering: None }
     }
 
     /// The result of a write, or a timeout error after `write_deadline`.
     fn in_time(&mut self, written: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
+            self.heads.on_write();
             if self.stalled.is_some() {
                 self.stalled = None;
             }
@@ -60,7 +65,21 @@ impl<S> Patient<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, buf)
+        let this = &mut *self;
+        let unread = buf.remaining();
+        if let Poll::Ready(read) = Pin::new(&mut this.socket).poll_read(context, buf) {
+            if buf.remaining() < unread {
+                this.heads.on_read(&this.connection);
+            }
+            return Poll::Ready(read);
+        }
+        match ready!(this.heads.poll_late(&this.connection, context)) {
+            // The end of the stream between two requests is how a connection ends in good order.
+            Late::Idle => Poll::Ready(Ok(())),
+            Late::Head => {
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not send a whole head")))
+            }
+        }
     }
 }
 
@@ -117,6 +136,8 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
     use tokio::time::Instant;
 
+    use super::super::head_timer::HeadDeadlines;
+    use super::super::place::Place;
     use super::*;
 
     const PATIENCE: Patience =
@@ -125,7 +146,9 @@ mod tests {
     fn pair() -> (Patient<DuplexStream>, DuplexStream, Arc<Connection>) {
         let connection = Arc::new(Connection::new((Ipv4Addr::LOCALHOST, 1).into()));
         let (ours, theirs) = tokio::io::duplex(8);
-        (Patient::new(ours, PATIENCE, Arc::clone(&connection)), theirs, connection)
+        let deadlines = HeadDeadlines { head: Duration::from_secs(10), idle: Duration::from_secs(75) };
+        let heads = HeadTimer::new(deadlines, Place::default());
+        (Patient::new(ours, PATIENCE, Arc::clone(&connection), heads), theirs, connection)
     }
 
     #[tokio::test(start_paused = true)]
@@ -169,5 +192,19 @@ mod tests {
             drop(ours);
             sending.await.unwrap();
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_ends_as_idle_and_one_in_the_middle_of_a_head_with_an_error() {
+        let (mut ours, mut theirs, connection) = pair();
+        drop(connection.begin());
+        let (begun, mut read) = (Instant::now(), [0; 8]);
+        assert_eq!(ours.read(&mut read).await.unwrap(), 0);
+        assert_eq!(begun.elapsed(), Duration::from_secs(75));
+        theirs.write_all(b"G").await.unwrap();
+        assert_eq!(ours.read(&mut read).await.unwrap(), 1);
+        let begun = Instant::now();
+        assert_eq!(ours.read(&mut read).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed(), Duration::from_secs(10));
     }
 }

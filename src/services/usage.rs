@@ -7,7 +7,7 @@ use actors::InfraError;
 use actors::meter::Usage;
 use domain::ids::UserAccountId;
 use domain::recorder::Recorder;
-use domain::usage::{PercentLeft, Plan, Window};
+use domain::usage::{PercentLeft, Plan, UsageWindow};
 use store::usage::untold;
 use store::{Store, StoreError};
 use wire::usage::{Measure, UsageBar};
@@ -65,7 +65,7 @@ impl UsageBars {
             UsageOwner::Outsider => (Plan::Free, 0, now, Vec::new()),
         };
         let allowance = self.plans.of(plan);
-        let window = Window::at(since, now, allowance.window_days);
+        let window = UsageWindow::at(since, now, allowance.window_days);
         let used = self.usage.of(&computers, window).await?;
         let measure = |limit, used| Measure { percent_left: PercentLeft::of(limit, used), reset_at: window.reset_at() };
         let top_up_url = self.account.top_up_url.clone();

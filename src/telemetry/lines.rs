@@ -9,6 +9,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use axum::http::{HeaderValue, Method};
+use domain::trace::TraceContext;
 use serde_json::json;
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Subscriber};
@@ -30,6 +31,8 @@ pub const UNMATCHED: &str = "unmatched";
 pub struct RequestLine {
     /// `request.id`
     pub id: RequestId,
+    /// `trace.id`
+    pub trace: TraceContext,
     /// `http.method`
     pub method: Method,
     /// `http.route`; [`UNMATCHED`] when no route takes the request.
@@ -183,6 +186,8 @@ impl Style {
         };
         field(writer, "request.id")?;
         write!(writer, "{:?} ", request.id())?;
+        field(writer, "trace.id")?;
+        write!(writer, "{} ", request.trace.trace_id())?;
         field(writer, "http.method")?;
         write!(writer, "{} ", request.method)?;
         field(writer, "http.route")?;
@@ -217,6 +222,7 @@ where
             json!({
                 "name": "request",
                 "request.id": request.id(),
+                "trace.id": request.trace.trace_id().to_string(),
                 "http.method": request.method.as_str(),
                 "http.route": request.route(),
             })
@@ -268,19 +274,22 @@ mod tests {
         }
     }
 
+    const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
     fn log() {
         tracing::warn!(machine.uuid = %"m-1", seconds = 5, "something happened");
     }
 
     fn in_request(work: impl FnOnce()) {
         let id = RequestId::sent(b"id-1").unwrap();
-        let request = RequestLine { id, method: Method::POST, route: Requests::default().of(UNMATCHED) };
+        let trace = TRACEPARENT.parse().unwrap();
+        let request = RequestLine { id, trace, method: Method::POST, route: Requests::default().of(UNMATCHED) };
         REQUEST.sync_scope(request, work);
     }
 
     fn in_span(work: impl FnOnce()) {
-        let span =
-            tracing::info_span!("request", request.id = "id-1", http.method = %Method::POST, http.route = UNMATCHED);
+        let trace = TRACEPARENT.parse::<TraceContext>().unwrap().trace_id();
+        let span = tracing::info_span!("request", request.id = "id-1", trace.id = %trace, http.method = %Method::POST, http.route = UNMATCHED);
         span.in_scope(work);
     }
 

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_requests_that_nobody_scrapes_take_no_memory() {
+    fn a_million_requests_without_a_scrape_take_no_memory() {
         telemetry::begin_counting();
         let requests = Requests::default();
         let answer = || {

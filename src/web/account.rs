@@ -25,7 +25,7 @@ use crate::http::HttpState;
 
 /// A signed-in person with an account. For a person without one the rejection is a page that explains how to get one.
 #[derive(Debug, Clone)]
-pub struct Owner {
+pub struct AccountOwner {
     /// The person.
     pub visitor: SignedIn,
     /// The account of the person.
@@ -38,7 +38,7 @@ struct NoAccountPage {
     frame: PageLayout,
 }
 
-impl FromRequestParts<HttpState> for Owner {
+impl FromRequestParts<HttpState> for AccountOwner {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, PageError> {

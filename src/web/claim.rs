@@ -18,7 +18,7 @@ use super::visitor::{quoted, sign_in_again, sign_in_path};
 use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, SignedIn, Site, page};
 use crate::http::HttpState;
 use crate::http::client::ClientAddress;
-use crate::http::limits::Limits;
+use crate::http::limits::RateLimiters;
 use crate::services::claims::ClaimConfirmations;
 use crate::services::confirmation::RecentSignIn;
 
@@ -28,7 +28,7 @@ pub struct ClaimPages {
     site: Site,
     confirmations: ClaimConfirmations,
     recent: RecentSignIn,
-    limits: Arc<Limits>,
+    limits: Arc<RateLimiters>,
 }
 
 impl FromRef<HttpState> for ClaimPages {
@@ -44,7 +44,7 @@ impl FromRef<HttpState> for ClaimPages {
 
 /// `?attempt=…`
 #[derive(Debug, Deserialize)]
-pub struct Link {
+pub struct ClaimLink {
     attempt: Option<String>,
 }
 
@@ -101,7 +101,11 @@ impl ClaimView {
 }
 
 /// `GET /claim?attempt=…`
-pub async fn show(State(pages): State<ClaimPages>, visitor: SignedIn, PageQuery(link): PageQuery<Link>) -> PageResult {
+pub async fn show(
+    State(pages): State<ClaimPages>,
+    visitor: SignedIn,
+    PageQuery(link): PageQuery<ClaimLink>,
+) -> PageResult {
     let attempt = link.attempt.unwrap_or_default();
     let look = look(&pages.site, &visitor, &attempt).await?;
     Ok(draw(&pages, &visitor, attempt, look.status(), look, None))
@@ -197,7 +201,7 @@ async fn look(site: &Site, visitor: &SignedIn, attempt: &str) -> Result<ClaimVie
     Ok(match newest.state {
         AttemptState::Burnt => ClaimView::Burnt,
         AttemptState::Superseded => ClaimView::Superseded,
-        AttemptState::Live if newest.is_over(now) => ClaimView::Expired,
+        AttemptState::Live if newest.has_ended(now) => ClaimView::Expired,
         AttemptState::Completed => ClaimView::Unknown,
         AttemptState::Live if registration.revoked_at.is_some() => ClaimView::Expired,
         AttemptState::Live if visitor.account.is_none() => ClaimView::NoAccount,

@@ -20,7 +20,7 @@ use store::device::{AskingDevice, OTHERS_MAX};
 use super::visitor::{quoted, sign_in_again, sign_in_path};
 use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, SignedIn, Site, page};
 use crate::http::client::ClientAddress;
-use crate::http::limits::Limits;
+use crate::http::limits::RateLimiters;
 use crate::http::seal::Seal;
 use crate::http::{HttpState, origin};
 use crate::services::confirmation::RecentSignIn;
@@ -32,7 +32,7 @@ pub struct DevicePages {
     site: Site,
     devices: DeviceApprovals,
     recent: RecentSignIn,
-    limits: Arc<Limits>,
+    limits: Arc<RateLimiters>,
     seal: Seal,
 }
 
@@ -50,7 +50,7 @@ impl FromRef<HttpState> for DevicePages {
 
 /// `?user_code=…&page=…`
 #[derive(Debug, Deserialize)]
-pub struct Link {
+pub struct DeviceLink {
     user_code: Option<String>,
     /// Shows that the link is of a page of ours.
     page: Option<String>,
@@ -59,7 +59,7 @@ pub struct Link {
 /// The decision of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Decision {
+pub enum DeviceDecision {
     /// Attach the computer.
     Approve,
     /// Refuse the computer.
@@ -70,7 +70,7 @@ pub enum Decision {
 #[derive(Debug, Deserialize)]
 pub struct Decided {
     user_code: String,
-    decision: Decision,
+    decision: DeviceDecision,
 }
 
 #[derive(Template)]
@@ -129,7 +129,7 @@ pub async fn show(
     visitor: SignedIn,
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
-    PageQuery(link): PageQuery<Link>,
+    PageQuery(link): PageQuery<DeviceLink>,
 ) -> PageResult {
     let typed = link.user_code.unwrap_or_default();
     let is_empty = typed.trim().is_empty();
@@ -171,11 +171,11 @@ pub async fn decide(
     let back = format!("/device?user_code={}", quoted(&user_code.shown()));
     let (person, with, devices) = (visitor.person, visitor.decides(), &pages.devices);
     let answered = match form.decision {
-        Decision::Deny => match devices.denier(person, with) {
+        DeviceDecision::Deny => match devices.denier(person, with) {
             Ok(denier) => devices.deny(&user_code, denier).await,
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
         },
-        Decision::Approve => match devices.approver(person, with) {
+        DeviceDecision::Approve => match devices.approver(person, with) {
             Ok(approver) => devices.approve(&user_code, approver).await,
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
         },

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{self, MethodRouter};
 
-pub use self::reference::{DocumentedError, Group, Member, Operation, Part, Reference, Success};
+pub use self::reference::{DocumentedError, DocumentedOperation, Member, OperationGroup, Part, Reference, Success};
 use super::{PageLayout, Site, Visitor, page as rendered};
 use crate::http::HttpState;
 use crate::http::openapi::Description;

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use domain::ids::UserAccountId;
 use serde::de::DeserializeOwned;
 
-use super::{PageError, Shown, Site};
+use super::{PageError, PageErrorTexts, Site};
 use crate::http::HttpState;
 use crate::http::body::RawBody;
 use crate::http::error::Code;
@@ -63,7 +63,7 @@ impl LargeForms {
                 site,
                 None,
                 StatusCode::PAYLOAD_TOO_LARGE,
-                Shown {
+                PageErrorTexts {
                     title: "The form is too large",
                     text: "Nothing was added.",
                     next: "Go back and send it in several smaller parts.",
@@ -84,7 +84,7 @@ impl<T: DeserializeOwned> PageForm<T> {
                 site,
                 None,
                 StatusCode::BAD_REQUEST,
-                Shown {
+                PageErrorTexts {
                     title: "The form is incomplete",
                     text: "Some of its fields are missing or cannot be read. Nothing was changed.",
                     next: "Go back and send it again.",
@@ -104,7 +104,7 @@ fn from_our_page(parts: &Parts, policy: &OriginPolicy, site: &Site) -> Result<()
         site,
         None,
         StatusCode::FORBIDDEN,
-        Shown {
+        PageErrorTexts {
             title: "This request came from another page",
             text: "Another site sent the request, or your browser hides its origin. Nothing was changed.",
             next: "Open the page here and try again.",

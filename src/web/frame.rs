@@ -58,7 +58,7 @@ pub fn page(status: StatusCode, template: &impl Template) -> Response {
     let mut response = match template.render() {
         Ok(html) => (status, Html(html)).into_response(),
         Err(error) => {
-            tracing::error!(%error, "a page could not be rendered");
+            tracing::error!(error = domain::reasons(&error), "a page could not be rendered");
             (StatusCode::INTERNAL_SERVER_ERROR, "This page could not be rendered. Please try again.").into_response()
         }
     };

@@ -23,14 +23,14 @@ use axum::http::StatusCode;
 use domain::ids::{SpaceId, UserAccountId};
 use domain::space::Space;
 
-use super::account::Owner;
-use super::{PageError, Shown, SignedIn, Site};
+use super::account::AccountOwner;
+use super::{PageError, PageErrorTexts, SignedIn, Site};
 use crate::services::knowledge::{KnowledgeAccess, Refusal, Spaces};
 
 /// Which of the account's tabs these pages are.
 const TAB: &str = "knowledge";
 
-impl Owner {
+impl AccountOwner {
     /// The rights of the person: all rights of the account.
     fn access(&self) -> KnowledgeAccess {
         KnowledgeAccess::person(self.account.clone(), self.visitor.session)
@@ -91,7 +91,7 @@ fn gone(site: &Site, visitor: &SignedIn) -> PageError {
         site,
         Some(visitor),
         StatusCode::NOT_FOUND,
-        Shown {
+        PageErrorTexts {
             title: "Not found",
             text: "It was already deleted, or it never belonged to your account.",
             next: "Your knowledge page lists your memories and spaces.",
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_told_as_sentences() {
+    fn rules_are_written_as_sentences() {
         assert_eq!(sentence("contents[1].content: must have text"), "Note 2 must have text.");
         assert_eq!(sentence("spaces: must name at most 20"), "Must name at most 20.");
         assert_eq!(sentence("a batch has at most 600 items"), "A batch has at most 600 items.");

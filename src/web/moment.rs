@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_told_as_people_tell_it() {
+    fn a_moment_is_written_as_people_say_it() {
         let now = Timestamp::UNIX_EPOCH + TimeDelta::days(20_000);
         let told = |delta: TimeDelta| Moment::new(now + delta, now).relative();
         assert_eq!(told(TimeDelta::zero()), "just now");

@@ -12,7 +12,7 @@ use crate::http::error::ApiError;
 
 /// The texts of an error page.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct PageErrorTexts {
     /// The event, in a few words.
     pub title: &'static str,
     /// The consequence for the person.
@@ -36,12 +36,12 @@ pub type PageResult = Result<Response, PageError>;
 #[template(path = "trouble.html")]
 struct TroublePage {
     frame: PageLayout,
-    shown: Shown,
+    shown: PageErrorTexts,
 }
 
 impl PageError {
     /// An error page with these texts.
-    pub fn shown(site: &Site, visitor: Option<&SignedIn>, status: StatusCode, shown: Shown) -> Self {
+    pub fn shown(site: &Site, visitor: Option<&SignedIn>, status: StatusCode, shown: PageErrorTexts) -> Self {
         Self(Box::new(page(status, &TroublePage { frame: PageLayout::new(site, visitor), shown })))
     }
 
@@ -56,7 +56,7 @@ impl PageError {
             site,
             None,
             error.code().status(),
-            Shown {
+            PageErrorTexts {
                 title: "The service is temporarily unavailable",
                 text: "It is overloaded or restarting, or you sent too many requests in a short time. Nothing was lost.",
                 next: "Wait a moment and try again.",

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::{PageError, Shown, Site};
+use super::{PageError, PageErrorTexts, Site};
 use crate::http::{HttpState, query};
 
 /// The query of a page's URL. Unknown parameters are ignored.
@@ -21,7 +21,7 @@ impl<T: DeserializeOwned> FromRequestParts<HttpState> for PageQuery<T> {
                 &Site::from_ref(state),
                 None,
                 StatusCode::BAD_REQUEST,
-                Shown {
+                PageErrorTexts {
                     title: "Invalid address",
                     text: "A parameter is repeated or has an invalid value. Nothing was changed.",
                     next: "Open the original link again, or start at your account page.",

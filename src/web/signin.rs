@@ -55,7 +55,7 @@ pub struct CodeForm {
 
 /// `?fault=form`: the input has not the form of a code.
 #[derive(Debug, Deserialize)]
-pub struct Fault {
+pub struct FaultQuery {
     fault: Option<String>,
 }
 
@@ -142,7 +142,7 @@ pub async fn show_code(
     State(pages): State<SignInPages>,
     Visitor(visitor): Visitor,
     headers: HeaderMap,
-    PageQuery(Fault { fault }): PageQuery<Fault>,
+    PageQuery(FaultQuery { fault }): PageQuery<FaultQuery>,
 ) -> PageResult {
     let ticket = match ticket_cookie(&headers, &pages) {
         Some(secret) => pages.signins.ticket(&secret).await.map_err(PageError::store(&pages.site))?,

@@ -13,18 +13,25 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use domain::Rng;
 use domain::ids::{EventId, ReceiptId};
+use domain::trace::TraceContext;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use reqwest::redirect::Policy;
 use serde::Deserialize;
+use tracing::Instrument as _;
 
 use crate::breaker::{Admission, Breaker, CallResult};
 use crate::contract::{
     ACCOUNT, ActivityQuery, IDENTITY, MACHINE, Passed, RecordScope, Submission, SubmitOutcome, Unavailable,
 };
+use crate::trace;
+use crate::merkle::tile::TilePath;
 
 pub use settings::{InvalidUpstream, UpstreamSettings};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Header of W3C Trace Context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// A client of one service. Clones share connections and breaker.
 #[derive(Debug, Clone)]
@@ -46,7 +53,7 @@ pub enum ClientError {
     #[error(transparent)]
     Settings(#[from] InvalidUpstream),
     /// The HTTP client could not be created.
-    #[error("making the HTTP client: {0}")]
+    #[error("cannot create an HTTP client")]
     Http(#[from] reqwest::Error),
 }
 
@@ -124,6 +131,11 @@ impl Client {
         self.read("/v1/audit/keys", &[], HeaderMap::new()).await
     }
 
+    /// `GET /v1/log/tile/…`: the hashes of a tile, passed on unchanged.
+    pub async fn tile(&self, wanted: TilePath) -> Result<Passed, Unavailable> {
+        self.read(&format!("/v1/log/tile/{wanted}"), &[], HeaderMap::new()).await
+    }
+
     /// How long requests are still refused because the service failed repeatedly; zero while a probe is in flight. `None` if the next
     /// request is sent.
     pub fn refuses_for(&self) -> Option<Duration> {
@@ -160,8 +172,12 @@ impl Client {
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }
+        // Work without a request, such as the delivery of the outbox, begins a trace of its own.
+        let trace = trace::current().map_or_else(|| TraceContext::begin(&self.rng), |trace| trace.child(&self.rng));
+        request = request.header(TRACEPARENT, trace.to_string());
         let attempt = Attempt::admitted(&self.breaker).ok_or(Unavailable::BreakerOpen)?;
-        let exchanged = tokio::time::timeout(self.timeout, self.exchange(request)).await;
+        let span = tracing::debug_span!("upstream", trace.id = %trace.trace_id(), span.id = %trace.span_id());
+        let exchanged = tokio::time::timeout(self.timeout, self.exchange(request)).instrument(span).await;
         let answer = exchanged.unwrap_or(Err(Unavailable::Timeout));
         attempt.ended(match &answer {
             Ok(passed) if passed.status.is_server_error() => CallResult::Failed,

@@ -180,6 +180,11 @@ impl Passed {
         Self::with_body(StatusCode::OK, "text/plain; charset=utf-8", body)
     }
 
+    /// A response of bytes of the embedded service.
+    pub fn octets(body: Vec<u8>) -> Self {
+        Self::with_body(StatusCode::OK, "application/octet-stream", body)
+    }
+
     /// Extracts the parts of an answer that are passed on.
     pub fn from_parts(status: StatusCode, headers: &HeaderMap, body: Bytes) -> Self {
         let header = |name| headers.get(name).cloned();

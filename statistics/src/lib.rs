@@ -15,5 +15,6 @@ pub mod leaf;
 pub mod log;
 pub mod merkle;
 pub mod proof;
+pub mod trace;
 
 pub use domain::checkpoint;

@@ -199,11 +199,11 @@ pub fn verify(proof: &AuditProof, pinned: &VerifierKey) -> Result<Verified, Proo
     if proof.status == ProofStatus::Pending {
         return Err(ProofFault::Pending);
     }
-    let index = *stands("leaf_index", proof.leaf_index.as_ref())?;
-    let size = *stands("tree_size", proof.tree_size.as_ref())?;
-    let root = stands("root_hash", proof.root_hash.as_ref())?;
-    let path = stands("inclusion_path", proof.inclusion_path.as_ref())?;
-    let note = stands("checkpoint", proof.checkpoint.as_ref())?;
+    let index = *required("leaf_index", proof.leaf_index.as_ref())?;
+    let size = *required("tree_size", proof.tree_size.as_ref())?;
+    let root = required("root_hash", proof.root_hash.as_ref())?;
+    let path = required("inclusion_path", proof.inclusion_path.as_ref())?;
+    let note = required("checkpoint", proof.checkpoint.as_ref())?;
     let checkpoint = pinned.open(note).map_err(ProofFault::Checkpoint)?;
     equal("tree_size", &checkpoint.size, &size)?;
     equal("root_hash", &checkpoint.root, root)?;
@@ -296,7 +296,7 @@ fn equal<T: PartialEq + Display>(member: &'static str, expected: &T, found: &T) 
     if expected == found { Ok(()) } else { Err(differs(member, expected, found)) }
 }
 
-fn stands<'p, T>(member: &'static str, value: Option<&'p T>) -> Result<&'p T, ProofFault> {
+fn required<'p, T>(member: &'static str, value: Option<&'p T>) -> Result<&'p T, ProofFault> {
     value.ok_or_else(|| differs(member, &"a value, since the status is included", &"null"))
 }
 

@@ -305,6 +305,19 @@ impl Store {
         Ok(cancelled.map_or(Lease::Refused, |cancelled| Lease::Held { is_cancelled: cancelled.is_some() }))
     }
 
+    /// Ends the lease of this runner, if it has it.
+    pub async fn batch_lease_end(&self, id: BatchId, runner: &str) -> Result<(), StoreError> {
+        const SQL: &str = "UPDATE batches SET runner = NULL, leased_until = NULL
+            WHERE id = $1 AND state = 'running' AND runner = $2";
+        query(SQL)
+            .bind(id.as_uuid())
+            .bind(runner)
+            .execute(self.pool.writer())
+            .during(Operation::EndLeaseOfBatch)
+            .await?;
+        Ok(())
+    }
+
     /// Running batches without a valid lease.
     pub async fn batches_adrift(&self, now: Timestamp, rows_max: usize) -> Result<Vec<BatchId>, StoreError> {
         const SQL: &str = "SELECT id FROM batches

@@ -27,20 +27,27 @@ pub enum StoreError {
         needed: &'static str,
     },
     /// The tables were made by a newer version of this program.
-    #[error("the database has schema {found}, this program knows {known}: run a newer version of the program")]
+    #[error(
+        "the database has schema {found}, this program knows {known}, and migration {refusing} is not for it: run a newer version of the \
+         program"
+    )]
     SchemaTooNew {
         /// The newest migration of the database.
         found: i64,
         /// The newest migration of the program.
         known: i64,
+        /// Number and name of the first migration that does not permit this program.
+        refusing: String,
     },
     /// The tables are those of an older version of this program, or there are none.
-    #[error("the database has schema {found}, this program needs {known}: run its migrations")]
+    #[error("the database has schema {found}, this program needs {known}: run its migrations {missing}")]
     SchemaTooOld {
         /// The newest migration of the database; 0 when there is none.
         found: i64,
         /// The newest migration of the program.
         known: i64,
+        /// Numbers and names of the migrations that the database lacks.
+        missing: String,
     },
     /// The tables cannot be brought up to date.
     #[error("the database cannot be migrated")]

@@ -2,6 +2,7 @@
 //! long behind the janitor; a second janitor beside it does no harm.
 
 mod unattached;
+mod usage;
 
 use std::time::Duration;
 
@@ -52,6 +53,12 @@ pub struct PurgeSettings {
     /// What filters left out, and why.
     #[serde(with = "humantime_serde")]
     pub verdicts_kept: Duration,
+    /// API keys, after they were revoked or expired.
+    #[serde(with = "humantime_serde")]
+    pub api_keys_kept: Duration,
+    /// Usage by day, after which the days of a computer are added into one row; no shorter than the longest window of a plan and two days.
+    #[serde(with = "humantime_serde")]
+    pub usage_days_kept: Duration,
     /// Rows of one batch.
     pub batch_rows: u32,
     /// Batches of one kind at one call; the next call continues.
@@ -73,6 +80,8 @@ impl Default for PurgeSettings {
             mails_kept: days(7),
             batches_kept: days(1),
             verdicts_kept: days(30),
+            api_keys_kept: days(90),
+            usage_days_kept: days(400),
             batch_rows: 500,
             batches_max: 100,
         }
@@ -106,6 +115,10 @@ pub struct Purged {
     pub batches: u64,
     /// Verdicts of filters.
     pub verdicts: u64,
+    /// API keys.
+    pub api_keys: u64,
+    /// Days of usage that were added into the row of their computer.
+    pub usage_days: u64,
 }
 
 impl Store {
@@ -137,6 +150,8 @@ impl Store {
             mails: self.purge_kind(MAILS, before(settings.mails_kept), settings).await?,
             batches: self.purge_kind(BATCHES, before(settings.batches_kept), settings).await?,
             verdicts: self.purge_kind(VERDICTS, before(settings.verdicts_kept), settings).await?,
+            api_keys: self.purge_kind(API_KEYS, before(settings.api_keys_kept), settings).await?,
+            usage_days: self.fold_usage(Day::of(before(settings.usage_days_kept)), settings).await?,
         })
     }
 
@@ -213,3 +228,7 @@ const BATCHES: &str = "DELETE FROM batches WHERE id IN
 
 const VERDICTS: &str = "DELETE FROM verdicts WHERE id IN
     (SELECT id FROM verdicts WHERE created_at < $1 LIMIT $2)";
+
+/// A key has no end while it is neither revoked nor limited in time.
+const API_KEYS: &str = "DELETE FROM api_keys WHERE id IN
+    (SELECT id FROM api_keys WHERE COALESCE(revoked_at, expires_at) < $1 LIMIT $2)";

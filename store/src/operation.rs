@@ -56,6 +56,8 @@ pub enum Operation {
     CountWords,
     #[strum(serialize = "count a wrong code")]
     CountWrongCode,
+    #[strum(serialize = "add old usage of computers into one row")]
+    FoldUsage,
     #[strum(serialize = "create a registration")]
     CreateRegistration,
     #[strum(serialize = "create a session")]
@@ -130,6 +132,8 @@ pub enum Operation {
     KeepVectors,
     #[strum(serialize = "lease a batch")]
     LeaseBatch,
+    #[strum(serialize = "end the lease of a batch")]
+    EndLeaseOfBatch,
     #[strum(serialize = "list accounts")]
     ListAccounts,
     #[strum(serialize = "list agents")]

@@ -42,6 +42,7 @@ pub use self::direct::{Direct, DirectConnection, DirectError};
 pub use self::file::SqliteFile;
 pub use self::handle::Pool;
 pub use self::postgres::transaction::PgTransaction;
+pub use self::postgres::{PostgresConnection, PostgresListener, PostgresPool, SCHEMA_OF_LOG, StatementWatch};
 pub use self::probe::{Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
 pub use self::query::{Query, QueryBuilder, ScalarQuery, Script, Target, Values, query, scalar, script};
 pub use self::replication::{ServerStatus, Standby};
@@ -95,7 +96,7 @@ impl Pool {
         }
     }
 
-    /// Closes the database and moves it out of the way as it is, under a name with `mark` in it: the SQLite file, or the PostgreSQL
+    /// Moves the database out of the way as it is, under a name with `mark` in it: the SQLite file, which is closed, or the PostgreSQL
     /// `schema`. Returns the new name.
     pub async fn set_aside(self, schema: &'static str, mark: &str) -> Result<String, StoreError> {
         match &self {
@@ -125,8 +126,8 @@ impl Pool {
     pub async fn now(&self) -> Result<Option<domain::Timestamp>, StoreError> {
         match self {
             Self::Sqlite { .. } => Ok(None),
-            Self::Postgres(pool) => sqlx::query_scalar("SELECT clock_timestamp()")
-                .fetch_one(pool)
+            Self::Postgres(_) => scalar("SELECT clock_timestamp()")
+                .fetch_one(self)
                 .await
                 .map(Some)
                 .context("ask the database what time it is"),
@@ -142,8 +143,8 @@ impl Pool {
         }
     }
 
-    /// Waits for every connection to come back and closes it. SQLite then updates its statistics and folds its log into the
-    /// file.
+    /// Waits for every connection to come back and closes it; on PostgreSQL for `acquire_timeout` at most. SQLite then updates its
+    /// statistics and folds its log into the file.
     pub async fn close(&self) {
         match self {
             // The writer goes last: the last connection to a file removes the log beside it.
@@ -174,7 +175,7 @@ impl Pool {
     pub async fn probe_write(&self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite { writer, .. } => sqlite::probe_write(writer).await,
-            Self::Postgres(_) => postgres::probe_write(self).await,
+            Self::Postgres(pool) => postgres::probe_write(self, pool.schema).await,
         }
         .context("write to the database")
     }

@@ -2,13 +2,16 @@
 
 use domain::ids::UserCuid;
 use domain::recorder::Recorder;
-use domain::usage::{Day, QuotaUsed, Window};
+use domain::usage::{Day, QuotaUsed, UsageWindow};
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::chunks;
 use crate::{Store, in_transaction};
+
+/// The day of the row into which days are added that no window reaches any more: before all others, and within no window.
+pub const EARLIER: Day = Day::BEFORE_ALL;
 
 /// What one computer used on one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +74,7 @@ impl Store {
     }
 
     /// What computers used together in a window, as far as it is counted.
-    pub async fn usage_of(&self, computers: &[Recorder], window: Window) -> Result<CountedUsage, StoreError> {
+    pub async fn usage_of(&self, computers: &[Recorder], window: UsageWindow) -> Result<CountedUsage, StoreError> {
         // Sums and cursor in one statement, so that they are of one moment.
         const SQLITE: &str =
             "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),
@@ -105,7 +108,7 @@ impl Store {
 }
 
 /// Adds days in the caller's transaction.
-async fn add_days(tx: &mut Tx<'_>, days: &[UsageDay]) -> Result<(), sqlx::Error> {
+pub(crate) async fn add_days(tx: &mut Tx<'_>, days: &[UsageDay]) -> Result<(), sqlx::Error> {
     for chunk in chunks(days) {
         let mut sql =
             QueryBuilder::new("INSERT INTO usage_days (user_cuid, machine_uuid, day, memory, retrospectives) ");
@@ -127,7 +130,7 @@ async fn add_days(tx: &mut Tx<'_>, days: &[UsageDay]) -> Result<(), sqlx::Error>
 
 /// In one order everywhere: PostgreSQL locks rows in the order in which they come, and two nodes must not wait for each other. Each key
 /// once, as `ON CONFLICT` wants it.
-fn ordered(days: &[UsageDay]) -> Vec<UsageDay> {
+pub(crate) fn ordered(days: &[UsageDay]) -> Vec<UsageDay> {
     let mut ordered = days.to_vec();
     ordered.sort_by(|one, two| (&one.recorder, one.day).cmp(&(&two.recorder, two.day)));
     ordered.dedup_by(|next, kept| {
@@ -144,6 +147,6 @@ fn stored(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn number(column: &'static str, value: i64) -> Result<u64, Corrupt> {
+pub(crate) fn number(column: &'static str, value: i64) -> Result<u64, Corrupt> {
     u64::try_from(value).map_err(|error| Corrupt::new(column, error))
 }

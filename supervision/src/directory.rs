@@ -22,7 +22,7 @@ use crate::family::entry::Entry;
 use crate::family::registry::Registry;
 use crate::family::{Activation, Family, FamilyMessage, NotActivated};
 use crate::handle::Handle;
-use crate::keyed::KeyedActor;
+use crate::keyed::{Inbox as _, KeyedActor};
 use crate::kind::{Kind, KindState};
 use crate::mailbox::{Permit, Reply};
 use crate::root::ChildSpec;
@@ -129,6 +129,12 @@ impl<A: KeyedActor> Directory<A> {
         let Some(entry) = self.registry.entry(key).filter(|_| !self.registry.kind.is_closed()) else { return false };
         let Ok(Some(permit)) = entry.admit() else { return false };
         entry.deliver(make(Reply::unheard(permit))).is_ok()
+    }
+
+    /// Sends a message to every actor that exists, without a place in its queue: for an announcement to all of them. Actors that end are left
+    /// out. Returns the number of those that got it.
+    pub fn announce(&self, make: impl Fn() -> A::Message) -> usize {
+        self.registry.entries().into_iter().filter(|entry| Arc::clone(entry).put(make())).count()
     }
 
     async fn deliver<W, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(

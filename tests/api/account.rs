@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use store::Pool;
+use sqlx::{Connection, PgConnection};
 
 use blackbox::client::Credential;
 use blackbox::eventually;
@@ -159,8 +159,9 @@ async fn a_summary_section_that_times_out_is_reported_in_errors() {
     let Some(world) = World::on_postgres().await else { return };
     let world = world.restart_with(|settings| settings.account.section_deadline = Duration::from_millis(500)).await;
     let person = world.person("ada@example.com").await;
-    let Pool::Postgres(pool) = world.server.app.store.pool() else { unreachable!() };
-    let mut lock = pool.begin().await.unwrap();
+    let url = world.server.app.settings.database.url.clone().unwrap();
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let mut lock = connection.begin().await.unwrap();
     sqlx::raw_sql("LOCK TABLE machines IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
     let summary = world.get(SUMMARY, &person.cookie).await.expect(200);
     assert_eq!(summary["errors"], json!({ "computers": "timed_out" }));

@@ -79,6 +79,49 @@ on_each_database! {
         }
     }
 
+    async fn the_tree_is_served_as_tiles_without_a_credential(world: World) {
+        let machine = world.machine().await;
+        let mut chain = Chain::new(&machine);
+        let mut seals = Vec::new();
+        for _ in 0..3 {
+            let event = chain.next();
+            world.event(&machine, &event).await.receipt();
+            let proof = world.included(&machine, event["event_id"].as_str().unwrap()).await;
+            seals.push((proof["leaf_index"].as_u64().unwrap(), proof["leaf_hash"].as_str().unwrap().to_owned()));
+        }
+        let response = world.get("/log/checkpoint", &Credential::None).await;
+        assert_eq!((response.status, response.header("cache-control")), (200, Some("no-store")));
+        let checkpoint = vkey(&world).await.open(std::str::from_utf8(&response.body).unwrap()).unwrap();
+        let path = format!("0/000.p/{}", checkpoint.size);
+        let tile = world.get(&format!("/log/tile/{path}"), &Credential::None).await;
+        assert_eq!((tile.status, tile.header("content-type")), (200, Some("application/octet-stream")));
+        assert_eq!(tile.header("cache-control"), Some("public, max-age=31536000, immutable"));
+        assert_eq!(tile.header("content-security-policy"), Some("sandbox; default-src 'none'"));
+        let hashes: Vec<domain::Digest> = tile.body.as_chunks().0.iter().map(|hash| domain::Digest::from(*hash)).collect();
+        assert_eq!(hashes.len() as u64, checkpoint.size);
+        for (index, leaf_hash) in seals {
+            assert_eq!(hashes[usize::try_from(index).unwrap()].to_string(), leaf_hash);
+        }
+        let client = ::client::Client::new(&::client::Settings::of(&world.url)).unwrap();
+        assert_eq!(client.tile(&path).await.unwrap(), tile.body);
+        for (path, code) in [
+            (format!("0/000.p/{}", checkpoint.size + 1), "tile_not_found"),
+            ("0/000".to_owned(), "tile_not_found"),
+            ("1/000.p/1".to_owned(), "tile_not_found"),
+            ("63/x001/x234/067".to_owned(), "tile_not_found"),
+            ("64/000".to_owned(), "not_found"),
+            ("0/0".to_owned(), "not_found"),
+            ("0/000.p/0".to_owned(), "not_found"),
+            ("entries/000.p/1".to_owned(), "not_found"),
+            ("..%2F..%2Fapi".to_owned(), "not_found"),
+            ("%FF".to_owned(), "not_found"),
+        ] {
+            let refused = world.get(&format!("/log/tile/{path}"), &Credential::None).await;
+            assert_eq!(refused.header("cache-control"), Some("no-store"), "{path}");
+            refused.refused(404, code);
+        }
+    }
+
     async fn the_typed_client_follows_an_honest_log_and_notices_another(world: World) {
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);

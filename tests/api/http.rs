@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 
 use blackbox::client::Credential;
 use blackbox::eventually;
+use blackbox::raw::{connect, get, response, send};
 use blackbox::world::World;
 use harness::event::Chain;
 use harness::on_each_database;
@@ -204,6 +205,45 @@ async fn deadlines_of_request_heads_and_bodies_are_enforced() {
     )
     .await;
     assert!(cut_body.starts_with("HTTP/1.1 424") && cut_body.contains("body_too_slow"), "{cut_body}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_connection_has_a_longer_deadline_than_a_head() {
+    let world = World::with(|settings| {
+        settings.http.head_deadline = Duration::from_millis(300);
+        settings.http.idle_deadline = Duration::from_secs(4);
+    })
+    .await;
+    let mut stream = connect([127, 0, 0, 1], world.server.address).await;
+    for _ in 0..3 {
+        stream.write_all(get("/nothing").as_bytes()).await.unwrap();
+        assert_eq!(response(&mut stream).await.0, 404);
+        tokio::time::sleep(Duration::from_millis(900)).await;
+    }
+    // The deadline of a head counts from its first byte.
+    let mut cut = connect([127, 0, 0, 1], world.server.address).await;
+    cut.write_all(get("/nothing").as_bytes()).await.unwrap();
+    assert_eq!(response(&mut cut).await.0, 404);
+    cut.write_all(b"GET /nothing HT").await.unwrap();
+    assert_eq!(response(&mut cut).await, (0, String::new()), "and closed");
+    // The other connection is closed without a word, too, when it was idle for long enough.
+    assert_eq!(response(&mut stream).await, (0, String::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_connection_is_closed_earlier_while_places_are_scarce() {
+    let world = World::with(|settings| {
+        settings.http.head_deadline = Duration::from_millis(300);
+        settings.http.idle_deadline = Duration::from_hours(1);
+        settings.http.connections_max = 1;
+    })
+    .await;
+    let mut idle = connect([127, 0, 0, 1], world.server.address).await;
+    idle.write_all(get("/nothing").as_bytes()).await.unwrap();
+    assert_eq!(response(&mut idle).await.0, 404);
+    // The only place is free again.
+    assert_eq!(send([127, 0, 0, 1], world.server.address, &get("/nothing")).await.0, 404);
+    assert_eq!(response(&mut idle).await, (0, String::new()));
 }
 
 /// Status and body of `GET /readyz`.

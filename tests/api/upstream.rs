@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use domain::trace::TraceContext;
 use harness::upstream::{Reply, Script, TOKEN, Upstream};
+use reqwest::Method;
 use serde_json::json;
 
+use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::World;
 use harness::event::Chain;
@@ -37,6 +40,33 @@ async fn an_event_is_forwarded_byte_for_byte_with_its_scope() {
     assert_eq!(header("attache-account"), Some(person.account.to_string()));
     assert_eq!(world.event_bytes(&machine, body).await.receipt(), receipt);
     upstream.assert_no_surprises();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_to_the_upstream_continue_the_trace_of_the_client() {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let upstream = Upstream::start().await;
+    let world = world_over(&upstream).await;
+    let machine = world.machine().await;
+    let event = Chain::new(&machine).next();
+    let sent = format!("00-{TRACE}-00f067aa0ba902b7-01");
+    let credential = Credential::from(&machine);
+    let request = |method, path| world.request(method, path, &credential);
+    let page = || request(Method::GET, "/api/v1/activity");
+    world.send(request(Method::POST, "/api/v1/events").header("traceparent", &sent).json(&event)).await.receipt();
+    world.send(page().header("traceparent", &sent)).await.expect(200);
+    world.send(page().header("traceparent", "00-not-a-trace")).await.expect(200);
+    let traces: Vec<TraceContext> = upstream
+        .requests()
+        .into_iter()
+        .map(|request| request.headers["traceparent"].to_str().unwrap().parse().unwrap())
+        .collect();
+    let [event, page, other] = traces[..] else { panic!("{traces:?}") };
+    for request in [event, page] {
+        assert_eq!(request.trace_id().to_string(), TRACE);
+        assert_ne!(request.to_string(), sent, "the server is the parent of its own request");
+    }
+    assert_ne!(other.trace_id().to_string(), TRACE, "an invalid value begins a new trace");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -52,6 +52,16 @@ fn values_that_do_not_go_together_are_mistakes_too() {
 }
 
 #[test]
+fn a_registry_that_cannot_be_read_is_refused_with_its_cause() {
+    let home = Home::new();
+    let registry = home.dir.path().join("registry.toml");
+    std::fs::write(&registry, "[events\n").unwrap();
+    home.set("events.registry", registry.to_str().unwrap())
+        .run(&["check"])
+        .refused(78, &["events.registry: the event registry cannot be read: TOML parse error"]);
+}
+
+#[test]
 fn a_file_that_was_named_must_be_there_and_be_toml() {
     let home = Home::new();
     home.run(&["check", "--config", "nowhere.toml"]).refused(78, &["nowhere.toml: cannot be read", "--config"]);

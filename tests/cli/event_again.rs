@@ -3,7 +3,7 @@
 use harness::upstream::{Reply, Script, Upstream};
 use serde_json::{Value, json};
 
-use crate::event_send::{assert_dense, computer, file, head, log, over, told, write};
+use crate::event_send::{assert_dense, computer, file, head, log, over, printed, write};
 use blackbox::flow;
 use blackbox::process::Home;
 
@@ -21,7 +21,7 @@ fn later() -> Script {
 
 /// The reported lines: none for an event of an earlier run.
 fn numbers(stdout: &str) -> Vec<Option<u64>> {
-    told(stdout).iter().map(|line| line["line"].as_u64()).collect()
+    printed(stdout).iter().map(|line| line["line"].as_u64()).collect()
 }
 
 /// The events in the statistics service, ordered by id.
@@ -145,9 +145,9 @@ async fn an_event_that_is_too_large_for_the_server_is_in_the_way_of_none_after_i
             // It belongs to an earlier command: it is reported, and the command's own event is sent.
             let done = home.run_with_input(&then, line("own", None).as_bytes());
             done.refused(1, &["not recorded: 1"]);
-            let told = told(&done.stdout);
-            assert_eq!((&told[0]["failed"], &told[0]["line"]), (&json!(true), &Value::Null));
-            assert_eq!((&told[1]["line"], &told[1]["seq"]), (&json!(1), &json!(0)));
+            let printed = printed(&done.stdout);
+            assert_eq!((&printed[0]["failed"], &printed[0]["line"]), (&json!(true), &Value::Null));
+            assert_eq!((&printed[1]["line"], &printed[1]["seq"]), (&json!(1), &json!(0)));
         } else {
             home.run(&arguments)
                 .refused(1, &["(413)", "too large for this server", "1 of 1 events was not sent (line 1)"]);
@@ -199,7 +199,7 @@ async fn an_id_that_another_event_has_is_no_event_that_was_sent() {
     assert_eq!(lines[2], "1 sent, 1 failed");
     let done = home.run(&["event", "send", "--type", "llm.failed", "--event-id", &id, "--json"]);
     done.refused(1, &["not recorded: 1"]);
-    assert_eq!((told(&done.stdout)[0]["failed"].clone(), told(&done.stdout).len()), (json!(true), 1));
+    assert_eq!((printed(&done.stdout)[0]["failed"].clone(), printed(&done.stdout).len()), (json!(true), 1));
     assert_dense(&server, &machine, 2).await;
 }
 

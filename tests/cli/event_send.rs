@@ -33,7 +33,7 @@ pub fn write(home: &Home, name: &str, text: &str) -> String {
 }
 
 /// The output, line by line.
-pub fn told(stdout: &str) -> Vec<Value> {
+pub fn printed(stdout: &str) -> Vec<Value> {
     stdout.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
@@ -104,10 +104,10 @@ async fn a_held_event_is_reported_with_its_reason_and_does_not_move_the_head() {
     assert_dense(&server, &machine, 1).await;
     let done = home.run(&["event", "send", &name, "--json"]);
     done.said();
-    let told = told(&done.stdout);
-    assert_eq!(told.iter().map(|line| line["line"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 4]);
-    assert_eq!((&told[0]["held"], &told[2]["seq"]), (&json!(true), &json!(1)));
-    assert!(flow::text(&told[0], "warning").starts_with("payload_invalid: "));
+    let printed = printed(&done.stdout);
+    assert_eq!(printed.iter().map(|line| line["line"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 4]);
+    assert_eq!((&printed[0]["held"], &printed[2]["seq"]), (&json!(true), &json!(1)));
+    assert!(flow::text(&printed[0], "warning").starts_with("payload_invalid: "));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,7 +141,7 @@ async fn malformed_lines_are_all_named_before_anything_is_sent() {
         1,
         &["standard input:4: missing field `event_type`", "line 4 was not sent", "of the lines before it, 2 were"],
     );
-    assert_eq!(told(&done.stdout).iter().map(|line| line["line"].clone()).collect::<Vec<_>>(), [json!(1), json!(3)]);
+    assert_eq!(printed(&done.stdout).iter().map(|line| line["line"].clone()).collect::<Vec<_>>(), [json!(1), json!(3)]);
     assert_dense(&server, &machine, 2).await;
 }
 
@@ -178,12 +178,12 @@ async fn the_same_command_continues_after_the_server_was_down() {
     // Another event is sent in between: the unfinished one is sent first.
     let done = home.run(&["event", "send", "--type", "llm.failed", "--json"]);
     done.said();
-    let said = told(&done.stdout);
+    let said = printed(&done.stdout);
     assert_eq!((&said[0]["event_id"], &said[0]["line"]), (&pending["pending"]["event_id"], &Value::Null));
     assert_eq!((&said[1]["event_type"], &said[1]["seq"]), (&json!("llm.failed"), &json!(1)));
     let done = home.run(&arguments);
     done.said();
-    assert_eq!(told(&done.stdout).iter().map(|line| line["line"].clone()).collect::<Vec<_>>(), [json!(2), json!(3)]);
+    assert_eq!(printed(&done.stdout).iter().map(|line| line["line"].clone()).collect::<Vec<_>>(), [json!(2), json!(3)]);
     assert_dense(&server, &machine, 4).await;
     // A complete file is sent again on the next call.
     home.run(&arguments).said();
@@ -226,8 +226,8 @@ async fn however_often_the_sender_is_killed_every_line_is_sent_once() {
     assert!(kills > 3, "seed {seed}: it was killed only {kills} times");
     assert_dense(&server, &machine, lines).await;
     for event in log(&server, &machine).await {
-        let told = receipts.get(event["event_id"].as_str().unwrap());
-        assert!(told.is_none_or(|told| *told == flow::text(&event, "receipt_id")));
+        let printed = receipts.get(event["event_id"].as_str().unwrap());
+        assert!(printed.is_none_or(|printed| *printed == flow::text(&event, "receipt_id")));
     }
 }
 
@@ -241,7 +241,7 @@ async fn two_senders_at_once_wait_for_each_other() {
     home.run_with_input(&["event", "send", "-", "--json"], streamed.as_bytes()).said();
     for sender in &mut senders {
         assert_eq!(sender.exit().await.code(), Some(0), "{}", sender.stderr.text());
-        assert_eq!(told(&sender.stdout.text()).len(), 25);
+        assert_eq!(printed(&sender.stdout.text()).len(), 25);
     }
     assert_dense(&server, &machine, 75).await;
 }
@@ -314,8 +314,8 @@ async fn killed_between_sending_and_the_answer_it_sends_the_same_bytes_again() {
     sender.kill();
     assert_eq!(sender.stdout.text(), "");
     let receipt = upstream.taken()[&id].receipt_id.clone();
-    let told = home.run(&arguments).json();
-    assert_eq!((&told["receipt_id"], &told["line"]), (&json!(receipt), &json!(1)));
+    let printed = home.run(&arguments).json();
+    assert_eq!((&printed["receipt_id"], &printed["line"]), (&json!(receipt), &json!(1)));
     let bodies: Vec<_> = upstream.requests().into_iter().skip(asked).map(|request| request.body).collect();
     assert!(
         bodies.len() >= 2
@@ -330,8 +330,8 @@ async fn a_lost_response_is_retried_automatically() {
     let id = flow::uuid();
     upstream.for_event(&id, Script::reset().having_stored());
     upstream.for_event(&id, Script::broken(503));
-    let told = home.run(&["event", "send", "--type", "memory.stored", "--event-id", &id, "--json"]).json();
-    assert_eq!(told["receipt_id"], json!(upstream.taken()[&id].receipt_id));
+    let printed = home.run(&["event", "send", "--type", "memory.stored", "--event-id", &id, "--json"]).json();
+    assert_eq!(printed["receipt_id"], json!(upstream.taken()[&id].receipt_id));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -355,8 +355,8 @@ async fn sending_ends_and_keeps_the_event_if_the_expected_position_is_refused_to
         &["chain_conflict (409)", "was refused there too", "event pending --drop", "is stored and sent first"],
     );
     // The same command continues with it, at that position.
-    let told = home.run(&arguments).json();
-    assert_eq!((&told["event_id"], &told["chain_epoch"], &told["seq"]), (&json!(id), &json!(3), &json!(0)));
+    let printed = home.run(&arguments).json();
+    assert_eq!((&printed["event_id"], &printed["chain_epoch"], &printed["seq"]), (&json!(id), &json!(3), &json!(0)));
     assert_eq!(upstream.taken().len(), 1);
 }
 
@@ -376,9 +376,12 @@ async fn an_unavailable_upstream_is_reported_with_the_stored_line() {
     );
     let done = home.run_with_input(&["event", "send", "-", "--json"], line(&ids[2]).as_bytes());
     done.said();
-    let told = told(&done.stdout);
-    assert_eq!((&told[0]["event_id"], &told[0]["line"]), (&json!(ids[1]), &Value::Null));
-    assert_eq!((&told[1]["event_id"], &told[1]["line"], &told[1]["seq"]), (&json!(ids[2]), &json!(1), &json!(2)));
+    let printed = printed(&done.stdout);
+    assert_eq!((&printed[0]["event_id"], &printed[0]["line"]), (&json!(ids[1]), &Value::Null));
+    assert_eq!(
+        (&printed[1]["event_id"], &printed[1]["line"], &printed[1]["seq"]),
+        (&json!(ids[2]), &json!(1), &json!(2))
+    );
     assert_eq!(upstream.taken().len(), 3);
     drop((server, machine));
 }

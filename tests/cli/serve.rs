@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use harness::upstream::{Script, TOKEN, Upstream};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
@@ -12,6 +13,7 @@ use blackbox::client::{Client, Credential, Response, attempt_of};
 use blackbox::eventually;
 use blackbox::flow;
 use blackbox::process::{Home, Server};
+use blackbox::raw;
 use harness::event::{Chain, Machine};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,7 +48,10 @@ async fn an_address_in_use_is_named_with_its_knob() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for knob in ["http.bind", "admin.bind"] {
-        Home::new().set(knob, &address).run(&["serve"]).refused(1, &[knob, &address]);
+        Home::new()
+            .set(knob, &address)
+            .run(&["serve"])
+            .refused(1, &["cannot listen on", knob, &address, "Address already in use"]);
     }
 }
 
@@ -120,6 +125,133 @@ async fn shutdown_completes_requests_in_progress_and_accepts_no_new_ones() {
     let receipt = busy.response.await.unwrap().unwrap().receipt();
     assert_eq!(busy.server.process.exit().await.code(), Some(0), "{}", busy.server.process.stderr.text());
     assert_eq!(busy.upstream.taken().values().next().unwrap().receipt_id, receipt);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lame_duck_is_unready_and_serves_until_it_closes() {
+    let home = Home::new().set("shutdown.lame_duck", "8s");
+    let mut server = home.serve().await;
+    let client = Client::new();
+    let machine = flow::machine(&home, &server).await;
+    let mut chain = Chain::new(&machine);
+    let address = server.url.strip_prefix("http://").unwrap().parse().unwrap();
+    let mut kept = raw::connect([127, 0, 0, 1], address).await;
+    let ask = async |stream: &mut TcpStream| {
+        stream.write_all(raw::get("/llms.txt").as_bytes()).await.unwrap();
+        let (status, text) = raw::response(stream).await;
+        (status, text.to_lowercase().contains("\r\nconnection: close\r\n"))
+    };
+    assert_eq!(ask(&mut kept).await, (200, false));
+    server.process.signal("TERM");
+    let operator = format!("{}/readyz", server.operator);
+    let unready = eventually("it is unready", async || {
+        let response = client.get(&operator, Credential::None).await;
+        (response.status == 503).then(|| response.expect(503))
+    })
+    .await;
+    assert_eq!((&unready["draining"], &unready["failing"]), (&true.into(), &serde_json::json!([])));
+    // New connections and open ones are served, until answers close them.
+    flow::event(&server, &machine, &chain.next()).await.receipt();
+    assert_eq!(ask(&mut kept).await, (200, false));
+    eventually("answers close their connections", async || {
+        let mut new = raw::connect([127, 0, 0, 1], address).await;
+        let (status, closes) = ask(&mut new).await;
+        assert_eq!(status, 200);
+        closes.then_some(())
+    })
+    .await;
+    flow::event(&server, &machine, &chain.next()).await.receipt();
+    assert_eq!(ask(&mut kept).await, (200, true));
+    assert_eq!(server.process.exit().await.code(), Some(0), "{}", server.process.stderr.text());
+    let log = server.process.stderr.text();
+    let steps = ["draining", "unready", "the listeners close", "the actors finish", "stopped"];
+    let places: Vec<_> = steps.iter().map(|step| log.find(step).unwrap_or_else(|| panic!("{step}: {log}"))).collect();
+    assert!(places.is_sorted(), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_from_the_terminal_skips_the_lame_duck_and_a_second_one_ends_it() {
+    let home = Home::new().set("shutdown.lame_duck", "1h");
+    let mut server = home.serve().await;
+    server.process.signal("INT");
+    assert_eq!(server.process.exit().await.code(), Some(0), "{}", server.process.stderr.text());
+    let mut server = home.serve().await;
+    server.process.signal("TERM");
+    eventually("it is unready", async || server.process.stderr.text().contains("unready").then_some(())).await;
+    server.process.signal("TERM");
+    assert_eq!(server.process.exit().await.code(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hangup_ends_nothing_and_reports_what_a_restart_would_change() {
+    let home = Home::new();
+    let file = home.dir.path().join("config.toml");
+    std::fs::write(&file, "[limits]\nclaim_starts_per_minute = 7\n").unwrap();
+    let mut server = home.serve().await;
+    let reports = async |texts: &[&str]| {
+        server.process.signal("HUP");
+        eventually("it reports", async || {
+            let log = server.process.stderr.text();
+            let line = log.lines().rev().find(|line| line.contains("SIGHUP"))?;
+            texts.iter().all(|text| line.contains(text)).then_some(())
+        })
+        .await;
+    };
+    reports(&["the same as at the start"]).await;
+    std::fs::write(&file, "[limits]\nclaim_starts_per_minute = 8\n[http]\nauth_name = \"hidden\"\n").unwrap();
+    reports(&["http.auth_name", "limits.claim_starts_per_minute", "restart"]).await;
+    assert!(!server.process.stderr.text().contains("hidden"), "values may be secrets");
+    std::fs::write(&file, "[limits]\nclaim_starts_per_minute = -1\n").unwrap();
+    reports(&["config.toml:2: limits.claim_starts_per_minute", "refused"]).await;
+    Client::new().get(&format!("{}/readyz", server.operator), Credential::None).await.expect(200);
+    server.process.signal("TERM");
+    assert_eq!(server.process.exit().await.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_without_migrating_refuses_older_tables_and_changes_none() {
+    let home = Home::new();
+    let refuses = |reasons: &[&str]| {
+        let done = home.run(&["serve", "--no-migrate"]);
+        done.refused(1, &[reasons, &["--no-migrate", "attache migrate"]].concat());
+    };
+    refuses(&["the main database does not exist"]);
+    assert!(!home.data().exists(), "nothing is made");
+    home.run(&["migrate"]).said();
+    for database in ["attache.db", "statistics.db"] {
+        let path = home.data().join(database);
+        let oldest = "DELETE FROM _sqlx_migrations WHERE version > 1";
+        flow::change_tables(&path, &format!("CREATE TABLE kept AS SELECT * FROM _sqlx_migrations; {oldest}")).await;
+        refuses(&["has schema 1", "migrations 2 ("]);
+        let again = "INSERT INTO _sqlx_migrations SELECT * FROM kept WHERE version > 1; DROP TABLE kept";
+        flow::change_tables(&path, again).await;
+    }
+    let mut process = home.start(&["serve", "--no-migrate"]);
+    process.ready_line().await;
+    process.signal("TERM");
+    assert_eq!(process.exit().await.code(), Some(0), "{}", process.stderr.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_server_starts_on_newer_tables_that_are_for_it() {
+    let home = Home::new();
+    home.run(&["migrate"]).said();
+    for (database, places) in [("attache.db", "the database"), ("statistics.db", "statistics")] {
+        let path = home.data().join(database);
+        let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+            SELECT version + 1, 'later for servers from ' || version, success, checksum, 0 FROM _sqlx_migrations
+            WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)";
+        flow::change_tables(&path, newer).await;
+        let mut server = home.serve().await;
+        let machine = flow::machine(&home, &server).await;
+        flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
+        server.process.signal("TERM");
+        assert_eq!(server.process.exit().await.code(), Some(0), "{}", server.process.stderr.text());
+        flow::change_tables(&path, "UPDATE _sqlx_migrations SET description = 'later' WHERE description LIKE 'later%'")
+            .await;
+        home.run(&["serve"]).refused(1, &[places, "(later) is not for it", "newer version"]);
+        flow::change_tables(&path, "DELETE FROM _sqlx_migrations WHERE description = 'later'").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,10 +1,12 @@
-//! The promises about events under `kill -9` at any moment (`docs/promises.md`, P1 to P3).
+//! The promises about events under `kill -9` at any moment (`docs/promises.md`, P1 to P3), and about nodes that stop in good order (P29).
 //!
-//! The test is the oracle: outside of the server's process, it records every event that it sent and every response that it received,
+//! The first test is the oracle: outside of the server's process, it records every event that it sent and every response that it received,
 //! and compares them at the end with the state of the server. `ATTACHE_SOAK=1` runs many rounds; `ATTACHE_SEED` repeats the choices
 //! of an earlier run, but not its scheduling.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
+mod balancer;
 mod batches;
+mod rolling;
 mod soak;

@@ -3,11 +3,11 @@
 //! A library that is preloaded into the server (`faults.c`, built here) makes system calls fail as a control file states.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::patient::{KINDS, Patient, home, is_soak, rounds};
+use blackbox::preload;
 use blackbox::process::Home;
 
 /// The preloaded library and its control file.
@@ -18,21 +18,8 @@ struct Faults {
 impl Faults {
     /// Builds the library; returns the home with it, or `None` without a compiler.
     fn under(home: Home) -> Option<(Self, Home)> {
-        let (library, control) = (home.dir.path().join("faults.so"), home.dir.path().join("faults"));
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/faults.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"]).arg(&library).arg(source).arg("-ldl");
-        match compiler.output() {
-            Ok(done) => assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr)),
-            Err(error) => {
-                assert!(
-                    !harness::postgres::required(),
-                    "no C compiler, and ATTACHE_TEST_REQUIRE_ALL=1 asks for everything: {error}"
-                );
-                eprintln!("SKIPPED: there is no C compiler (cc: {error}): this test has shown nothing");
-                return None;
-            }
-        }
+        let control = home.dir.path().join("faults");
+        let library = preload::compiled("tests/faults/faults.c", home.dir.path())?;
         let home = home.preloading(&library).environment("ATTACHE_TEST_FAULTS", control.to_str().unwrap());
         Some((Self { control }, home))
     }

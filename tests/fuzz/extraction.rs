@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use knowledge::extract::{ExtractError, ExtractSettings, Extractor, Source, WorkerCommand, extract};
+use knowledge::extract::{ExtractError, ExtractSettings, Extractor, RawContent, WorkerCommand, extract};
 
 #[test]
 fn html_soak() {
@@ -104,7 +104,7 @@ fn pdf_soak() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     fuzz::run("pdf", words, |file| {
         let body = Bytes::copy_from_slice(file);
-        let source = Source { media_type: "application/pdf".into(), charset: None, url: None, body };
+        let source = RawContent { media_type: "application/pdf".into(), charset: None, url: None, body };
         // Extraction may fail with any error, but it ends, and returns only text.
         let read = runtime.block_on(extractor.extract(source, &"account".parse().unwrap()));
         match read {

@@ -172,7 +172,7 @@ impl ClaimCeremony {
             }
             AttemptStart::Settled => {
                 self.reload(state).await?;
-                Ok(Err(StartError::Refused(domain::claim::StartRefusal::Settled)))
+                Ok(Err(StartError::Refused(domain::claim::AttemptRefusal::Settled)))
             }
         }
     }

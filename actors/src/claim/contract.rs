@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use domain::claim::{ATTEMPT_SECONDS, Attempt, AttemptState, ClaimCode, Registration, StartRefusal};
+use domain::claim::{ATTEMPT_SECONDS, Attempt, AttemptRefusal, AttemptState, ClaimCode, Registration};
 use domain::confirm::ConfirmedVia;
 use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::{CodeKey, Secret, SecretKind};
@@ -99,7 +99,7 @@ pub struct Confirmer {
 pub enum StartError {
     /// The state of the registration does not permit it.
     #[error(transparent)]
-    Refused(#[from] StartRefusal),
+    Refused(#[from] AttemptRefusal),
     /// The registration reached `claims.starts_per_hour`.
     #[error("too many claims were started for this registration")]
     TooMany {

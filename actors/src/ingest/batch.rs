@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::batch::{BatchEnd, Item, ItemOutcome, Journal};
@@ -48,6 +49,8 @@ pub enum BatchMessage {
         /// It is worked on.
         reply: Reply<()>,
     },
+    /// The process stops: the work ends, and the lease is given back.
+    HandOver,
     /// The actor's own: time to keep the lease.
     Tick,
     /// The actor's own: an item is ready to be committed.
@@ -118,6 +121,7 @@ impl KeyedActor for BatchAdd {
                 }
                 reply.send(());
             }
+            BatchMessage::HandOver => self.hand_over(state).await,
             BatchMessage::Tick => self.on_tick(myself, state).await,
             BatchMessage::Ready { index, prepared } => self.on_ready(myself, index, prepared, state).await,
         }
@@ -131,6 +135,23 @@ impl BatchAdd {
         Self::settle(myself, kept, state);
         let pause = if state.leads() { self.dependencies.settings.lease / 3 } else { FOLLOW_EVERY };
         myself.send_after(pause, || BatchMessage::Tick);
+    }
+
+    /// Gives the lease back, so that another process continues without waiting for its end. Items in preparation are prepared again there.
+    async fn hand_over(&self, state: &mut BatchState) {
+        if !state.leads() {
+            return;
+        }
+        state.stop();
+        let Dependencies { store, runner, .. } = &*self.dependencies;
+        match store.batch_lease_end(state.batch.id, runner).await {
+            Ok(()) => tracing::info!(batch.id = %state.batch.id, "the lease of a batch was given back"),
+            Err(error) => tracing::warn!(
+                batch.id = %state.batch.id,
+                error = domain::reasons(&error),
+                "the lease of a batch could not be given back; it ends by itself"
+            ),
+        }
     }
 
     async fn on_ready(
@@ -176,7 +197,10 @@ impl BatchAdd {
 
     /// Takes the lease or keeps it, and works; without it, reads what others do.
     async fn keep(&self, myself: &SelfRef<Self>, state: &mut BatchState) -> Result<(), StoreError> {
-        let Dependencies { store, clock, settings, runner, .. } = &*self.dependencies;
+        let Dependencies { store, clock, settings, runner, leaves, .. } = &*self.dependencies;
+        if leaves.load(Ordering::Relaxed) {
+            return self.reload(state).await;
+        }
         let now = clock.now();
         let lease = store.batch_lease(state.batch.id, runner, now + settings.lease, now).await?;
         let Lease::Held { is_cancelled } = lease else {

@@ -1,5 +1,7 @@
 //! The dependencies of the actors of batches.
 
+use std::sync::atomic::AtomicBool;
+
 use domain::{Clock, Rng};
 use knowledge::Pipeline;
 use store::Store;
@@ -25,4 +27,6 @@ pub struct Dependencies {
     pub rag_url: String,
     /// Name of this process as a holder of leases.
     pub runner: String,
+    /// Set when the process stops: it takes no more leases.
+    pub leaves: AtomicBool,
 }

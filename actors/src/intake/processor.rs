@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chrono::TimeDelta;
-use dashmap::DashMap;
 use domain::consent::ConsentRule;
 use domain::envelope::{Envelope, PartialEnvelope, Sealed, Unreadable};
 use domain::held::{HoldDecision, HoldReason, SenderAuthority, judge, judge_of_machine, may_keep};
@@ -23,6 +21,7 @@ use supervision::commit::CommitMessage;
 
 use super::contract::{IntakeOutcome, SOON, Sender};
 use super::hold::HeldBatch;
+use super::lately::HeldLately;
 use crate::budget::{BudgetDecision, Budgets};
 use crate::meter::ReceiptCounter;
 use crate::upstream::Upstream;
@@ -46,19 +45,12 @@ pub struct EventProcessor {
     pub clock: Clock,
     /// The random generator of the server.
     pub rng: Rng,
-    /// Computers with recently held events. A resend may have been authenticated before its first attempt was held; then the
-    /// credential's facts do not know of it yet.
-    pub held_lately: DashMap<MachineUuid, Timestamp>,
+    /// Computers with recently held events.
+    pub held_lately: HeldLately,
 }
-
-/// How long a request may have been on its way when something of its sender is held.
-const LATELY: TimeDelta = TimeDelta::minutes(1);
 
 /// The `reason` of a refusal because a budget is spent.
 pub const QUOTA_EXCEEDED: &str = "quota_exceeded";
-
-/// Computers remembered before the old ones are looked for and forgotten.
-const HELD_LATELY_MAX: usize = 4096;
 
 /// An event that the intake actor has to handle, as it came.
 pub type Unprocessed = (Sender, Result<Sealed, Unreadable>);
@@ -239,19 +231,12 @@ impl EventProcessor {
     }
 
     fn note_held(&self, machine: MachineUuid, at: Timestamp) {
-        if self.held_lately.len() >= HELD_LATELY_MAX {
-            self.held_lately.retain(|_, held_at| *held_at >= at - LATELY);
-        }
-        self.held_lately.insert(machine, at);
+        self.held_lately.note(machine, at);
     }
 
     /// Whether something of a computer was held while a request may have been on its way.
     fn was_held_lately(&self, machine: MachineUuid) -> bool {
-        if self.held_lately.is_empty() {
-            return false;
-        }
-        let fresh = self.clock.now() - LATELY;
-        self.held_lately.remove_if(&machine, |_, at| *at < fresh).is_none() && self.held_lately.contains_key(&machine)
+        self.held_lately.includes(machine, self.clock.now())
     }
 
     async fn hold(

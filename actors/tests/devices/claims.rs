@@ -13,7 +13,7 @@ use crate::node::beginning;
 use crate::pacing::standing_still;
 
 #[tokio::test]
-async fn a_change_of_which_nobody_told_is_learned_within_half_a_minute() {
+async fn a_change_without_a_notification_is_read_within_half_a_minute() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
     store.migrate().await.unwrap();

@@ -152,7 +152,7 @@ async fn a_restless_computer_waits_a_minute_at_most() {
 }
 
 #[tokio::test]
-async fn a_change_of_which_nobody_told_is_learned_within_half_a_minute() {
+async fn a_change_without_a_notification_is_read_within_half_a_minute() {
     let world = World::with(1).await;
     tokio::time::resume();
     let email = "ada@example.com".parse().unwrap();

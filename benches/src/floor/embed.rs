@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use minilm::{Model, Scratch, Tokens};
+use minilm::{Model, Scratch, TokenizedText};
 
 use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
@@ -24,7 +24,7 @@ pub fn together(threads: usize) -> Result<()> {
     let begin = Instant::now();
     let work = || {
         let mut scratch = Scratch::default();
-        let (mut batch, mut tokens): (Vec<Tokens>, usize) = (Vec::new(), 0);
+        let (mut batch, mut tokens): (Vec<TokenizedText>, usize) = (Vec::new(), 0);
         loop {
             let text = texts.get(next.fetch_add(1, Ordering::Relaxed));
             if let Some(text) = text {

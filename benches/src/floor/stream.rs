@@ -20,10 +20,10 @@ type Messages = Arc<Vec<(String, String)>>;
 /// Streams the messages of a file on every path.
 pub fn router(file: &Path) -> Result<Router> {
     let messages: Messages = Arc::new(serde_json::from_slice(&std::fs::read(file)?)?);
-    Ok(Router::new().fallback(tell).with_state(messages))
+    Ok(Router::new().fallback(stream_messages).with_state(messages))
 }
 
-async fn tell(State(messages): State<Messages>) -> Response {
+async fn stream_messages(State(messages): State<Messages>) -> Response {
     let mut next = 0;
     let events = stream::iter(std::iter::from_fn(move || {
         let (id, data) = messages.get(next)?;

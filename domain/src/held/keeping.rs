@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_a_person_set_holds_for_whatever_is_held() {
+    fn a_level_that_a_person_set_holds_for_every_held_event() {
         let lower = [ConsentLevel::Off, ConsentLevel::MetadataOnly];
         let faults: [fn(&mut Value); 5] = [
             |_| {},

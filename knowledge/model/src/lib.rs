@@ -39,9 +39,9 @@ pub struct Model {
 
 /// A tokenised text of 2 to [`TOKENS_MAX`] word pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tokens(Vec<u16>);
+pub struct TokenizedText(Vec<u16>);
 
-impl Tokens {
+impl TokenizedText {
     /// Number of word pieces, to which the work is proportional.
     #[expect(clippy::len_without_is_empty, reason = "the marks at both ends are always there")]
     pub fn len(&self) -> usize {
@@ -66,15 +66,15 @@ impl Model {
     }
 
     /// Splits a text into word pieces.
-    pub fn tokens(&self, text: &str) -> Tokens {
-        Tokens(self.pieces.cut(text, TOKENS_MAX))
+    pub fn tokens(&self, text: &str) -> TokenizedText {
+        TokenizedText(self.pieces.cut(text, TOKENS_MAX))
     }
 
     /// Computes one vector of [`DIMENSIONS`] numbers and length 1 for each text, in their order.
     ///
     /// Texts of different lengths can be combined without overhead. Memory grows by about 14 KB per token; `scratch` is
     /// that memory, reused between calls.
-    pub fn embed(&self, texts: &[Tokens], scratch: &mut Scratch) -> Vec<Vec<f32>> {
+    pub fn embed(&self, texts: &[TokenizedText], scratch: &mut Scratch) -> Vec<Vec<f32>> {
         let texts: Vec<&[u16]> = texts.iter().map(|text| text.0.as_slice()).collect();
         self.encoder.encode(&texts, scratch)
     }

@@ -9,7 +9,7 @@ pub const BLOCK: usize = 32;
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidModel {
     /// Not a safetensors file, or a tensor is missing.
-    #[error("reading the model: {0}")]
+    #[error("cannot read the model")]
     File(#[from] safetensors::SafeTensorError),
     /// A tensor has another type or size.
     #[error("the model has an unexpected {0}")]

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the answer")]
 
-use minilm::{DIMENSIONS, Model, Scratch, TOKENS_MAX, Tokens};
+use minilm::{DIMENSIONS, Model, Scratch, TOKENS_MAX, TokenizedText};
 use sha2::{Digest, Sha256};
 
 #[derive(serde::Deserialize)]
@@ -48,7 +48,7 @@ fn texts_are_cut_like_the_original_cuts_them() {
 fn embeddings_agree_with_the_original_float_model() {
     let model = Model::bundled().unwrap();
     let golden = golden();
-    let texts: Vec<Tokens> = golden.iter().map(|(golden, _)| model.tokens(&golden.text)).collect();
+    let texts: Vec<TokenizedText> = golden.iter().map(|(golden, _)| model.tokens(&golden.text)).collect();
     let vectors = model.embed(&texts, &mut Scratch::default());
     for ((golden, expected), vector) in golden.iter().zip(&vectors) {
         let cosine = dot(vector, expected) / dot(expected, expected).sqrt();
@@ -60,7 +60,7 @@ fn embeddings_agree_with_the_original_float_model() {
 #[test]
 fn neighbours_and_order_do_not_change_a_vector() {
     let model = Model::bundled().unwrap();
-    let texts: Vec<Tokens> = golden().iter().map(|(golden, _)| model.tokens(&golden.text)).collect();
+    let texts: Vec<TokenizedText> = golden().iter().map(|(golden, _)| model.tokens(&golden.text)).collect();
     let mut scratch = Scratch::default();
     let together = model.embed(&texts, &mut scratch);
     let mut backwards = texts.clone();

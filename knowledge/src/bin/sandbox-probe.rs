@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((place, attempts)) = arguments.split_first() else { return Err(io::Error::other("inside or outside?")) };
-    let all = || attempts.as_chunks::<2>().0.iter().map(|[name, on]| told(attempt(name, on))).collect::<Vec<_>>();
+    let all = || attempts.as_chunks::<2>().0.iter().map(|[name, on]| outcome(attempt(name, on))).collect::<Vec<_>>();
     let lines = match place.as_str() {
         "outside" => all(),
         _ => sandbox::run(&ExtractSettings::default(), |confinement: io::Result<Confinement>| {
@@ -32,7 +32,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-fn told(tried: io::Result<()>) -> String {
+fn outcome(tried: io::Result<()>) -> String {
     tried.map_or_else(|error| format!("refused: {error}"), |()| "done".to_owned())
 }
 

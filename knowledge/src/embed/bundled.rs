@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use minilm::{Model, Scratch, Tokens};
+use minilm::{Model, Scratch, TokenizedText};
 
 use super::error::EmbedError;
 use super::settings::EmbeddingSettings;
@@ -68,7 +68,7 @@ impl Worker {
     fn work(self) {
         let mut scratch = Scratch::default();
         while let Some((text, urgency)) = self.lines.take() {
-            match self.model.get_or_init(|| Model::bundled().map_err(|why| why.to_string())) {
+            match self.model.get_or_init(|| Model::bundled().map_err(|why| domain::reasons(&why))) {
                 Ok(model) => {
                     let computed = catch_unwind(AssertUnwindSafe(|| self.compute(model, text, urgency, &mut scratch)));
                     if computed.is_err() {
@@ -83,7 +83,7 @@ impl Worker {
 
     /// Embeds a text, together with as many texts of the same queue as fit into a batch.
     fn compute(&self, model: &Model, first: QueuedText, urgency: Urgency, scratch: &mut Scratch) {
-        let mut tokens: Vec<Tokens> = vec![model.tokens(first.as_str())];
+        let mut tokens: Vec<TokenizedText> = vec![model.tokens(first.as_str())];
         let mut texts = vec![first];
         let mut count = tokens[0].len();
         while count < self.batch_tokens_max

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_answer_is_said() {
+    fn the_fault_of_a_response_is_named() {
         for (body, why) in [
             (r#"{"data": []}"#, "0 vectors for 1 texts"),
             (r#"{"data": [{"embedding": [1]}]}"#, "a vector of 1 numbers where 2 are configured"),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct EmbeddingSettings {
     /// Provider of embeddings.
-    pub provider: Provider,
+    pub provider: EmbeddingProvider,
     /// Threads of the bundled model; 0 for one per processor.
     pub threads: usize,
     /// Maximum number of tokens per computation of the bundled model. A query waits for at most one computation, about
@@ -24,7 +24,7 @@ pub struct EmbeddingSettings {
 /// Provider of embeddings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Provider {
+pub enum EmbeddingProvider {
     /// The bundled model.
     #[default]
     Bundled,
@@ -82,7 +82,7 @@ pub(super) struct EndpointAddress {
 impl Default for EmbeddingSettings {
     fn default() -> Self {
         Self {
-            provider: Provider::default(),
+            provider: EmbeddingProvider::default(),
             threads: 0,
             batch_tokens_max: 256,
             http: HttpEmbeddingSettings::default(),
@@ -121,7 +121,7 @@ impl EmbeddingSettings {
         let tokens = (!(1..=TOKENS_MAX).contains(&self.batch_tokens_max))
             .then(|| ("batch_tokens_max", format!("must be between 1 and {TOKENS_MAX}")));
         let own = [threads, tokens].into_iter().flatten().map(|(field, rule)| (field.to_owned(), rule));
-        let http = self.http.problems(self.provider == Provider::Http);
+        let http = self.http.problems(self.provider == EmbeddingProvider::Http);
         own.chain(http.into_iter().map(|(field, rule)| (format!("http.{field}"), rule))).collect()
     }
 }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn defaults_are_complete_and_an_endpoint_needs_three_words() {
         assert_eq!(fields(&EmbeddingSettings::default()), [""; 0]);
-        let mut settings = EmbeddingSettings { provider: Provider::Http, ..EmbeddingSettings::default() };
+        let mut settings = EmbeddingSettings { provider: EmbeddingProvider::Http, ..EmbeddingSettings::default() };
         assert_eq!(fields(&settings), ["http.base_url", "http.model", "http.dimensions"]);
         settings.http.base_url = Some("http://127.0.0.1:1/v1/".into());
         settings.http.model = Some("m".into());

@@ -4,7 +4,7 @@ use crate::content_type::essence;
 
 /// A format of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ContentFormat {
     /// A web page, HTML or XHTML.
     Html,
     /// Plain text.
@@ -19,7 +19,7 @@ pub enum Format {
     Pdf,
 }
 
-impl Format {
+impl ContentFormat {
     /// The format of a media type, ignoring case and parameters; `None` if it is not supported.
     pub fn of(media_type: &str) -> Option<Self> {
         match essence(media_type).as_str() {

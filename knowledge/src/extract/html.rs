@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_left_out() {
+    fn elements_without_text_are_left_out() {
         let page = "<p>One</p><script>two()</script><style>three{}</style><template>four</template><svg><text>five</text>\
              <script>six</script></svg><noscript>seven</noscript><select><option>eight</select><textarea>nine</textarea>\
              <iframe>ten</iframe><object>eleven</object>";

@@ -4,7 +4,7 @@ use domain::memory::{MemoryType, note_title, short_title};
 use serde::{Deserialize, Serialize};
 
 use super::error::{ExtractError, short};
-use super::format::Format;
+use super::format::ContentFormat;
 use super::settings::ExtractSettings;
 use super::stack::on_large_stack;
 use super::{charset, html, pdf, text};
@@ -31,8 +31,10 @@ pub fn extract(
     settings: &ExtractSettings,
 ) -> Result<Extracted, ExtractError> {
     let work = || extract_here(media_type, charset, body, url, settings);
-    match Format::of(media_type) {
-        Some(Format::Html) => on_large_stack(work).unwrap_or_else(|error| Err(ExtractError::Failed(error.to_string()))),
+    match ContentFormat::of(media_type) {
+        Some(ContentFormat::Html) => {
+            on_large_stack(work).unwrap_or_else(|error| Err(ExtractError::Failed(error.to_string())))
+        }
         _ => work(),
     }
 }
@@ -45,15 +47,15 @@ pub(super) fn extract_here(
     url: Option<&str>,
     settings: &ExtractSettings,
 ) -> Result<Extracted, ExtractError> {
-    let format = Format::of(media_type).ok_or_else(|| ExtractError::Unsupported(short(media_type)))?;
-    let decoded = || charset::decode(body, charset, matches!(format, Format::Html | Format::Xml), url);
+    let format = ContentFormat::of(media_type).ok_or_else(|| ExtractError::Unsupported(short(media_type)))?;
+    let decoded = || charset::decode(body, charset, matches!(format, ContentFormat::Html | ContentFormat::Xml), url);
     let (title, markdown) = match format {
-        Format::Html => html::read(&decoded(), url, settings)?,
-        Format::Pdf => pdf::read(body)?,
-        Format::Text => (None, text::plain(&decoded())?),
-        Format::Markdown => (None, text::markdown(&decoded())?),
-        Format::Json => (None, text::json(&decoded())?),
-        Format::Xml => text::xml(&decoded())?,
+        ContentFormat::Html => html::read(&decoded(), url, settings)?,
+        ContentFormat::Pdf => pdf::read(body)?,
+        ContentFormat::Text => (None, text::plain(&decoded())?),
+        ContentFormat::Markdown => (None, text::markdown(&decoded())?),
+        ContentFormat::Json => (None, text::json(&decoded())?),
+        ContentFormat::Xml => text::xml(&decoded())?,
     };
     if !markdown.chars().any(char::is_alphanumeric) {
         return Err(ExtractError::Empty);
@@ -62,9 +64,9 @@ pub(super) fn extract_here(
         return Err(ExtractError::TooLarge(settings.markdown_bytes_max));
     }
     let named = title.as_deref().and_then(short_title);
-    let from_text = || if format == Format::Json { None } else { note_title(&markdown) };
+    let from_text = || if format == ContentFormat::Json { None } else { note_title(&markdown) };
     let title = named.or_else(from_text).or_else(|| url.and_then(file_name));
-    let kind = if format == Format::Html { MemoryType::Page } else { MemoryType::Document };
+    let kind = if format == ContentFormat::Html { MemoryType::Page } else { MemoryType::Document };
     Ok(Extracted { title, markdown, kind })
 }
 

@@ -21,7 +21,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use super::error::{ExtractError, short};
-use super::format::Format;
+use super::format::ContentFormat;
 use super::read::{Extracted, extract, extract_here};
 use super::sandbox::{self, Confinement};
 use super::settings::ExtractSettings;
@@ -45,7 +45,7 @@ impl WorkerCommand {
 
 /// The content to extract.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct RawContent {
     /// Media type, with or without parameters.
     pub media_type: String,
     /// Charset of the response header.
@@ -73,17 +73,17 @@ impl Extractor {
     }
 
     /// Extracts `source` for `account`, after waiting for a slot. Dropping the future kills the worker.
-    pub async fn extract(&self, source: Source, account: &UserAccountId) -> Result<Extracted, ExtractError> {
+    pub async fn extract(&self, source: RawContent, account: &UserAccountId) -> Result<Extracted, ExtractError> {
         let gone = || ExtractError::Failed("no worker gets free".to_owned());
         let _share = self.shares.acquire(account).await.ok_or_else(gone)?;
-        if Format::of(&source.media_type).is_some_and(Format::is_risky) {
+        if ContentFormat::of(&source.media_type).is_some_and(ContentFormat::is_risky) {
             let answer = self.timed(&source).await?;
             self.judge(answer.confinement);
             return answer.result.into();
         }
         let settings = self.settings.clone();
         let here = move || {
-            let Source { media_type, charset, url, body } = source;
+            let RawContent { media_type, charset, url, body } = source;
             extract(&media_type, charset.as_deref(), &body, url.as_deref(), &settings)
         };
         tokio::task::spawn_blocking(here).await.map_err(|error| failed(&error))?
@@ -92,7 +92,7 @@ impl Extractor {
     /// Extracts a minimal page, and returns the restrictions that the kernel enforced.
     pub async fn probe(&self) -> Result<Confinement, ExtractError> {
         let body = Bytes::from_static(b"<p>word");
-        let page = Source { media_type: "text/html".to_owned(), charset: None, url: None, body };
+        let page = RawContent { media_type: "text/html".to_owned(), charset: None, url: None, body };
         let answer = self.timed(&page).await?;
         Result::from(answer.result)?;
         answer.confinement.ok_or_else(|| ExtractError::Failed("the worker does not say how it is confined".to_owned()))
@@ -109,13 +109,13 @@ impl Extractor {
         });
     }
 
-    async fn timed(&self, source: &Source) -> Result<WorkerAnswer, ExtractError> {
+    async fn timed(&self, source: &RawContent) -> Result<WorkerAnswer, ExtractError> {
         let ended = tokio::time::timeout(self.settings.timeout, self.in_worker(source)).await;
         ended.unwrap_or_else(|_| Err(ExtractError::Failed("it takes too long to read".to_owned())))
     }
 
-    async fn in_worker(&self, source: &Source) -> Result<WorkerAnswer, ExtractError> {
-        let Source { media_type, charset, url, .. } = source.clone();
+    async fn in_worker(&self, source: &RawContent) -> Result<WorkerAnswer, ExtractError> {
+        let RawContent { media_type, charset, url, .. } = source.clone();
         let mut lines = serde_json::to_vec(&self.settings).map_err(|error| failed(&error))?;
         lines.push(b'\n');
         serde_json::to_writer(&mut lines, &SourceHead { media_type, charset, url }).map_err(|error| failed(&error))?;
@@ -274,8 +274,8 @@ mod tests {
         Extractor::new(WorkerCommand { program: "/bin/sh".into(), args }, settings)
     }
 
-    fn source(media_type: &str, body: &'static [u8]) -> Source {
-        Source { media_type: media_type.into(), charset: None, url: None, body: Bytes::from_static(body) }
+    fn source(media_type: &str, body: &'static [u8]) -> RawContent {
+        RawContent { media_type: media_type.into(), charset: None, url: None, body: Bytes::from_static(body) }
     }
 
     #[tokio::test]
@@ -284,7 +284,7 @@ mod tests {
         for script in ["exit 3", "kill -9 $$", "echo nonsense", "cat /dev/zero", "cat", "exec 0<&-; echo {}"] {
             let extractor = shell(script, settings.clone());
             let big = Bytes::from(vec![b'x'; 1_000_000]);
-            let read = extractor.extract(Source { body: big, ..source("text/html", b"") }, &account()).await;
+            let read = extractor.extract(RawContent { body: big, ..source("text/html", b"") }, &account()).await;
             assert!(matches!(read, Err(ExtractError::Failed(_))), "{script}: {read:?}");
         }
         let missing = WorkerCommand { program: "/nowhere".into(), args: vec![] };

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_services_and_link_local_networks_stay_closed_whatever_is_listed() {
+    fn metadata_services_and_link_local_networks_stay_closed_even_if_listed() {
         let everything = AddressRules::new(vec!["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()]);
         for text in [
             "169.254.169.254",

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_waited_for_is_gone() {
+    async fn time_spent_waiting_is_subtracted() {
         let second = Duration::from_secs(1);
         let mut budget = Budget::new(10 * second);
         assert_eq!(budget.spend(5 * second, sleep(4 * second)).await, Ok(()));

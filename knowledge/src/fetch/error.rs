@@ -74,7 +74,7 @@ pub enum FetchError {
     #[error("the site's robots.txt does not allow this page to be fetched")]
     RobotsDisallowed,
     /// `robots.txt` could not be fetched, which forbids the whole site (RFC 9309, section 2.3.1.4).
-    #[error("the site's robots.txt could not be read: {0}")]
+    #[error("the site's robots.txt could not be read")]
     RobotsUnreachable(#[source] Box<FetchError>),
 }
 

@@ -11,20 +11,20 @@ use std::cmp::Reverse;
 
 use pulp::Arch;
 
-use super::rows::{Neighbour, Rows, quantised, sketched};
+use super::rows::{Neighbour, VectorRows, quantised, sketched};
 use super::scan::{AllRows, SelectedRows, SketchFilter, TopRows, VectorQuery};
 
 /// Vectors of one length, in rows.
 #[derive(Debug, Clone, Default)]
 pub struct Flat {
-    rows: Rows,
+    rows: VectorRows,
     arch: Arch,
 }
 
 impl Flat {
     /// No rows yet, of this many numbers each.
     pub fn new(dimensions: usize) -> Self {
-        Self { rows: Rows::new(dimensions), arch: Arch::new() }
+        Self { rows: VectorRows::new(dimensions), arch: Arch::new() }
     }
 
     /// Number of rows.

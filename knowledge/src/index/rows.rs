@@ -2,7 +2,7 @@
 
 /// Quantised vectors with their sketches.
 #[derive(Debug, Clone, Default)]
-pub struct Rows {
+pub struct VectorRows {
     /// Numbers per row.
     pub dimensions: usize,
     /// The quantised numbers, row after row.
@@ -36,7 +36,7 @@ impl PartialOrd for Neighbour {
     }
 }
 
-impl Rows {
+impl VectorRows {
     /// No rows yet, of this many numbers each.
     pub fn new(dimensions: usize) -> Self {
         Self { dimensions, ..Self::default() }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use pulp::{Simd, WithSimd};
 
-use super::rows::{Neighbour, Rows};
+use super::rows::{Neighbour, VectorRows};
 
 /// Rows whose scores are computed before they are compared: they fit into the first-level cache.
 const BLOCK_ROWS: usize = 512;
@@ -59,7 +59,7 @@ impl TopRows {
 /// Compares every row of a range.
 pub struct AllRows<'a> {
     /// The stored rows.
-    pub stored: &'a Rows,
+    pub stored: &'a VectorRows,
     /// The quantised query.
     pub query: &'a VectorQuery<'a>,
     /// The range to search.
@@ -95,7 +95,7 @@ impl WithSimd for AllRows<'_> {
 /// Compares the rows of a range whose sketches are nearest to the query's.
 pub struct SketchFilter<'a> {
     /// The stored rows.
-    pub stored: &'a Rows,
+    pub stored: &'a VectorRows,
     /// The quantised query.
     pub query: &'a VectorQuery<'a>,
     /// The range to search.
@@ -143,7 +143,7 @@ fn differing(a: &[u64], b: &[u64]) -> u16 {
 /// Compares some rows.
 pub struct SelectedRows<'a> {
     /// The stored rows.
-    pub stored: &'a Rows,
+    pub stored: &'a VectorRows,
     /// The quantised query.
     pub query: &'a VectorQuery<'a>,
     /// The rows to search.

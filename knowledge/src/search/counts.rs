@@ -21,7 +21,7 @@ const KEPT_MAX: usize = 10_000;
 
 /// Cache of the counts. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Counts {
+pub struct StemCountCache {
     kept: Arc<Mutex<HashMap<(i64, String), CachedCount>>>,
 }
 
@@ -43,7 +43,7 @@ impl CachedCount {
     }
 }
 
-impl Counts {
+impl StemCountCache {
     /// The number of an account's chunks with each of the stems.
     pub async fn of(&self, store: &Store, on: &AccountStatistics, stems: &[String]) -> Result<Vec<u32>, StoreError> {
         let mut counts: Vec<Option<u32>> = {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn only_common_stems_are_kept_and_no_more_than_fit() {
-        let counts = Counts::default();
+        let counts = StemCountCache::default();
         let stems = |from: usize, to: usize| (from..to).map(|nth| (format!("stem{nth}"), COMMON_MIN));
         counts.keep(&shelf_at(1, 1), [("rare".to_owned(), COMMON_MIN - 1)].into_iter());
         assert_eq!(counts.kept.lock().unwrap().len(), 0);

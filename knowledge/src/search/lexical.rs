@@ -9,7 +9,7 @@ use store::passage::words::{B, K1, QueryStem};
 use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Store, StoreError};
 
-use super::counts::Counts;
+use super::counts::StemCountCache;
 use super::query::SearchQuery;
 use super::settings::Settings;
 use crate::blocking;
@@ -60,7 +60,7 @@ impl LexicalLeg {
     /// Looks up the stems of a query in all accounts. A stem's weight depends on all accounts together.
     pub async fn look_up(
         store: &Store,
-        known: &Counts,
+        known: &StemCountCache,
         shelves: &[AccountStatistics],
         query: &SearchQuery,
         settings: &Settings,

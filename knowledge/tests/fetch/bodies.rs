@@ -61,7 +61,7 @@ async fn content_is_taken_by_its_header_or_else_by_its_first_bytes() {
 }
 
 #[tokio::test]
-async fn what_is_not_read_is_refused_before_its_body_comes() {
+async fn an_unsupported_page_is_refused_before_its_body_comes() {
     // The body never ends, so the client must not wait for it.
     let site = Site::start(|_, _| vec![Step::Send(head(200, &[("content-type", "video/mp4")])), Step::Hang]).await;
     let error = fetch(&fetcher(settings_for(&site)), &site.url("/")).await.unwrap_err();

@@ -80,7 +80,7 @@ async fn an_absent_server_is_a_failed_connection() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_a_failed_connection_and_not_tried_again() {
+async fn a_response_that_is_not_http_is_a_failed_connection_and_not_retried() {
     let site = Site::start(|_, _| vec![Step::Send(b"SSH-2.0-OpenSSH_9.6\r\n\r\n".to_vec())]).await;
     let error = fetch(&fetcher(settings_for(&site)), &site.url("/")).await.unwrap_err();
     assert_eq!((error.fault(), error), (Some(Fault::ConnectFailed), FetchError::NotHttp));

@@ -62,7 +62,7 @@ async fn robots_txt_is_requested_again_after_it_expires() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_forbids_nothing_and_what_cannot_be_read_forbids_everything() {
+async fn a_missing_robots_txt_forbids_nothing_and_an_unreadable_one_everything() {
     for (status, expected) in [
         (200, None),
         (204, None),

@@ -7,7 +7,7 @@ use std::{env, fs};
 use domain::Rng;
 use domain::ids::MemoryId;
 use knowledge::backfill::{Step, step};
-use knowledge::embed::{Embedder, EmbeddingSettings, Provider};
+use knowledge::embed::{Embedder, EmbeddingProvider, EmbeddingSettings};
 use knowledge::search::{Search, Settings};
 use serde_json::Value;
 use store::memory::MemoryScope;
@@ -48,7 +48,7 @@ async fn words_alone_rank_as_well_as_bm25_does_and_the_default_better() {
         })
         .collect();
     let scope = MemoryScope::Account(account);
-    let ndcg = async |provider: Provider| {
+    let ndcg = async |provider: EmbeddingProvider| {
         let settings = EmbeddingSettings { provider, ..EmbeddingSettings::default() };
         let embedder = Embedder::new(&settings, &Rng::seeded(1)).unwrap();
         while step(&world.store, &embedder, 256).await.unwrap() != Step::Done {}
@@ -67,9 +67,9 @@ async fn words_alone_rank_as_well_as_bm25_does_and_the_default_better() {
         let queries = judged.len() as f64;
         sum / queries
     };
-    let words = ndcg(Provider::None).await;
+    let words = ndcg(EmbeddingProvider::None).await;
     assert!(words >= 0.37, "nDCG@10 of words alone is {words}");
-    let default = ndcg(Provider::Bundled).await;
+    let default = ndcg(EmbeddingProvider::Bundled).await;
     assert!(default >= 0.45, "nDCG@10 of the default is {default}");
     eprintln!("nDCG@10: words alone {words:.4}, default {default:.4}");
 }

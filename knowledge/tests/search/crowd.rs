@@ -51,7 +51,7 @@ on_each_vector_index! {
     }
 
     /// Semantic neighbours leave candidates for an exact lexical match.
-    async fn what_is_near_in_meaning_leaves_room_for_the_very_word(world: &World) {
+    async fn semantic_neighbours_leave_room_for_the_exact_word(world: &World) {
         let ada = world.account("ada@example.com").await;
         long(world, &ada, "zubrowka bar", &[]).await;
         for nth in 0..60 {

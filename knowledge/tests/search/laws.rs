@@ -36,7 +36,7 @@ on_each_vector_index! {
         assert!(answer.found.iter().all(|found| found.chunks.len() == 1));
     }
 
-    async fn nobody_finds_what_another_account_keeps(world: &World) {
+    async fn no_account_finds_memories_of_another(world: &World) {
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let (red, blue) = (world.space(&ada).await, world.space(&ada).await);
         world.add(&ada, "of ada", "heat of wings", &[]).await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use store::account::Provision;
 
 use super::context::AdminContext;
-use super::options::{Format, Listing};
+use super::options::{Listing, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -26,7 +26,7 @@ pub enum Command {
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
     /// List accounts
     List(Listing),

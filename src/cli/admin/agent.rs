@@ -5,7 +5,7 @@ use domain::ids::RegistrationId;
 use serde_json::{Value, json};
 
 use super::context::AdminContext;
-use super::options::{Format, Listing};
+use super::options::{Listing, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -20,7 +20,7 @@ pub enum Command {
         /// Registration id of the agent
         id: RegistrationId,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
 }
 

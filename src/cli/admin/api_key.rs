@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::api_key::KeyCreate;
 
 use super::context::AdminContext;
-use super::options::{Format, Listing};
+use super::options::{Listing, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use crate::http::api_keys::described;
@@ -32,7 +32,7 @@ pub enum Command {
         #[arg(long)]
         space: Vec<SpaceId>,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
     /// List API keys, including revoked and expired ones
     List(Listing),
@@ -41,7 +41,7 @@ pub enum Command {
         /// Id of the key
         id: ApiKeyId,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
 }
 

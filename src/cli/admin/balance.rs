@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use store::balance::BalanceAdd;
 
 use super::context::{AdminContext, no_account};
-use super::options::{AccountSelector, Format, Listing};
+use super::options::{AccountSelector, Listing, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -24,7 +24,7 @@ pub enum Command {
         #[arg(long)]
         reason: String,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
     /// List the entries of a balance
     List {

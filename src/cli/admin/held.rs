@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use store::held::{HeldEntry, HeldFilter, HeldState};
 
 use super::context::AdminContext;
-use super::options::{Format, Listing};
+use super::options::{Listing, OutputFormat};
 use crate::app::App;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
@@ -37,21 +37,21 @@ pub enum Command {
         /// Id from the list
         id: HeldId,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
     /// Submit a held event again, as if its sender had sent it now
     Release {
         /// Id from the list
         id: HeldId,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
     /// Discard a held event and delete its body
     Discard {
         /// Id from the list
         id: HeldId,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
 }
 
@@ -87,7 +87,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     }
 }
 
-async fn release(context: &AdminContext<'_>, id: HeldId, format: Format) -> Done {
+async fn release(context: &AdminContext<'_>, id: HeldId, format: OutputFormat) -> Done {
     let (entry, body) = known(context, id).await?;
     if entry.state != HeldState::Held {
         return Err(Failure::refused(format!("the event is already {}", entry.state.as_str())));
@@ -106,7 +106,7 @@ async fn release(context: &AdminContext<'_>, id: HeldId, format: Format) -> Done
     let app = app.map_err(Failure::caused)?;
     let verdict = app.intake.release(&entry, Bytes::from(body)).await;
     app.root.drain(drain_deadline).await;
-    app.close().await;
+    app.close(tokio::time::Instant::now() + drain_deadline).await;
     match verdict.map_err(Failure::caused)? {
         IntakeOutcome::Forwarded(receipt) => {
             output::show(format.json, &json!({ "released": id, "receipt_id": receipt }), || {

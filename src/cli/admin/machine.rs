@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use store::machine::{AttachRefusal, NewMachine, Register};
 
 use super::context::AdminContext;
-use super::options::{Format, Listing};
+use super::options::{Listing, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -27,7 +27,7 @@ pub enum Command {
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
     /// Attach a computer, and its identity, to an account
     Attach {
@@ -38,7 +38,7 @@ pub enum Command {
         #[arg(long)]
         account: UserAccountId,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
     /// List computers
     List(Listing),
@@ -47,7 +47,7 @@ pub enum Command {
         /// Id of the computer
         machine_uuid: MachineUuid,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
 }
 

@@ -5,7 +5,7 @@ use domain::ids::{Email, UserAccountId};
 
 /// Output format of a command.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct Format {
+pub struct OutputFormat {
     /// Print the result as JSON
     #[arg(long)]
     pub(super) json: bool,
@@ -18,7 +18,7 @@ pub struct Listing {
     #[arg(long, default_value_t = 100)]
     pub(super) limit: usize,
     #[command(flatten)]
-    pub(super) format: Format,
+    pub(super) format: OutputFormat,
 }
 
 /// Selects an account by its id or by its owner.

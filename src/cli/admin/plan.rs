@@ -5,7 +5,7 @@ use domain::usage::Plan;
 use serde_json::json;
 
 use super::context::{AdminContext, no_account};
-use super::options::{AccountSelector, Format};
+use super::options::{AccountSelector, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 
@@ -20,7 +20,7 @@ pub enum Command {
         #[arg(long)]
         plan: Plan,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
 }
 

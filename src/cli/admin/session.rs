@@ -11,7 +11,7 @@ use store::account::Person;
 use store::session::NewSession;
 
 use super::context::AdminContext;
-use super::options::Format;
+use super::options::OutputFormat;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use crate::config::Settings;
@@ -25,7 +25,7 @@ pub enum Command {
         #[arg(long)]
         email: Email,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
 }
 
@@ -44,14 +44,14 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
 }
 
 /// A person with a new session.
-pub struct SignedIn {
+pub struct OpenedSession {
     /// The person that the session belongs to.
     pub person: Person,
     name: String,
     secret: Secret,
 }
 
-impl SignedIn {
+impl OpenedSession {
     /// The cookie as `name=value`.
     pub fn cookie(&self) -> Secret {
         Secret::presented(format!("{}={}", self.name, self.secret.expose()))
@@ -65,7 +65,7 @@ pub async fn sign_in(
     clock: &Clock,
     rng: &Rng,
     email: &Email,
-) -> Result<SignedIn, Failure> {
+) -> Result<OpenedSession, Failure> {
     let now = clock.now();
     let person = store.person_sign_in(email, settings.signin.create_account, now, rng).await;
     let person = person.map_err(Failure::caused)?;
@@ -84,5 +84,5 @@ pub async fn sign_in(
     // With this prefix browsers accept and send the cookie over https only.
     let secure = settings.http.base_url.as_ref().is_some_and(|url| url.starts_with("https://"));
     let name = format!("{}{}.session_token", if secure { "__Secure-" } else { "" }, settings.http.auth_name);
-    Ok(SignedIn { person, name, secret })
+    Ok(OpenedSession { person, name, secret })
 }

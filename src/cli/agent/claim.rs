@@ -15,7 +15,7 @@ use wire::form;
 
 use super::shown::{claim_shown, shown as agent_shown};
 use crate::cli::approval_prompt::{ApprovalPrompt, PromptArgs, WaitOutcome};
-use crate::cli::connection::{Connection, Remote, failed};
+use crate::cli::connection::{ProfileConnection, Remote, failed};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::terminal::GOOD;
 use crate::cli::{output, terminal};
@@ -37,7 +37,7 @@ const PENDING: &str = "claim.json";
 
 /// A claim that is not confirmed yet.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Pending {
+pub struct PendingClaim {
     registration_id: RegistrationId,
     /// Expiry of link and code.
     #[serde(with = "form::moment")]
@@ -96,28 +96,28 @@ pub async fn claim(arguments: Arguments) -> Done {
 }
 
 /// Stores a claim that the server has just returned.
-pub fn keep(connection: &Connection, claim: AgentClaim) -> Result<Pending, Failure> {
+pub fn keep(connection: &ProfileConnection, claim: AgentClaim) -> Result<PendingClaim, Failure> {
     let registration_id = connection.agent()?.registration_id;
-    let pending = Pending { registration_id, until: connection.after(claim.expires_in), claim };
+    let pending = PendingClaim { registration_id, until: connection.after(claim.expires_in), claim };
     connection.folder.write_json(PENDING, &pending)?;
     Ok(pending)
 }
 
 /// Deletes the pending claim.
-pub fn forget(connection: &Connection) -> Result<(), Failure> {
+pub fn forget(connection: &ProfileConnection) -> Result<(), Failure> {
     connection.folder.forget(PENDING)
 }
 
 enum Resumed {
     Claimed(Box<TokenResult>),
-    Pending(Pending),
+    Pending(PendingClaim),
     Nothing,
 }
 
 /// Resumes the claim of an earlier run, if it is still pending; an e-mail address always starts a new one.
-async fn resume(connection: &Connection, email: Option<&Email>) -> Result<Resumed, Failure> {
+async fn resume(connection: &ProfileConnection, email: Option<&Email>) -> Result<Resumed, Failure> {
     let agent = connection.agent()?;
-    let known: Option<Pending> = connection.folder.json(PENDING)?;
+    let known: Option<PendingClaim> = connection.folder.json(PENDING)?;
     let now = connection.clock().now();
     let known = known.filter(|known| known.registration_id == agent.registration_id);
     let Some(known) = known else { return Ok(Resumed::Nothing) };
@@ -131,7 +131,7 @@ async fn resume(connection: &Connection, email: Option<&Email>) -> Result<Resume
     }
 }
 
-async fn begin(connection: &Connection, email: Option<&Email>) -> Result<Pending, Failure> {
+async fn begin(connection: &ProfileConnection, email: Option<&Email>) -> Result<PendingClaim, Failure> {
     let agent = connection.agent()?;
     let claim = connection.client.claim(&agent.claim_token, email.map(Email::as_str)).await;
     let claim = claim.map_err(|error| match error.code() {
@@ -144,7 +144,7 @@ async fn begin(connection: &Connection, email: Option<&Email>) -> Result<Pending
     keep(connection, claim)
 }
 
-fn finish(connection: &mut Connection, tokens: TokenResult) -> Done {
+fn finish(connection: &mut ProfileConnection, tokens: TokenResult) -> Done {
     connection.keep_tokens(tokens)?;
     forget(connection)?;
     let known = agent_shown(connection.agent()?);
@@ -158,7 +158,7 @@ fn finish(connection: &mut Connection, tokens: TokenResult) -> Done {
 }
 
 /// The error message for a claim that failed.
-fn failure_of(connection: &Connection, error: client::Error) -> Failure {
+fn failure_of(connection: &ProfileConnection, error: client::Error) -> Failure {
     if error.code() != Some("expired_token") {
         return failed(error);
     }

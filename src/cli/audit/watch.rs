@@ -13,7 +13,7 @@ use domain::foreign::visible;
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::cli::connection::{Connection, Remote, failed};
+use crate::cli::connection::{ProfileConnection, Remote, failed};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use crate::cli::witness::{NotObserved, observe};
@@ -95,7 +95,7 @@ async fn watch(arguments: &Arguments) -> Done {
 }
 
 /// The trusted key: the given one, the pinned one, or on first use the published one, which is then pinned.
-async fn key(arguments: &Arguments, connection: &mut Connection) -> Result<VerifierKey, Failure> {
+async fn key(arguments: &Arguments, connection: &mut ProfileConnection) -> Result<VerifierKey, Failure> {
     let key = match (&arguments.vkey, &connection.profile.log_key) {
         (Some(given), _) => given.clone(),
         (None, Some(pinned)) => {
@@ -139,7 +139,7 @@ fn broken(key: &VerifierKey, violation: &Violation) -> Value {
 }
 
 /// Prints a change of state with its time.
-fn print(connection: &Connection, change: &Value) {
+fn print(connection: &ProfileConnection, change: &Value) {
     let at = date_time(connection.clock().now());
     if connection.json {
         let mut change = change.clone();

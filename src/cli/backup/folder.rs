@@ -102,13 +102,13 @@ impl Entry {
 
 /// A backup that is being created. It is renamed to its final path when complete, and deleted on drop otherwise.
 #[derive(Debug)]
-pub struct Folder {
+pub struct BackupFolder {
     path: PathBuf,
     partial: PathBuf,
     is_whole: bool,
 }
 
-impl Folder {
+impl BackupFolder {
     /// Creates the temporary folder with mode 0700.
     pub fn begin(path: &Path) -> Result<Self, Failure> {
         if path.exists() {
@@ -132,7 +132,7 @@ impl Folder {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let manifest = Manifest { format: FORMAT, created_at, version, files };
         let path = self.partial.join(MANIFEST);
-        let text = serde_json::to_vec_pretty(&manifest).map_err(Failure::refused)?;
+        let text = serde_json::to_vec_pretty(&manifest).map_err(Failure::caused)?;
         let written = fs::File::create_new(&path).and_then(|mut file| {
             file.write_all(&text)?;
             file.sync_all()
@@ -146,7 +146,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for BackupFolder {
     fn drop(&mut self) {
         if !self.is_whole {
             // A folder that cannot be deleted keeps the suffix `.partial`.

@@ -20,8 +20,8 @@ use wire::knowledge::{BatchRequest, Note, SearchRequest};
 
 use super::operator::Operator;
 use crate::cli::add::{self, Report};
-use crate::cli::connection::{Connection, failed};
-use crate::cli::event::draft::{Draft, Line};
+use crate::cli::connection::{ProfileConnection, failed};
+use crate::cli::event::draft::{EventDraft, Line};
 use crate::cli::event::report::ReportFormat;
 use crate::cli::event::sender::EventSender;
 use crate::cli::failure::{Done, Failure};
@@ -39,7 +39,7 @@ const QUESTION: &str = "how do bees find their way?";
 /// State of the tour.
 #[derive(Debug)]
 pub struct Tour<'a> {
-    connection: Connection,
+    connection: ProfileConnection,
     /// Signs a person in, with `--auto`.
     operator: Option<Operator<'a>>,
     /// Session of the person, once signed in.
@@ -51,7 +51,7 @@ pub struct Tour<'a> {
 
 impl<'a> Tour<'a> {
     /// Prepares the tour; sends no request.
-    pub fn new(connection: Connection, operator: Option<Operator<'a>>, profile: String) -> Self {
+    pub fn new(connection: ProfileConnection, operator: Option<Operator<'a>>, profile: String) -> Self {
         Self { connection, operator, person: None, profile, seen: Map::new() }
     }
 
@@ -166,7 +166,7 @@ impl<'a> Tour<'a> {
             .zip(drafts)
             .map(|(number, (event_type, payload))| {
                 let payload = payload.as_object().cloned().unwrap_or_default();
-                Line { number, draft: Draft::new(event_type, payload) }
+                Line { number, draft: EventDraft::new(event_type, payload) }
             })
             .collect();
         let mut sending = EventSender::new(&self.connection, AgentKinds::CLI, ReportFormat::Silent)?;
@@ -195,7 +195,7 @@ impl<'a> Tour<'a> {
         let until = Instant::now() + PROOF_WITHIN;
         let proof = loop {
             let bytes = reader.proof(event).await.map_err(failed)?;
-            let proof = AuditProof::parse(&bytes).map_err(Failure::refused)?;
+            let proof = AuditProof::parse(&bytes).map_err(Failure::caused)?;
             if proof.status == ProofStatus::Included {
                 break proof;
             }
@@ -345,7 +345,7 @@ async fn pasted() -> Result<Secret, Failure> {
         // The receiver is gone if the tour was interrupted.
         let _ = sender.send(api_key::read());
     });
-    receiver.await.map_err(Failure::refused)?
+    receiver.await.map_err(Failure::caused)?
 }
 
 /// The attempt token from the link of a claim.

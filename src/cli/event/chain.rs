@@ -1,7 +1,7 @@
 //! The state of a chain on disk: its head, and the event that is being sent.
 //!
 //! Each event is written to disk before it is sent. After a crash at any point the next run sends the same bytes again, and the server, which
-//! records an event once, returns the same receipt. The file is `chain-<agent_id>.json` in the profile's folder. It is locked while a [`Chain`]
+//! records an event once, returns the same receipt. The file is `chain-<agent_id>.json` in the profile's folder. It is locked while a [`LocalChain`]
 //! exists, so that two processes never send two events for the same position.
 //!
 //! For an input of several events the file contains a digest of the completed events and their number. The same command resumes after
@@ -16,9 +16,9 @@ use domain::{Digest, canonical};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::draft::{Draft, LINE_BYTES_MAX, Line};
+use super::draft::{EventDraft, LINE_BYTES_MAX, Line};
 use crate::cli::failure::Failure;
-use crate::cli::profile_folder::{Folder, Machine};
+use crate::cli::profile_folder::{Machine, ProfileFolder};
 use crate::cli::terminal;
 
 /// Members of an envelope that contain its position in the chain.
@@ -29,8 +29,8 @@ const UNFINISHED_MAX: usize = 50;
 
 /// The locked chain of one agent kind on this computer.
 #[derive(Debug)]
-pub struct Chain {
-    folder: Folder,
+pub struct LocalChain {
+    folder: ProfileFolder,
     name: String,
     kept: ChainFile,
     _lock: File,
@@ -42,13 +42,13 @@ struct ChainFile {
     machine_uuid: MachineUuid,
     /// Position of the pending event, or of the next one.
     next: Position,
-    pending: Option<Pending>,
+    pending: Option<PendingEvent>,
     unfinished: Vec<PartialInput>,
 }
 
 /// A sealed event without a response of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pending {
+pub struct PendingEvent {
     /// Id of the event.
     pub event_id: EventId,
     /// Type of the event, for messages.
@@ -106,8 +106,8 @@ impl InputPosition {
 /// For each event of an input, the digest of the input up to it.
 pub fn beginnings(lines: &[Line]) -> Result<Vec<Digest>, Failure> {
     let mut text = Vec::new();
-    let mut next = |draft: &Draft| {
-        serde_json::to_writer(&mut text, draft).map_err(Failure::refused)?;
+    let mut next = |draft: &EventDraft| {
+        serde_json::to_writer(&mut text, draft).map_err(Failure::caused)?;
         let digest = Digest::of(&text);
         text = digest.to_string().into_bytes();
         Ok(digest)
@@ -115,9 +115,9 @@ pub fn beginnings(lines: &[Line]) -> Result<Vec<Digest>, Failure> {
     lines.iter().map(|line| next(&line.draft)).collect()
 }
 
-impl Chain {
+impl LocalChain {
     /// Opens and locks the chain; waits while another process holds the lock.
-    pub fn open(folder: &Folder, machine: &Machine, agent_id: &str) -> Result<Self, Failure> {
+    pub fn open(folder: &ProfileFolder, machine: &Machine, agent_id: &str) -> Result<Self, Failure> {
         let waiting = terminal::spinner("waiting for another process that sends on this chain");
         let lock = folder.lock(&format!("chain-{agent_id}"));
         waiting.finish_and_clear();
@@ -145,7 +145,7 @@ impl Chain {
     }
 
     /// The event without a response, if there is one.
-    pub fn pending(&self) -> Option<&Pending> {
+    pub fn pending(&self) -> Option<&PendingEvent> {
         self.kept.pending.as_ref()
     }
 
@@ -172,7 +172,7 @@ impl Chain {
         let event_type = members.get("event_type").and_then(Value::as_str).unwrap_or_default().to_owned();
         let (seal, sealed) = sealed(members, self.kept.next)?;
         small_enough(&sealed).map_err(|fault| Failure::refused(format!("event {event_id}: {fault}")))?;
-        self.kept.pending = Some(Pending { event_id, event_type, place, filled, seal, sealed });
+        self.kept.pending = Some(PendingEvent { event_id, event_type, place, filled, seal, sealed });
         self.keep()
     }
 
@@ -250,7 +250,7 @@ fn small_enough(sealed: &str) -> Result<(), String> {
     Err(format!("the sealed event has {} bytes; the maximum is {LINE_BYTES_MAX}", sealed.len()))
 }
 
-impl Pending {
+impl PendingEvent {
     /// Whether this is the same event, regardless of its position and of members filled with defaults.
     pub fn is(&self, event: &Completed) -> bool {
         self.says(&event.members, &event.filled)
@@ -269,7 +269,7 @@ impl Pending {
     }
 
     fn seal_again(&mut self, position: Position, machine: Option<&Machine>) -> Result<(), Failure> {
-        let mut members = canonical::parse_object(self.sealed.as_bytes(), usize::MAX).map_err(Failure::refused)?;
+        let mut members = canonical::parse_object(self.sealed.as_bytes(), usize::MAX).map_err(Failure::caused)?;
         if let (Some(machine), Some(scope)) = (machine, members.get_mut("scope").and_then(Value::as_object_mut)) {
             scope.insert("user_id".into(), json!(machine.user_cuid));
             scope.insert("machine_id".into(), json!(machine.machine_uuid));
@@ -282,7 +282,7 @@ impl Pending {
 /// Seal and body of an event at a position.
 fn sealed(members: Map<String, Value>, position: Position) -> Result<(Digest, String), Failure> {
     let EncodedEvent { body, seal } = seal(members, &position);
-    String::from_utf8(body).map(|text| (seal, text)).map_err(Failure::refused)
+    String::from_utf8(body).map(|text| (seal, text)).map_err(Failure::caused)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ const MISTAKES_SHOWN: usize = 20;
 /// One event of the input. Only type and payload are required.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Draft {
+pub struct EventDraft {
     /// Type of the event.
     pub event_type: String,
     /// Payload of the event.
@@ -70,7 +70,7 @@ pub struct Line {
     /// Line number, from 1.
     pub number: u64,
     /// The event on this line.
-    pub draft: Draft,
+    pub draft: EventDraft,
 }
 
 /// Parses all lines of a file; fails with all mistakes.
@@ -98,13 +98,13 @@ pub fn mistaken(participle: &str, mut mistakes: Vec<String>) -> Failure {
 }
 
 /// Parses one line; `None` if it is blank.
-pub fn read(line: &[u8], defaults: &Defaults) -> Result<Option<Draft>, String> {
+pub fn read(line: &[u8], defaults: &Defaults) -> Result<Option<EventDraft>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
     let members = canonical::parse_object(line, LINE_BYTES_MAX).map_err(|fault| fault.to_string())?;
     let draft = serde_path_to_error::deserialize(Value::Object(members));
-    let draft: Draft = draft.map_err(|error| at(&pointer(error.path()), error.inner()))?;
+    let draft: EventDraft = draft.map_err(|error| at(&pointer(error.path()), error.inner()))?;
     Ok(Some(draft.or(defaults)))
 }
 
@@ -112,7 +112,7 @@ fn at(place: &str, fault: impl Display) -> String {
     if place.is_empty() { fault.to_string() } else { format!("{place}: {fault}") }
 }
 
-impl Draft {
+impl EventDraft {
     /// A draft with type and payload only.
     pub fn new(event_type: impl Into<String>, payload: Map<String, Value>) -> Self {
         Self {

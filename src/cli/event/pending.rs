@@ -6,7 +6,7 @@ use domain::foreign::visible;
 use serde_json::{Value, json};
 
 use super::agent_kind::agent_id;
-use super::chain::Chain;
+use super::chain::LocalChain;
 use crate::cli::connection::Remote;
 use crate::cli::failure::Done;
 use crate::cli::output;
@@ -27,7 +27,7 @@ pub struct Arguments {
 /// Shows or drops the pending event; sends no request.
 pub fn run(arguments: &Arguments) -> Done {
     let connection = arguments.remote.open()?;
-    let mut chain = Chain::open(&connection.folder, connection.machine()?, &arguments.agent_id)?;
+    let mut chain = LocalChain::open(&connection.folder, connection.machine()?, &arguments.agent_id)?;
     let known = chain.pending().map(|pending| (pending.event_id, pending.event_type.clone()));
     let position = chain.next();
     let shown = known.as_ref().map_or(Value::Null, |(event_id, event_type)| {

@@ -5,7 +5,7 @@ use domain::foreign::visible;
 use domain::ids::{EventId, ReceiptId};
 use serde_json::{Value, json};
 
-use super::chain::Pending;
+use super::chain::PendingEvent;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::{output, terminal};
 
@@ -70,7 +70,7 @@ impl SendCounts {
 /// The outcome of one event.
 pub struct SendReport<'p> {
     /// The event that was sent.
-    pub pending: &'p Pending,
+    pub pending: &'p PendingEvent,
     /// Position at which it was sent.
     pub position: Position,
     /// Whether it belongs to the current input and not to an earlier run.
@@ -82,7 +82,7 @@ pub struct SendReport<'p> {
 impl SendReport<'_> {
     /// Prints the outcome.
     pub fn print(&self, format: ReportFormat, outcome: Value, word: &str, words: &str) {
-        let Pending { event_id, event_type, place, .. } = self.pending;
+        let PendingEvent { event_id, event_type, place, .. } = self.pending;
         let Position { chain_epoch, seq, .. } = self.position;
         if format == ReportFormat::Silent {
             return;

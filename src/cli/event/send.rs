@@ -12,7 +12,7 @@ use domain::ids::{EventId, SessionUuid};
 use domain::lane::Lane;
 
 use super::agent_kind::agent_id;
-use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX};
+use super::draft::{self, Defaults, EventDraft, LINE_BYTES_MAX};
 use super::report::ReportFormat;
 use super::sender::EventSender;
 use crate::cli::connection::Remote;
@@ -89,10 +89,10 @@ impl Arguments {
     }
 
     /// The event of `--type` and `--payload`.
-    fn draft(&self, defaults: &Defaults) -> Result<Draft, Failure> {
+    fn draft(&self, defaults: &Defaults) -> Result<EventDraft, Failure> {
         let payload = canonical::parse_object(self.payload.as_bytes(), LINE_BYTES_MAX);
         let payload = payload.map_err(|fault| Failure::refused(format!("nothing was sent: --payload: {fault}")))?;
         let event_type = self.event_type.clone().unwrap_or_default();
-        Ok(Draft { event_id: self.event_id, ..Draft::new(event_type, payload) }.or(defaults))
+        Ok(EventDraft { event_id: self.event_id, ..EventDraft::new(event_type, payload) }.or(defaults))
     }
 }

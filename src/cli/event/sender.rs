@@ -12,13 +12,13 @@ use domain::ids::EventId;
 use domain::lane::Lane;
 use domain::{Clock, Digest, Rng};
 
-use super::chain::{Chain, InputPosition, beginnings};
-use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX, Line};
+use super::chain::{InputPosition, LocalChain, beginnings};
+use super::draft::{self, Defaults, EventDraft, LINE_BYTES_MAX, Line};
 use super::report::{ReportFormat, SendCounts};
-use crate::cli::connection::Connection;
+use crate::cli::connection::ProfileConnection;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
-use crate::cli::profile_folder::{Folder, Machine};
+use crate::cli::profile_folder::{Machine, ProfileFolder};
 
 /// The end of a message about an event without a response.
 const KEPT: &str = "is stored and sent first by the next `attache event send`";
@@ -27,7 +27,7 @@ const KEPT: &str = "is stored and sent first by the next `attache event send`";
 #[derive(Debug)]
 pub struct EventSender {
     client: Client,
-    folder: Folder,
+    folder: ProfileFolder,
     machine: Machine,
     agent_id: String,
     format: ReportFormat,
@@ -43,7 +43,7 @@ pub struct EventSender {
 
 impl EventSender {
     /// A sender with the machine secret of the profile.
-    pub fn new(connection: &Connection, agent_id: &str, format: ReportFormat) -> Result<Self, Failure> {
+    pub fn new(connection: &ProfileConnection, agent_id: &str, format: ReportFormat) -> Result<Self, Failure> {
         Ok(Self {
             client: connection.as_machine()?,
             folder: connection.folder.clone(),
@@ -62,7 +62,7 @@ impl EventSender {
     pub async fn all(&mut self, lines: &[Line]) -> Done {
         let beginnings = beginnings(lines)?;
         self.check(lines).await?;
-        let mut chain = Chain::open(&self.folder, &self.machine, &self.agent_id)?;
+        let mut chain = LocalChain::open(&self.folder, &self.machine, &self.agent_id)?;
         let mut done = chain.done(&beginnings);
         let sent = self.all_on(&mut chain, lines, &beginnings, &mut done).await;
         chain.keep()?;
@@ -76,7 +76,13 @@ impl EventSender {
         )))
     }
 
-    async fn all_on(&mut self, chain: &mut Chain, lines: &[Line], beginnings: &[Digest], done: &mut usize) -> Done {
+    async fn all_on(
+        &mut self,
+        chain: &mut LocalChain,
+        lines: &[Line],
+        beginnings: &[Digest],
+        done: &mut usize,
+    ) -> Done {
         let waiting = chain.pending_of(beginnings);
         self.deliver(chain, waiting.is_some()).await?;
         *done = waiting.unwrap_or(0).max(*done);
@@ -97,7 +103,7 @@ impl EventSender {
     }
 
     /// Sends a single event. Only its id identifies it as the event of an earlier run.
-    pub async fn one(&mut self, draft: &Draft) -> Done {
+    pub async fn one(&mut self, draft: &EventDraft) -> Done {
         match self.alone(draft, 1).await {
             Ok(()) => Ok(()),
             Err((Failure::Refused(reason), Some(event_id))) => Err(Failure::Refused(format!(
@@ -143,9 +149,10 @@ impl EventSender {
     }
 
     /// Sends one event of an input whose length is unknown. The error contains the event's id if it is stored for the next run.
-    async fn alone(&mut self, draft: &Draft, line: u64) -> Result<(), (Failure, Option<EventId>)> {
+    async fn alone(&mut self, draft: &EventDraft, line: u64) -> Result<(), (Failure, Option<EventId>)> {
         let event = self.complete(draft, line).await.map_err(|failure| (failure, None))?;
-        let mut chain = Chain::open(&self.folder, &self.machine, &self.agent_id).map_err(|failure| (failure, None))?;
+        let mut chain =
+            LocalChain::open(&self.folder, &self.machine, &self.agent_id).map_err(|failure| (failure, None))?;
         let event_id = event.event_id;
         let is_own = chain.pending().is_some_and(|pending| pending.event_id == event_id && pending.is(&event));
         let sent = async {

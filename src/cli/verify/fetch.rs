@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::arguments::Arguments;
-use crate::cli::connection::{Connection, failed};
+use crate::cli::connection::{ProfileConnection, failed};
 use crate::cli::failure::Failure;
 use crate::cli::terminal;
 
@@ -24,7 +24,11 @@ pub enum Trust {
 }
 
 /// The bytes of the event's proof, once the event is in the signed tree.
-pub async fn fetch(arguments: &Arguments, connection: &mut Connection, event: EventId) -> Result<Vec<u8>, Failure> {
+pub async fn fetch(
+    arguments: &Arguments,
+    connection: &mut ProfileConnection,
+    event: EventId,
+) -> Result<Vec<u8>, Failure> {
     /// Pause between two requests; the log signs about every second.
     const PAUSE: Duration = Duration::from_millis(500);
     let client = connection.as_whom(arguments.whom).await?;
@@ -56,7 +60,7 @@ pub async fn fetch(arguments: &Arguments, connection: &mut Connection, event: Ev
 }
 
 /// The log key without `--vkey`: the one pinned in the profile, or on first use the one that the server publishes.
-pub async fn trusted(connection: &Connection, may_ask: bool, proof: &[u8]) -> Result<(String, Trust), Failure> {
+pub async fn trusted(connection: &ProfileConnection, may_ask: bool, proof: &[u8]) -> Result<(String, Trust), Failure> {
     connection.check_server()?;
     let named = named(proof);
     match (&connection.profile.log_key, named) {

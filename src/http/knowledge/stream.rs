@@ -11,10 +11,10 @@ use axum::response::Response;
 use bytes::Bytes;
 use domain::ids::{BatchId, UserAccountId};
 use futures_util::stream::{self, Stream, StreamExt};
-use tokio::sync::watch;
 
 use super::places::{Full, Permit, Places};
 use crate::http::error::ApiError;
+use crate::phase::Phases;
 use crate::services::knowledge::credential::{Credential, CredentialChecks};
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -38,16 +38,16 @@ const SOON: Duration = Duration::from_secs(5);
 pub struct EventStreams {
     places: Places,
     checks: CredentialChecks,
-    /// Becomes true when the server stops.
-    closing: watch::Receiver<bool>,
+    /// All streams end when the server stops.
+    phases: Phases,
     /// Time without events after which a comment is sent.
     heartbeat: Duration,
 }
 
 impl EventStreams {
-    /// `places` limits concurrent streams, `checks` ends those whose credential was revoked; all end when `closing` becomes true.
-    pub fn new(places: Places, checks: CredentialChecks, closing: watch::Receiver<bool>, heartbeat: Duration) -> Self {
-        Self { places, checks, closing, heartbeat }
+    /// `places` limits concurrent streams, `checks` ends those whose credential was revoked; all end when the server stops.
+    pub fn new(places: Places, checks: CredentialChecks, phases: Phases, heartbeat: Duration) -> Self {
+        Self { places, checks, phases, heartbeat }
     }
 
     /// Checks the credential of a response that is no event stream.
@@ -73,11 +73,9 @@ impl EventStreams {
         events: impl Stream<Item = Bytes> + Send + 'static,
         last: String,
     ) -> Response {
-        let mut closing = self.closing.clone();
+        let phases = self.phases.clone();
         // A client whose stream ends at shutdown reconnects to the next server process.
-        let closed = async move {
-            let _ = closing.wait_for(|closing| *closing).await;
-        };
+        let closed = async move { phases.stopping().await };
         let beating = beating(events, self.heartbeat);
         let guarded = self.checks().while_valid(credential, beating, Bytes::from(last));
         let pieces = guarded.take_until(closed).map(move |piece| {

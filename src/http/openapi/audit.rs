@@ -58,5 +58,16 @@ pub(super) fn operations() -> Vec<Operation> {
         Operation::get("/api/v1/audit/keys", "logKeys", "Public keys of the log")
             .answers::<LogKeys>(200, "Current and former keys of checkpoints.", json!({ "keys": [key] }))
             .passes_everything_on(),
+        Operation::get("/log/checkpoint", "tiledCheckpoint", "Newest checkpoint, for clients of tlog-tiles")
+            .answers_text("text/plain; charset=utf-8", 200, "The newest checkpoint, a C2SP signed note.")
+            .passes_everything_on(),
+        Operation::get("/log/tile/{*path}", "tile", "Tile of the tree")
+            .says("Up to 256 hashes of the signed tree, 32 bytes each, as C2SP `tlog-tiles` defines them. `path` is \
+             `<L>/<N>` for a full tile and `<L>/<N>.p/<W>` for the first W hashes; N is written in groups of three digits, \
+             such as `x001/x234/067`. Entries are not served, because a leaf names a computer and its agent.")
+            .answers_octets(200, "The hashes.")
+            .with_header("Cache-Control", "`public, max-age=31536000, immutable`: a signed hash never changes.")
+            .refuses(&[Code::NotFound])
+            .passes_everything_on(),
     ])
 }

@@ -179,6 +179,14 @@ impl Operation {
         self
     }
 
+    /// Adds a response of bytes.
+    pub(super) fn answers_octets(mut self, status: u16, what: &'static str) -> Self {
+        let schema = |_: &mut Schemas| json!({ "type": "string", "format": "binary" });
+        let content = Content { kind: "application/octet-stream", schema, example: Value::Null, headers: Value::Null };
+        self.answers.push(ResponseDoc { status, what, content: Some(content) });
+        self
+    }
+
     /// Adds a success or a redirect without a body.
     pub(super) fn answers_nothing(mut self, status: u16, what: &'static str) -> Self {
         self.answers.push(ResponseDoc { status, what, content: None });

@@ -11,7 +11,7 @@ use domain::signin::SignInMethod;
 use serde::Deserialize;
 use store::session::Session;
 
-use super::Owner;
+use super::AccountOwner;
 use super::undo::{ConfirmForm, gone};
 use crate::http::HttpState;
 use crate::http::named::Named;
@@ -19,7 +19,7 @@ use crate::services::api_keys::{ApiKeys, CreateRefusal, NewKey};
 use crate::services::confirmation::RecentSignIn;
 use crate::services::sessions::Sessions;
 use crate::web::visitor::{sign_in_again, sign_in_path};
-use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, Shown, SignedIn, Site, page};
+use crate::web::{Moment, PageError, PageErrorTexts, PageForm, PageLayout, PageResult, SignedIn, Site, page};
 
 /// The path of this page.
 const PATH: &str = "/account/access";
@@ -91,11 +91,16 @@ struct KeyPage {
 }
 
 /// `GET /account/access`
-pub async fn show(State(pages): State<AccessPages>, owner: Owner) -> PageResult {
+pub async fn show(State(pages): State<AccessPages>, owner: AccountOwner) -> PageResult {
     draw(&pages, &owner, StatusCode::OK, None).await
 }
 
-async fn draw(pages: &AccessPages, owner: &Owner, status: StatusCode, fault: Option<&'static str>) -> PageResult {
+async fn draw(
+    pages: &AccessPages,
+    owner: &AccountOwner,
+    status: StatusCode,
+    fault: Option<&'static str>,
+) -> PageResult {
     let AccessPages { site, sessions, keys, recent } = pages;
     let (now, page_error) = (site.ports.clock.now(), PageError::store(site));
     let (sessions, keys) = tokio::join!(sessions.list(owner.visitor.person), keys.list(&owner.account));
@@ -195,7 +200,11 @@ impl KeyEnd {
 }
 
 /// `POST /account/keys`: shows the key, this once. It asks for a recent sign-in.
-pub async fn make_key(State(pages): State<AccessPages>, owner: Owner, PageForm(form): PageForm<KeyForm>) -> PageResult {
+pub async fn make_key(
+    State(pages): State<AccessPages>,
+    owner: AccountOwner,
+    PageForm(form): PageForm<KeyForm>,
+) -> PageResult {
     let site = &pages.site;
     let Ok(recently) = pages.recent.check(owner.visitor.decides()) else { return Ok(sign_in_again(site, PATH)) };
     let again = async |fault| draw(&pages, &owner, StatusCode::BAD_REQUEST, Some(fault)).await;
@@ -232,7 +241,7 @@ pub async fn make_key(State(pages): State<AccessPages>, owner: Owner, PageForm(f
             site,
             Some(&owner.visitor),
             StatusCode::CONFLICT,
-            Shown {
+            PageErrorTexts {
                 title: "This key was already created",
                 text: "The form was sent twice. The key was shown the first time, and it cannot be shown again.",
                 next: "If you did not store it, revoke it and create another.",

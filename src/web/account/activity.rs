@@ -15,7 +15,7 @@ use serde::Deserialize;
 use statistics::contract::{ActivityQuery, RecordScope};
 use store::held::{HeldScope, Unclassified};
 
-use super::Owner;
+use super::AccountOwner;
 use crate::services::activity::scope_of_account;
 use crate::web::{Moment, PageError, PageLayout, PageQuery, PageResult, Site, page};
 
@@ -28,7 +28,7 @@ const PROOFS_DEADLINE: Duration = Duration::from_secs(2);
 
 /// `?lane=…&cursor=…`
 #[derive(Debug, Deserialize)]
-pub struct Filter {
+pub struct ActivityPageQuery {
     lane: Option<String>,
     cursor: Option<String>,
 }
@@ -95,8 +95,8 @@ struct Event {
 pub async fn show(
     State(site): State<Site>,
     State(upstream): State<Upstream>,
-    owner: Owner,
-    PageQuery(filter): PageQuery<Filter>,
+    owner: AccountOwner,
+    PageQuery(filter): PageQuery<ActivityPageQuery>,
 ) -> PageResult {
     let now = site.ports.clock.now();
     let page_error = PageError::store(&site);

@@ -18,10 +18,10 @@ use serde::Deserialize;
 use store::consent::ConsentRecord;
 use store::machine::Computer;
 
-use super::Owner;
+use super::AccountOwner;
 use crate::http::account::COMPUTERS_MAX;
 use crate::services::consent::Consent;
-use crate::web::{PageError, PageForm, PageLayout, PageQuery, PageResult, Shown, Site, page};
+use crate::web::{PageError, PageErrorTexts, PageForm, PageLayout, PageQuery, PageResult, Site, page};
 
 /// Name of the field for all lanes in a form.
 const ALL_LANES: &str = "all";
@@ -72,7 +72,7 @@ pub struct SavedQuery {
 pub async fn show(
     State(site): State<Site>,
     State(consent): State<Consent>,
-    owner: Owner,
+    owner: AccountOwner,
     PageQuery(query): PageQuery<SavedQuery>,
 ) -> PageResult {
     let matrix = Matrix::load(&site, &owner).await?;
@@ -107,7 +107,7 @@ pub async fn show(
 pub async fn save(
     State(site): State<Site>,
     State(consent): State<Consent>,
-    owner: Owner,
+    owner: AccountOwner,
     PageForm(form): PageForm<BTreeMap<String, String>>,
 ) -> PageResult {
     let mut matrix = Matrix::load(&site, &owner).await?;
@@ -116,7 +116,7 @@ pub async fn save(
             &site,
             Some(&owner.visitor),
             StatusCode::NOT_FOUND,
-            Shown {
+            PageErrorTexts {
                 title: "This computer is not attached to your account",
                 text: "It was detached, or it never belonged to your account. Nothing was changed.",
                 next: "The consent page lists your computers.",
@@ -165,7 +165,7 @@ struct Matrix {
 }
 
 impl Matrix {
-    async fn load(site: &Site, owner: &Owner) -> Result<Self, PageError> {
+    async fn load(site: &Site, owner: &AccountOwner) -> Result<Self, PageError> {
         let (store, page_error) = (&site.ports.store, PageError::store(site));
         let (identities, computers, records) = tokio::join!(
             store.identities_of_account(&owner.account),

@@ -8,7 +8,7 @@ use domain::claim::{Registration, RegistrationType};
 use domain::ids::UserAccountId;
 use store::machine::Computer;
 
-use super::Owner;
+use super::AccountOwner;
 use crate::http::account::{AGENTS_MAX, COMPUTERS_MAX};
 use crate::services::usage::{UsageBars, UsageOwner};
 use crate::web::{Moment, PageError, PageLayout, PageResult, Site, page};
@@ -57,7 +57,7 @@ struct AgentRow {
 }
 
 /// `GET /account`
-pub async fn show(State(site): State<Site>, State(bars): State<UsageBars>, owner: Owner) -> PageResult {
+pub async fn show(State(site): State<Site>, State(bars): State<UsageBars>, owner: AccountOwner) -> PageResult {
     let now = site.ports.clock.now();
     let page_error = PageError::store(&site);
     let (computers, agents, usage) = tokio::join!(

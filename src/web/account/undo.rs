@@ -8,12 +8,12 @@ use axum::response::{IntoResponse, Redirect, Response};
 use domain::ids::{ApiKeyId, MachineUuid, RegistrationId};
 use serde::Deserialize;
 
-use super::Owner;
+use super::AccountOwner;
 use crate::http::account::COMPUTERS_MAX;
 use crate::http::named::Named;
 use crate::services::api_keys::ApiKeys;
 use crate::services::machines::Machines;
-use crate::web::{PageError, PageForm, PageLayout, PageResult, Shown, SignedIn, Site, page};
+use crate::web::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, SignedIn, Site, page};
 
 /// A form without fields.
 #[derive(Debug, Deserialize)]
@@ -41,7 +41,7 @@ pub(in crate::web) fn lines<const N: usize>(lines: [&str; N]) -> Vec<String> {
 }
 
 /// `GET /account/computers/{machine_uuid}/detach`
-pub async fn detach_question(State(site): State<Site>, owner: Owner, Named(machine_uuid): Named) -> PageResult {
+pub async fn detach_question(State(site): State<Site>, owner: AccountOwner, Named(machine_uuid): Named) -> PageResult {
     let computers =
         site.ports.store.computers_of_account(&owner.account, COMPUTERS_MAX).await.map_err(PageError::store(&site))?;
     let computer = computers.into_iter().find(|computer| computer.machine_uuid.to_string() == machine_uuid);
@@ -75,7 +75,7 @@ pub async fn detach_question(State(site): State<Site>, owner: Owner, Named(machi
 pub async fn detach(
     State(site): State<Site>,
     State(machines): State<Machines>,
-    owner: Owner,
+    owner: AccountOwner,
     Named(machine_uuid): Named,
     PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
 ) -> PageResult {
@@ -85,7 +85,7 @@ pub async fn detach(
 }
 
 /// `GET /account/agents/{id}/revoke`
-pub async fn revoke_question(State(site): State<Site>, owner: Owner, Named(id): Named) -> PageResult {
+pub async fn revoke_question(State(site): State<Site>, owner: AccountOwner, Named(id): Named) -> PageResult {
     let agent_id: RegistrationId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
     let agent = site.ports.store.registration_by_id(agent_id).await.map_err(PageError::store(&site))?;
     let theirs = agent.is_some_and(|(agent, _)| {
@@ -132,7 +132,7 @@ pub async fn revoke_question(State(site): State<Site>, owner: Owner, Named(id): 
 pub async fn revoke(
     State(site): State<Site>,
     State(claims): State<Claims>,
-    owner: Owner,
+    owner: AccountOwner,
     Named(id): Named,
     PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
 ) -> PageResult {
@@ -142,7 +142,7 @@ pub async fn revoke(
 }
 
 /// `GET /account/keys/{id}/revoke`
-pub async fn revoke_key_question(State(site): State<Site>, owner: Owner, Named(id): Named) -> PageResult {
+pub async fn revoke_key_question(State(site): State<Site>, owner: AccountOwner, Named(id): Named) -> PageResult {
     let now = site.ports.clock.now();
     let key: ApiKeyId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
     let key = site.ports.store.api_key_of_account(key, &owner.account).await.map_err(PageError::store(&site))?;
@@ -168,7 +168,7 @@ pub async fn revoke_key_question(State(site): State<Site>, owner: Owner, Named(i
 pub async fn revoke_key(
     State(site): State<Site>,
     State(keys): State<ApiKeys>,
-    owner: Owner,
+    owner: AccountOwner,
     Named(id): Named,
     PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
 ) -> PageResult {
@@ -191,7 +191,7 @@ pub(super) fn gone(site: &Site, visitor: &SignedIn) -> PageError {
         site,
         Some(visitor),
         StatusCode::NOT_FOUND,
-        Shown {
+        PageErrorTexts {
             title: "Not found in your account",
             text: "It was already removed, or it never belonged to your account.",
             next: "Your account page lists your computers, agents and keys.",

@@ -6,23 +6,23 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub struct Reference {
     /// Operations, in the order of the page.
-    pub groups: Vec<Group>,
+    pub groups: Vec<OperationGroup>,
 }
 
 /// Operations that belong together.
 #[derive(Debug)]
-pub struct Group {
+pub struct OperationGroup {
     /// Name of the group, a tag of the description.
     pub name: String,
     /// Purpose of the operations.
     pub what: String,
     /// The operations of the group.
-    pub operations: Vec<Operation>,
+    pub operations: Vec<DocumentedOperation>,
 }
 
 /// One operation of the API.
 #[derive(Debug)]
-pub struct Operation {
+pub struct DocumentedOperation {
     /// HTTP method, in capitals.
     pub method: String,
     /// Path with its parameters.
@@ -95,7 +95,7 @@ impl Reference {
     /// Reads the description; `order` has the ids of operations in the order in which they are shown.
     pub fn new(document: &Value, order: &[String]) -> Self {
         let reader = Reader(document);
-        let mut groups: Vec<Group> = reader.groups();
+        let mut groups: Vec<OperationGroup> = reader.groups();
         for (path, item) in document["paths"].as_object().into_iter().flatten() {
             for (method, operation) in item.as_object().into_iter().flatten().filter(|(name, _)| *name != "servers") {
                 let tag = &operation["tags"][0];
@@ -114,17 +114,21 @@ impl Reference {
 struct Reader<'d>(&'d Value);
 
 impl Reader<'_> {
-    fn groups(&self) -> Vec<Group> {
+    fn groups(&self) -> Vec<OperationGroup> {
         let tags = self.0["tags"].as_array().into_iter().flatten();
-        tags.map(|tag| Group { name: text(&tag["name"]), what: text(&tag["description"]), operations: Vec::new() })
-            .collect()
+        tags.map(|tag| OperationGroup {
+            name: text(&tag["name"]),
+            what: text(&tag["description"]),
+            operations: Vec::new(),
+        })
+        .collect()
     }
 
-    fn operation(&self, method: &str, path: &str, operation: &Value) -> Operation {
+    fn operation(&self, method: &str, path: &str, operation: &Value) -> DocumentedOperation {
         let content = operation["requestBody"]["content"].as_object().and_then(|content| content.iter().next());
         let (successes, refusals) = self.answers(operation);
         let schemes = operation["security"].as_array().into_iter().flatten();
-        Operation {
+        DocumentedOperation {
             method: method.to_uppercase(),
             path: path.to_owned(),
             id: text(&operation["operationId"]),
@@ -258,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_of_all_forms_are_told_and_only_what_every_form_wants_is_required() {
+    fn members_of_all_forms_are_listed_and_only_common_ones_are_required() {
         let schema = json!({ "oneOf": [
             { "properties": { "type": { "enum": ["a"] }, "x": { "type": ["string", "null"] } }, "required": ["type", "x"] },
             { "properties": { "type": { "enum": ["b"] }, "y": { "$ref": "#/here" } }, "required": ["type"] },
@@ -271,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_between_backticks_is_code() {
+    fn text_between_backticks_is_code() {
         let told: Vec<(bool, String)> = parts("`a` is not b").into_iter().map(|part| (part.code, part.text)).collect();
         assert_eq!(told, [(true, "a".to_owned()), (false, " is not b".to_owned())]);
     }

@@ -10,7 +10,7 @@ use super::fault;
 use super::home::{Asking, Draft, HomePages, draw};
 use crate::http::error::ApiError;
 use crate::services::knowledge::{Batches, Refusal};
-use crate::web::account::Owner;
+use crate::web::account::AccountOwner;
 use crate::web::{LargeForms, PageError, PageForm, PageResult};
 
 /// The fields of the form: `addresses`; any number of `title`, each followed by its `text`; `space` for each space.
@@ -25,7 +25,7 @@ pub async fn add(
     State(home): State<HomePages>,
     State(forms): State<LargeForms>,
     State(batches): State<Batches>,
-    owner: Owner,
+    owner: AccountOwner,
     request: Request,
 ) -> PageResult {
     let site = home.site();

@@ -16,7 +16,7 @@ use super::found::titled;
 use super::{SpaceLink, TAB, capitalised, gone, links, page_error};
 use crate::http::named::Named;
 use crate::services::knowledge::{Batches, Spaces};
-use crate::web::account::Owner;
+use crate::web::account::AccountOwner;
 use crate::web::account::undo::ConfirmForm;
 use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
@@ -70,7 +70,7 @@ pub(super) struct Progress {
 pub async fn show(
     State(site): State<Site>,
     State(spaces): State<Spaces>,
-    owner: Owner,
+    owner: AccountOwner,
     Named(id): Named,
 ) -> PageResult {
     let id: BatchId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
@@ -98,7 +98,7 @@ pub async fn show(
 pub async fn cancel(
     State(site): State<Site>,
     State(batches): State<Batches>,
-    owner: Owner,
+    owner: AccountOwner,
     Named(id): Named,
     PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
 ) -> PageResult {

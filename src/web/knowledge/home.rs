@@ -13,7 +13,7 @@ use super::{TAB, fault};
 use crate::http::HttpState;
 use crate::services::knowledge::search::SearchParams;
 use crate::services::knowledge::{Batches, KnowledgeSearch, Spaces};
-use crate::web::account::Owner;
+use crate::web::account::AccountOwner;
 use crate::web::{Moment, PageError, PageLayout, PageQuery, PageResult, Site, page};
 
 /// Batches that are listed.
@@ -123,7 +123,11 @@ pub struct Asking {
 }
 
 /// `GET /knowledge`
-pub async fn show(State(pages): State<HomePages>, owner: Owner, PageQuery(asking): PageQuery<Asking>) -> PageResult {
+pub async fn show(
+    State(pages): State<HomePages>,
+    owner: AccountOwner,
+    PageQuery(asking): PageQuery<Asking>,
+) -> PageResult {
     let draft = Draft { space: asking.space.clone().unwrap_or_default(), ..Draft::default() };
     draw(&pages, &owner, StatusCode::OK, asking, draft).await
 }
@@ -131,7 +135,7 @@ pub async fn show(State(pages): State<HomePages>, owner: Owner, PageQuery(asking
 /// `GET /knowledge/search`: the same page with results, or the results alone.
 pub async fn search(
     State(pages): State<HomePages>,
-    owner: Owner,
+    owner: AccountOwner,
     headers: HeaderMap,
     PageQuery(asking): PageQuery<Asking>,
 ) -> PageResult {
@@ -145,7 +149,7 @@ pub async fn search(
 /// Renders the page with the input in its forms.
 pub(super) async fn draw(
     pages: &HomePages,
-    owner: &Owner,
+    owner: &AccountOwner,
     status: StatusCode,
     asking: Asking,
     draft: Draft,
@@ -190,7 +194,7 @@ pub(super) async fn draw(
 }
 
 impl SpaceRow {
-    fn of(space: Space, owner: &Owner) -> Self {
+    fn of(space: Space, owner: &AccountOwner) -> Self {
         let others = space.owner != owner.account;
         let name = others.then(|| space.owner_name.clone().unwrap_or_else(|| "another person".into()));
         Self { space, owner: name }
@@ -207,7 +211,7 @@ impl SpaceRow {
 }
 
 impl Searched {
-    async fn by(pages: &HomePages, owner: &Owner, asking: Asking) -> Result<Self, PageError> {
+    async fn by(pages: &HomePages, owner: &AccountOwner, asking: Asking) -> Result<Self, PageError> {
         let (query, space) = (asking.q.unwrap_or_default().trim().to_owned(), asking.space.unwrap_or_default());
         let mut searched = Self { query, space, status: String::new(), is_fault: false, rows: Vec::new() };
         if searched.query.is_empty() {

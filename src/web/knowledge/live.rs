@@ -17,7 +17,7 @@ use crate::http::knowledge::batch::last_event_id;
 use crate::http::knowledge::stream::{EventStreams, event, event_of_this_stream};
 use crate::http::named::Named;
 use crate::services::knowledge::Batches;
-use crate::web::account::Owner;
+use crate::web::account::AccountOwner;
 use crate::web::{PageError, PageLayout, PageQuery, PageResult, Site};
 
 #[derive(Template)]
@@ -51,7 +51,7 @@ pub async fn stream(
     State(site): State<Site>,
     State(batches): State<Batches>,
     State(streams): State<EventStreams>,
-    owner: Owner,
+    owner: AccountOwner,
     Named(id): Named,
     PageQuery(from): PageQuery<From>,
     headers: HeaderMap,

@@ -12,7 +12,7 @@ use super::{SpaceLink, TAB, gone, links, page_error};
 use crate::http::HttpState;
 use crate::http::named::Named;
 use crate::services::knowledge::{Memories, Spaces};
-use crate::web::account::Owner;
+use crate::web::account::AccountOwner;
 use crate::web::account::undo::{ConfirmForm, UndoPage, lines};
 use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
@@ -35,13 +35,13 @@ impl FromRef<HttpState> for MemoryPages {
 
 impl MemoryPages {
     /// A memory that the person may read.
-    async fn visible(&self, owner: &Owner, id: &str) -> Result<Memory, PageError> {
+    async fn visible(&self, owner: &AccountOwner, id: &str) -> Result<Memory, PageError> {
         let id: MemoryId = id.parse().map_err(|_| gone(&self.site, &owner.visitor))?;
         self.memories.find(&owner.access(), id).await.map_err(page_error(&self.site, &owner.visitor))
     }
 
     /// A memory that the person may delete.
-    async fn owned(&self, owner: &Owner, id: &str) -> Result<Memory, PageError> {
+    async fn owned(&self, owner: &AccountOwner, id: &str) -> Result<Memory, PageError> {
         let memory = self.visible(owner, id).await?;
         if memory.account == owner.account { Ok(memory) } else { Err(gone(&self.site, &owner.visitor)) }
     }
@@ -66,7 +66,7 @@ struct MemoryPage {
 }
 
 /// `GET /knowledge/memories/{id}`
-pub async fn show(State(pages): State<MemoryPages>, owner: Owner, Named(id): Named) -> PageResult {
+pub async fn show(State(pages): State<MemoryPages>, owner: AccountOwner, Named(id): Named) -> PageResult {
     let memory = pages.visible(&owner, &id).await?;
     let site = &pages.site;
     let now = site.ports.clock.now();
@@ -93,7 +93,7 @@ pub async fn show(State(pages): State<MemoryPages>, owner: Owner, Named(id): Nam
 }
 
 /// `GET /knowledge/memories/{id}/delete`
-pub async fn question(State(pages): State<MemoryPages>, owner: Owner, Named(id): Named) -> PageResult {
+pub async fn question(State(pages): State<MemoryPages>, owner: AccountOwner, Named(id): Named) -> PageResult {
     let memory = pages.owned(&owner, &id).await?;
     let places = links(&pages.site, &pages.spaces, &owner.account, &memory.spaces).await?;
     let places: Vec<String> = places.into_iter().map(|space| space.name).collect();
@@ -127,7 +127,7 @@ const OTHERS: &str = "Your other memories and your spaces.";
 /// `POST /knowledge/memories/{id}/delete`
 pub async fn delete(
     State(pages): State<MemoryPages>,
-    owner: Owner,
+    owner: AccountOwner,
     Named(id): Named,
     PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
 ) -> PageResult {

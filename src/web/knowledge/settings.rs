@@ -12,7 +12,7 @@ use store::filter::FiledVerdict;
 
 use super::{TAB, capitalised};
 use crate::services::knowledge::Filters;
-use crate::web::account::Owner;
+use crate::web::account::AccountOwner;
 use crate::web::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Site, page};
 
 /// Verdicts that are listed.
@@ -68,7 +68,7 @@ pub struct SavedQuery {
 pub async fn show(
     State(site): State<Site>,
     State(filters): State<Filters>,
-    owner: Owner,
+    owner: AccountOwner,
     PageQuery(query): PageQuery<SavedQuery>,
 ) -> PageResult {
     let settings = filters.find(&owner.account).await.map_err(PageError::store(&site))?;
@@ -87,7 +87,7 @@ pub async fn show(
 pub async fn save(
     State(site): State<Site>,
     State(filters): State<Filters>,
-    owner: Owner,
+    owner: AccountOwner,
     PageForm(form): PageForm<SettingsForm>,
 ) -> PageResult {
     let update = form.update();
@@ -117,7 +117,7 @@ fn elements(text: &str) -> impl Iterator<Item = &str> {
 
 async fn draw(
     (site, filters): (&Site, &Filters),
-    owner: &Owner,
+    owner: &AccountOwner,
     form: &SettingsForm,
     issues: &[FilterIssue],
     warnings: Vec<String>,
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_stand_beside_what_is_wrong() {
+    fn faults_are_shown_beside_their_fields() {
         let form = SettingsForm {
             exclude: "fine\n\n far too long for one word ".into(),
             prompt: "x".repeat(751),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_name_what_the_page_shows() {
+    fn warnings_name_the_labels_of_the_page() {
         let settings =
             FilterSettings { filter_prompt: Some("x".into()), categories: vec!["y".into()], ..Default::default() };
         let empty = FilterSettings { should_llm_filter: true, ..Default::default() };

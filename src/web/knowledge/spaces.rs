@@ -13,7 +13,7 @@ use super::home::{Asking, Draft, HomePages, draw};
 use super::{TAB, fault, gone, page_error};
 use crate::http::named::Named;
 use crate::services::knowledge::Spaces;
-use crate::web::account::Owner;
+use crate::web::account::AccountOwner;
 use crate::web::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Site, page};
 
 const NAME_FAULT: &str = "Enter a name of 1 to 100 characters on one line.";
@@ -60,7 +60,7 @@ pub struct SavedQuery {
 pub async fn make(
     State(home): State<HomePages>,
     State(spaces): State<Spaces>,
-    owner: Owner,
+    owner: AccountOwner,
     PageForm(form): PageForm<SpaceForm>,
 ) -> PageResult {
     let entered = form.name.unwrap_or_default();
@@ -86,7 +86,7 @@ pub async fn make(
 /// `GET /knowledge/spaces/{id}`
 pub async fn show(
     State(site): State<Site>,
-    owner: Owner,
+    owner: AccountOwner,
     Named(id): Named,
     PageQuery(query): PageQuery<SavedQuery>,
 ) -> PageResult {
@@ -102,7 +102,7 @@ pub async fn show(
 pub async fn change(
     State(site): State<Site>,
     State(spaces): State<Spaces>,
-    owner: Owner,
+    owner: AccountOwner,
     Named(id): Named,
     PageForm(form): PageForm<SpaceForm>,
 ) -> PageResult {
@@ -122,7 +122,7 @@ pub async fn change(
 }
 
 /// A space that the account belongs to.
-async fn seen(site: &Site, owner: &Owner, id: &str) -> Result<Space, PageError> {
+async fn seen(site: &Site, owner: &AccountOwner, id: &str) -> Result<Space, PageError> {
     let id: SpaceId = id.parse().map_err(|_| gone(site, &owner.visitor))?;
     let seen = site.ports.store.spaces_readable(&[id], &owner.account).await.map_err(PageError::store(site))?;
     seen.into_iter().next().ok_or_else(|| gone(site, &owner.visitor))
@@ -130,7 +130,7 @@ async fn seen(site: &Site, owner: &Owner, id: &str) -> Result<Space, PageError> 
 
 async fn shown(
     site: &Site,
-    owner: &Owner,
+    owner: &AccountOwner,
     status: StatusCode,
     space: Space,
     saved: Option<&'static str>,

@@ -23,7 +23,7 @@ use crate::http::cookie::Cookie;
 use crate::http::named::Named;
 use crate::services::oidc::{Denial, OidcState};
 use crate::web::visitor::quoted;
-use crate::web::{PageError, PageQuery, PageResult, Shown};
+use crate::web::{PageError, PageErrorTexts, PageQuery, PageResult};
 
 /// The query of the redirect from the provider.
 #[derive(Debug, Deserialize)]
@@ -146,7 +146,8 @@ fn refused(pages: &SignInPages, why: Denial, wish: Option<&ReturnPath>) -> PageE
         ),
     };
     let link = wish.map_or("/signin".into(), |wish| format!("/signin?next={}", quoted(wish.as_str())).into());
-    let page_error = PageError::shown(&pages.site, None, status, Shown { title, text, next, link, label: "Sign in" });
+    let page_error =
+        PageError::shown(&pages.site, None, status, PageErrorTexts { title, text, next, link, label: "Sign in" });
     if why != Denial::Away {
         return page_error;
     }

@@ -8,7 +8,7 @@ use axum::extract::FromRef;
 use crate::config::SigninSettings;
 use crate::http::HttpState;
 use crate::http::cookie::Cookies;
-use crate::http::limits::Limits;
+use crate::http::limits::RateLimiters;
 use crate::http::seal::Seal;
 use crate::services::oidc::Providers;
 use crate::services::sessions::Sessions;
@@ -23,7 +23,7 @@ pub struct SignInPages {
     pub(super) providers: Arc<Providers>,
     pub(super) cookies: Arc<Cookies>,
     pub(super) seal: Seal,
-    pub(super) limits: Arc<Limits>,
+    pub(super) limits: Arc<RateLimiters>,
     pub(super) settings: Arc<SigninSettings>,
 }
 

@@ -80,7 +80,7 @@ mod tests {
         Recorders { computers: vec![recorder(OWN)], service: vec![recorder(SERVICE)] }
     }
 
-    fn told(body: &str) -> Passed {
+    fn answered(body: &str) -> Passed {
         Passed::written(StatusCode::OK, body.as_bytes().to_vec())
     }
 
@@ -92,24 +92,24 @@ mod tests {
         let left = format!(
             r#"{{"a":1.0,"events":[{{"machine_uuid":"{OWN}","n":1e400}},{{"machine_uuid":"{SERVICE}"}},{{"other":1}}]}}"#
         );
-        assert_eq!(page(told(&body), &shown()).body, left);
+        assert_eq!(page(answered(&body), &shown()).body, left);
         for untouched in [
             format!("{{ \"events\" : [{{\"machine_uuid\":\"{OWN}\"}}] }}"),
             r#"{"events":7}"#.to_owned(),
             "[1]".to_owned(),
             "<p>".to_owned(),
         ] {
-            assert_eq!(page(told(&untouched), &shown()), told(&untouched));
+            assert_eq!(page(answered(&untouched), &shown()), answered(&untouched));
         }
-        let failed = Passed { status: StatusCode::BAD_GATEWAY, ..told(&body) };
+        let failed = Passed { status: StatusCode::BAD_GATEWAY, ..answered(&body) };
         assert_eq!(page(failed.clone(), &shown()), failed);
     }
 
     #[test]
     fn a_proof_of_a_foreign_computer_is_not_found() {
-        let of = |machine: &str| told(&format!(r#"{{"chain":{{"machine_id":"{machine}"}}}}"#));
+        let of = |machine: &str| answered(&format!(r#"{{"chain":{{"machine_id":"{machine}"}}}}"#));
         assert_eq!(proof(of(OWN), &shown()), of(OWN));
-        assert_eq!(proof(told("a proof"), &shown()), told("a proof"));
+        assert_eq!(proof(answered("a proof"), &shown()), answered("a proof"));
         assert_eq!(proof(of(FOREIGN), &shown()).status, StatusCode::NOT_FOUND);
     }
 }

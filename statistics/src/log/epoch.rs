@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::error::{During, LogError};
 use super::handle::Log;
+use super::sql::Dialect;
 use crate::merkle;
 
 /// The newest checkpoint that the log signed.
@@ -35,21 +36,22 @@ pub enum Continuity {
     Differs,
 }
 
-const GET: &str = "SELECT installation_id FROM installation WHERE id = 1";
-
 impl Log {
     /// The installation that the log belongs to; `None` for a log of a version without installation ids.
     pub async fn installation(&self) -> Result<Option<InstallationId>, LogError> {
-        let id: Option<Uuid> = scalar(GET).fetch_optional(&self.pool).await.during("read whose log it is")?;
+        let id: Option<Uuid> = scalar(Dialect::of(&self.pool).installation)
+            .fetch_optional(&self.pool)
+            .await
+            .during("read whose log it is")?;
         Ok(id.map(InstallationId::from))
     }
 
     /// Assigns the log to an installation, unless it belongs to one; returns the installation that it belongs to.
     pub async fn installation_begin(&self, id: InstallationId) -> Result<InstallationId, LogError> {
-        const ADD: &str = "INSERT INTO installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING";
+        let Dialect { installation, installation_add, .. } = Dialect::of(&self.pool);
         let id: Uuid = in_transaction!(&self.pool, |tx| {
-            query(ADD).bind(id.as_uuid()).execute(&mut *tx).await?;
-            scalar(GET).fetch_one(&mut *tx).await
+            query(*installation_add).bind(id.as_uuid()).execute(&mut *tx).await?;
+            scalar(*installation).fetch_one(&mut *tx).await
         })
         .await
         .during("give the log to the installation")?;

@@ -16,7 +16,7 @@ pub enum LogError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A statement failed.
-    #[error("{operation}: {source}")]
+    #[error("cannot {operation}")]
     Sql {
         /// The operation that failed.
         operation: &'static str,
@@ -24,7 +24,7 @@ pub enum LogError {
         source: sqlx::Error,
     },
     /// A statement on the writer's connection failed.
-    #[error("{operation}: {source}")]
+    #[error("cannot {operation}")]
     Sqlite {
         /// The operation that failed.
         operation: &'static str,
@@ -32,7 +32,7 @@ pub enum LogError {
         source: rusqlite::Error,
     },
     /// The writer's thread cannot be started.
-    #[error("the thread of the log's writer cannot be started: {0}")]
+    #[error("the thread of the log's writer cannot be started")]
     Thread(#[source] std::io::Error),
     /// The writer panicked over this group; none of its events was answered.
     #[error("the log's writer panicked: {0}")]
@@ -67,7 +67,7 @@ pub enum LogError {
         asked: String,
     },
     /// The stored tree contradicts its events.
-    #[error("the tree: {0}")]
+    #[error("the tree cannot be read")]
     Tree(#[from] TreeFault),
     /// The stored tree does not begin with the signed one, so it is not signed.
     #[error(

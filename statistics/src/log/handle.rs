@@ -91,8 +91,13 @@ impl Log {
 
     /// Opens the log in a pool that is only read, such as that of a backup. Nothing is created or upgraded.
     pub async fn open_copy(pool: Pool, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
-        pool.check_schema(&SQLITE, &POSTGRES).await?;
+        Self::check_schema(&pool).await?;
         Ok(Self::over(pool, clock, rng))
+    }
+
+    /// Refuses tables of the log in `pool` that are older than this program, or newer and not for it.
+    pub async fn check_schema(pool: &Pool) -> Result<(), LogError> {
+        Ok(pool.check_schema(&SQLITE, &POSTGRES).await?)
     }
 
     /// Sets the maximum size of the cache of full tiles, in bytes. The default is 64 MiB.
@@ -155,13 +160,19 @@ impl Log {
         &self.pool
     }
 
-    /// Takes the queued events, gives the lease back, so that another process need not wait for its end, and closes the connections.
-    pub async fn close(&self) {
-        match (&self.writer, &self.pool) {
-            (Some(writer), _) => writer.close().await,
-            (None, Pool::Postgres(_)) => self.end_lease().await,
-            (None, Pool::Sqlite { .. }) => {}
+    /// Gives the lease of the sequencer back, so that another process need not wait for its end.
+    pub async fn give_lease_back(&self) {
+        if let Pool::Postgres(_) = &self.pool {
+            self.end_lease().await;
         }
+    }
+
+    /// Takes the queued events, gives the lease back and closes the connections.
+    pub async fn close(&self) {
+        if let Some(writer) = &self.writer {
+            writer.close().await;
+        }
+        self.give_lease_back().await;
         self.pool.close().await;
     }
 

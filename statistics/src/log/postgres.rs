@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use domain::Digest;
 use domain::chain::{ChainKey, Head, Position, Prev};
 use domain::ids::{EventId, MachineUuid, ReceiptId};
-use sqlx::postgres::PgPool;
-use store::pool::{query, scalar};
+use store::pool::{PostgresPool, query, scalar};
 use store::{Pool, in_transaction};
 use uuid::Uuid;
 
@@ -159,7 +158,7 @@ impl Log {
     }
 
     /// The connection pool. Called only where the log has no writer, which is on PostgreSQL.
-    fn postgres(&self) -> &PgPool {
+    fn postgres(&self) -> &PostgresPool {
         match &self.pool {
             Pool::Postgres(pool) => pool,
             Pool::Sqlite { .. } => unreachable!("the log of an SQLite file has a writer"),

@@ -8,15 +8,18 @@ pub(super) mod cache;
 use std::sync::{Arc, PoisonError};
 
 use domain::Digest;
+use http::StatusCode;
+use serde_json::json;
 use store::Pool;
 
 use self::cache::{CachedTiles, Group, Signed, SignedTree, digests};
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::statements;
+use crate::contract::Passed;
 use crate::merkle::TreeFault;
 use crate::merkle::nodes::Nodes;
-use crate::merkle::tile::{TileId, Tiles, WIDTH};
+use crate::merkle::tile::{TileId, TilePath, Tiles, WIDTH};
 
 impl Log {
     /// The signed tree, from the cache if it has `size` leaves.
@@ -63,6 +66,20 @@ impl Log {
         }
         let path = read(&mut hands)?;
         hands.missing.first().map_or(Ok(path), |id| Err(TreeFault::Missing(*id).into()))
+    }
+
+    /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. What was answered never changes while the
+    /// log keeps its events.
+    pub async fn tile(&self, wanted: TilePath) -> Result<Passed, LogError> {
+        let known = self.shelf.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_known = known.is_some_and(|known| wanted.is_in(known.signed.size));
+        if !is_known && !wanted.is_in(self.signed().await?.size) {
+            return Ok(Passed::json(StatusCode::NOT_FOUND, &json!({ "error": "tile_not_found" })));
+        }
+        let stored = self.stored(&[wanted.id]).await?;
+        let hashes = stored.first().and_then(|(_, hashes)| hashes.get(..wanted.width()));
+        let hashes = hashes.ok_or(TreeFault::Missing(wanted.id))?;
+        Ok(Passed::octets(hashes.iter().flat_map(|hash| *hash.as_bytes()).collect()))
     }
 
     /// Reads tiles from the database.

@@ -215,6 +215,10 @@ pub struct Dialect {
     pub usage_beyond: &'static str,
     /// `(size, signed_at, unplaced, unindexed)`: the signed tree, how many events have no place in it, and how many are not indexed.
     pub status: &'static str,
+    /// Id of the installation that the log belongs to.
+    pub installation: &'static str,
+    /// Stores the id of the installation, unless there is one.
+    pub installation_add: &'static str,
 }
 
 impl Dialect {
@@ -283,6 +287,8 @@ static SQLITE: Dialect = Dialect {
     status: "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced,
             MAX(0, (SELECT COALESCE(MAX(id), 0) FROM events) - (SELECT events FROM indexed WHERE id = 1)) AS unindexed
         FROM tree WHERE id = 1",
+    installation: "SELECT installation_id FROM installation WHERE id = 1",
+    installation_add: "INSERT INTO installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING",
 };
 
 /// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps apart): a plan that was made and cached while the
@@ -319,6 +325,10 @@ static POSTGRES: Dialect = Dialect {
     ),
     status: "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced, CAST(0 AS BIGINT) AS unindexed
         FROM tree WHERE id = 1",
+    // The facts have a table of this name too, and share the connections.
+    installation: "SELECT installation_id FROM statistics.installation WHERE id = 1",
+    installation_add:
+        "INSERT INTO statistics.installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING",
 };
 
 /// A page over many sources, each of which is an index range that is read from its end. Only the sources with the newest events can

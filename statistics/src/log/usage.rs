@@ -5,7 +5,7 @@
 pub(super) mod sums;
 
 use domain::recorder::Recorder;
-use domain::usage::{Day, MEMORY, QuotaUsed, RETROSPECTIVE, Window};
+use domain::usage::{Day, MEMORY, QuotaUsed, RETROSPECTIVE, UsageWindow};
 use store::pool::{query, scalar};
 use store::usage::UsageDay;
 use uuid::Uuid;
@@ -48,7 +48,7 @@ impl Log {
         &self,
         counted: u64,
         computers: &[Recorder],
-        window: Window,
+        window: UsageWindow,
         events_max: u32,
     ) -> Result<QuotaUsed, LogError> {
         let sources = self.sources_of(computers.iter(), None).await?;

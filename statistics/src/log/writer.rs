@@ -329,7 +329,7 @@ impl Worker {
         if self.copier.is_busy() && !is_too_long {
             return;
         }
-        let has_part = self.wal.is_over(wal_bytes / PARTS);
+        let has_part = self.wal.has_grown_by(wal_bytes / PARTS);
         if has_part && !is_too_long {
             self.copier.begin();
             self.wal.mark();

@@ -196,7 +196,7 @@ proptest! {
 }
 
 #[test]
-fn nodes_are_what_a_tile_folds_to() {
+fn nodes_are_the_folds_of_a_tile() {
     for count in (0..=256).step_by(5).chain([1, 2, 3, 16, 127, 128, 255]) {
         let hashes = leaves(count);
         let mut tree = Tiles::default();
@@ -222,7 +222,7 @@ fn nodes_are_what_a_tile_folds_to() {
 }
 
 #[test]
-fn a_tile_holds_what_the_size_of_the_tree_says() {
+fn a_tile_has_as_many_hashes_as_the_size_of_the_tree_says() {
     for (size, level, index, count) in [
         (0, 0, 0, 0),
         (1, 0, 0, 1),

@@ -4,17 +4,16 @@
 //! changes; appending rewrites only the last tile of each level, and a proof reads a few tiles per level.
 
 mod id;
+mod path;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::Digest;
 use domain::merkle::node_hash;
 
-pub use self::id::{HEIGHT, TileId, WIDTH};
+pub use self::id::{HEIGHT, LEVELS_MAX, TileId, WIDTH};
+pub use self::path::{NotATile, TilePath};
 use super::subtrees::{Subtrees, TreeFault};
-
-/// Number of levels of tiles that a tree of `u64` leaves can have.
-const LEVELS_MAX: u8 = 8;
 
 /// Some tiles of a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

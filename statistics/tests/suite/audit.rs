@@ -123,14 +123,14 @@ async fn is_found((change, is_it): Change, world: World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_was_changed_is_found_on_sqlite() {
+async fn every_change_is_found_on_sqlite() {
     for change in CHANGES.into_iter().chain(CHANGES_ON_SQLITE) {
         is_found(change, World::on_sqlite().await).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_was_changed_is_found_on_postgres() {
+async fn every_change_is_found_on_postgres() {
     for change in CHANGES.into_iter().chain(CHANGES_ON_POSTGRES) {
         let Some(world) = World::on_postgres().await else { return };
         is_found(change, world).await;

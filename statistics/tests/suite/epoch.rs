@@ -31,7 +31,7 @@ on_each_database! {
         assert_eq!(world.log.installation().await.unwrap(), Some(one));
     }
 
-    async fn a_log_continues_what_it_signed_and_nothing_else(world: World) {
+    async fn a_log_continues_the_signed_tree_and_nothing_else(world: World) {
         let mut chain = Chain::new(&world);
         let empty = world.log.head().await.unwrap();
         let mut heads = vec![empty];

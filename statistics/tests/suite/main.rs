@@ -7,6 +7,7 @@ mod epoch;
 mod health;
 mod index;
 mod log;
+mod tiles;
 mod tree;
 mod usage;
 mod world;

@@ -2,7 +2,7 @@
 
 use domain::Clock;
 use domain::recorder::Recorder;
-use domain::usage::{Day, QuotaUsed, Window};
+use domain::usage::{Day, QuotaUsed, UsageWindow};
 use serde_json::{Value, json};
 
 use crate::world::{Chain, World};
@@ -26,7 +26,7 @@ on_each_database! {
         let (ada, bob) = (one.recorder(), two.recorder());
         let today = Day::of(Clock::system().now());
         // A test that runs over midnight still has all its events in here.
-        let window = Window { first: today, end: Day::from(today.number() + 2) };
+        let window = UsageWindow { first: today, end: Day::from(today.number() + 2) };
         assert_eq!(world.log.usage_from(0, 100).await.unwrap(), (0, Vec::new()));
         for round in 0..5 {
             world.take(&one.next()).await;
@@ -45,7 +45,7 @@ on_each_database! {
         // Nothing has a place yet, and yet all of it is seen.
         assert_eq!(world.log.usage_from(0, 100).await.unwrap(), (0, Vec::new()));
         assert_eq!((beyond(0, &ada, window).await, beyond(0, &bob, window).await), (used(5, 0), used(0, 3)));
-        let past = Window { first: Day::from(0), end: today };
+        let past = UsageWindow { first: Day::from(0), end: today };
         assert_eq!(beyond(0, &ada, past).await, used(0, 0));
 
         assert_eq!(world.log.sequence(6).await.unwrap().tree_size, 6);
@@ -81,7 +81,7 @@ on_each_database! {
             world.take(&chain.next()).await;
         }
         world.log.sequence(100).await.unwrap();
-        let window = Window { first: Day::from(0), end: Day::from(1 << 20) };
+        let window = UsageWindow { first: Day::from(0), end: Day::from(1 << 20) };
         let seen = world.log.usage_beyond(1, &[chain.recorder()], window, 2).await.unwrap();
         assert_eq!(seen, used(2, 0));
     }

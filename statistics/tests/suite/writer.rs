@@ -186,7 +186,7 @@ async fn the_write_ahead_log_is_copied_also_where_hardly_an_event_comes() {
     // Each probe writes a page of 4 KiB; the file is written from its beginning again once all of it was copied.
     let mut restarts = 0;
     let mut sequence = checkpoint_sequence(&folder);
-    tokio::time::timeout(Duration::from_secs(60), async {
+    tokio::time::timeout(Duration::from_mins(1), async {
         while restarts < 3 {
             log.writable().await.unwrap();
             let now = checkpoint_sequence(&folder);

@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
 use sqlx::AssertSqlSafe;
-use sqlx::postgres::PgPool;
 use uuid::Uuid;
 
 use self::graph::graph_name;
@@ -23,8 +22,9 @@ use super::{AccountStatistics, ChunkId, ChunkLimits};
 use crate::error::StoreError;
 use crate::memory::json;
 use crate::operation::{During, Operation};
+use crate::pool::PostgresPool;
 use crate::row::limit;
-use crate::{Pool, Store, joined};
+use crate::{Pool, Store, in_transaction, joined};
 
 /// Numbers of a vector that the extension can keep an index of.
 pub const DIMENSIONS_MAX: u16 = 2_000;
@@ -62,13 +62,13 @@ impl Store {
         let rows_max = limit(wanted.chunks_max);
         if on.chunks > limit(exact_max) {
             let walked_max = if wanted.each_max.is_some() { EXTENSION_MAX / 2 } else { rows_max };
-            let walked = by_graph(pool, on, model, &query, walked_max).during(DO).await?;
+            let walked = by_graph(&self.pool, on, model, &query, walked_max).during(DO).await?;
             // Deleted vectors stay in a graph for a while, where they take the places of others.
             if limit(walked.len()) >= walked_max.min(on.chunks) {
                 return Ok(shared_out(walked, wanted));
             }
         }
-        let rows = sqlx::query_as(if wanted.each_max.is_some() { OF_EACH } else { ALL });
+        let rows = crate::pool::query(if wanted.each_max.is_some() { OF_EACH } else { ALL });
         let rows = rows.bind(on.number).bind(model.to_string()).bind(query).bind(rows_max);
         let rows = if let Some(each_max) = wanted.each_max { rows.bind(limit(each_max)) } else { rows };
         Ok(cosines(rows.fetch_all(pool).during(DO).await?))
@@ -94,7 +94,7 @@ impl Store {
         const OF_EACH: &str = joined!(NEAREST_OF_EACH[0], COMPARED, NEAREST_OF_EACH[1], "$6", NEAREST_OF_EACH[2]);
         let Some((pool, query)) = self.comparing(query) else { return Ok(Neighbours::new()) };
         let numbers: Vec<i64> = shelves.iter().map(|shelf| shelf.number).collect();
-        let rows = sqlx::query_as(if wanted.each_max.is_some() { OF_EACH } else { ALL });
+        let rows = crate::pool::query(if wanted.each_max.is_some() { OF_EACH } else { ALL });
         let rows = rows.bind(json(&numbers)).bind(json(spaces)).bind(query).bind(limit(wanted.chunks_max));
         let rows = rows.bind(model.to_string());
         let rows = if let Some(each_max) = wanted.each_max { rows.bind(limit(each_max)) } else { rows };
@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// The database and a vector as the extension reads it, if they can be compared with anything at all.
-    fn comparing(&self, query: &[f32]) -> Option<(&PgPool, String)> {
+    fn comparing(&self, query: &[f32]) -> Option<(&PostgresPool, String)> {
         let Pool::Postgres(pool) = &self.pool else { return None };
         let numbers: Vec<String> = query.iter().map(ToString::to_string).collect();
         query.iter().all(|value| value.is_finite()).then(|| (pool, format!("[{}]", numbers.join(","))))
@@ -114,7 +114,7 @@ type NeighbourRow = (i64, f64, Uuid);
 
 /// Nothing when there is no graph of the shelf, or none that is whole.
 async fn by_graph(
-    pool: &PgPool,
+    pool: &Pool,
     on: &AccountStatistics,
     model: &ModelId,
     query: &str,
@@ -131,16 +131,16 @@ async fn by_graph(
         "SELECT chunk_id, CAST(vector AS vector({size})) <=> CAST($3 AS vector({size})) AS far, memory_id FROM vectors_near
         WHERE shelf = $1 AND model = $2 ORDER BY far LIMIT $4"
     );
-    let mut transaction = pool.begin().await?;
-    let set = sqlx::query(SET).bind(graph_name(on.number, model)).bind(breadth(rows_max).to_string());
-    if set.fetch_optional(&mut *transaction).await?.is_none() {
-        transaction.rollback().await?;
-        return Ok(Vec::new());
-    }
-    let rows = sqlx::query_as(AssertSqlSafe(sql)).bind(on.number).bind(model.to_string()).bind(query).bind(rows_max);
-    let rows = rows.fetch_all(&mut *transaction).await?;
-    transaction.commit().await?;
-    Ok(rows)
+    in_transaction!(pool, |tx| {
+        let set = crate::pool::query(SET).bind(graph_name(on.number, model)).bind(breadth(rows_max).to_string());
+        let set: Option<(String, String, String)> = set.fetch_optional(&mut *tx).await?;
+        if set.is_none() {
+            return Ok(Vec::new());
+        }
+        let rows = crate::pool::query(AssertSqlSafe(sql)).bind(on.number).bind(model.to_string());
+        rows.bind(query).bind(rows_max).fetch_all(&mut *tx).await
+    })
+    .await
 }
 
 /// The first candidates, nearest first, of each memory no more than its share.

@@ -385,7 +385,7 @@ impl TransactionManager for Savepoints {
             Ok(()) => connection.depth -= 1,
             // The writer rolls the transaction back and closes the connection.
             Err(error) => {
-                tracing::debug!(%error, "a transaction could not be rolled back");
+                tracing::debug!(error = domain::reasons(&error), "a transaction could not be rolled back");
                 connection.fault.get_or_insert_with(DirectError::rolled_back);
             }
         }

@@ -1,9 +1,9 @@
 //! The connections to one database.
 
-use sqlx::postgres::PgPool;
 use sqlx::sqlite::SqlitePool;
 
 use super::file::SqliteFile;
+use super::postgres::PostgresPool;
 use super::writer::Writer;
 
 /// Connections to one database.
@@ -19,12 +19,30 @@ pub enum Pool {
         file: SqliteFile,
     },
     /// Connections to a PostgreSQL server.
-    Postgres(PgPool),
+    Postgres(PostgresPool),
 }
 
 impl Pool {
     /// Whether the database is PostgreSQL, for the few places where the dialects truly differ.
     pub fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))
+    }
+
+    /// The same connections for the tables of another schema of the database, which are closed with them; `None` for SQLite, which has a file
+    /// for each.
+    #[must_use]
+    pub fn in_schema(&self, schema: &'static str) -> Option<Self> {
+        match self {
+            Self::Sqlite { .. } => None,
+            Self::Postgres(pool) => Some(Self::Postgres(pool.in_schema(schema))),
+        }
+    }
+
+    /// The schema of the tables that this pool was opened for; `None` is the default of the server, and of SQLite.
+    pub fn schema(&self) -> Option<&'static str> {
+        match self {
+            Self::Sqlite { .. } => None,
+            Self::Postgres(pool) => pool.schema,
+        }
     }
 }

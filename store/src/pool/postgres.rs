@@ -1,89 +1,71 @@
 //! PostgreSQL, or an engine that speaks its protocol.
 //!
-//! A future that is dropped while `BEGIN` is on its way leaves a transaction open of which the driver knows nothing; the
-//! next user of the connection would work inside it and lose everything. So every connection is rolled back,
-//! unconditionally, between two users. That happens when it is given back, in the background, where no request waits for the
-//! round trip; a connection that then lay idle is rolled back once more before it is used, which also shows whether the
-//! server still hears us. A connection whose `BEGIN`, `COMMIT` or `ROLLBACK` failed is closed instead.
+//! A future that is dropped while `BEGIN` is on its way leaves a transaction open of which the driver knows nothing; the next user of the
+//! connection would work inside it and lose everything. So a connection is lent with a record of what was sent on it
+//! ([`PostgresConnection`]), and is given back only if every statement was answered and every transaction was ended. Any other is closed,
+//! which ends its transaction too.
+//!
+//! The server's own time-outs end statements that take too long, waits for locks, and transactions in which nothing happens. They do not help
+//! against a connection that died without a sign, or a server that is frozen: every statement is watched ([`StatementWatch`]).
 
+pub(super) mod connection;
+pub(super) mod connections;
+mod examination;
+mod limits;
+mod listener;
+mod session;
 pub(super) mod transaction;
 
 use std::str::FromStr;
-use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+use sqlx::AssertSqlSafe;
+use sqlx::postgres::PgConnectOptions;
 
-use super::query::query;
+pub use self::connection::{PostgresConnection, StatementWatch};
+pub use self::connections::PostgresPool;
+use self::limits::Limits;
+pub use self::listener::PostgresListener;
+pub use self::session::SCHEMA_OF_LOG;
+use super::query::{query, scalar, script};
 use super::{DatabaseSettings, Pool};
 use crate::error::{Context, StoreError};
 
-/// An idle time after which a connection is tried before it is used.
-const TRIED_AFTER: Duration = Duration::from_secs(1);
-
 pub async fn open(settings: &DatabaseSettings, url: &str, schema: Option<&'static str>) -> Result<Pool, StoreError> {
-    let cannot = |what: &str, source: sqlx::Error| StoreError::Open { what: what.to_owned(), source: source.into() };
+    let cannot = |what: String, source: sqlx::Error| StoreError::Open { what, source: source.into() };
     let options = PgConnectOptions::from_str(url)
-        .map_err(|source| cannot("database.url", source))?
+        .map_err(|source| cannot("database.url".to_owned(), source))?
         .application_name("attache")
         .statement_cache_capacity(settings.statements_max);
-    // Not through the pool: there a refusal would be tried again and again, and end as a time-out that says nothing.
-    let mut first = options.connect().await.map_err(|source| cannot("no connection", source))?;
+    let place = match options.get_socket() {
+        Some(socket) => socket.display().to_string(),
+        None => format!("{}:{}", options.get_host(), options.get_port()),
+    };
+    let pool = PostgresPool::new(options, session::greeting(settings, schema), Limits::of(settings), schema);
+    let mut first = pool.open_first().await.map_err(|source| cannot(format!("no connection to {place}"), source))?;
     check_durable(&mut first).await?;
     if let Some(schema) = schema {
         make_schema(&mut first, schema).await?;
     }
-    first.close().await.context("close a connection")?;
-
-    let greeting = greeting(settings, schema);
-    let pool = PgPoolOptions::new()
-        .max_connections(settings.connections_max.max(1))
-        .acquire_timeout(settings.acquire_timeout)
-        .test_before_acquire(false)
-        .after_connect(move |connection, _| {
-            let greeting = AssertSqlSafe(greeting.clone());
-            Box::pin(async move { sqlx::raw_sql(greeting).execute(connection).await.map(drop) })
-        })
-        .after_release(|connection, _| Box::pin(cleaned(connection)))
-        .before_acquire(|connection, idle| {
-            Box::pin(async move { if idle.idle_for < TRIED_AFTER { Ok(true) } else { cleaned(connection).await } })
-        })
-        .connect_with(options)
-        .await
-        .map_err(|source| cannot("no connection", source))?;
     Ok(Pool::Postgres(pool))
 }
 
-/// Settings of every connection.
-fn greeting(settings: &DatabaseSettings, schema: Option<&str>) -> String {
-    let path = schema.map(|schema| format!("SET search_path TO {schema};")).unwrap_or_default();
-    format!(
-        // Rolling back outside of a transaction is a warning, which would fill the log.
-        "SET client_min_messages TO error; SET statement_timeout TO {}; \
-         SET idle_in_transaction_session_timeout TO {}; SET TIME ZONE 'UTC'; {path}",
-        settings.statement_timeout.as_millis(),
-        settings.idle_in_transaction_timeout.as_millis(),
-    )
-}
-
-/// Rolls back, and returns whether the next user may have the connection. If the driver counts a transaction as open, it would begin the
-/// next one as a savepoint.
-async fn cleaned(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await?;
-    Ok(!connection.is_in_transaction())
+/// The name of a table of the schema. Only tables that another schema has too are named so.
+pub(super) fn qualified(schema: Option<&'static str>, table: &str) -> String {
+    schema.map_or_else(|| table.to_owned(), |schema| format!("{schema}.{table}"))
 }
 
 /// Writes a row of the table of migrations with the values that it has: PostgreSQL stores a new version of it.
-pub async fn probe_write(pool: &Pool) -> Result<(), sqlx::Error> {
-    const SQL: &str = "UPDATE _sqlx_migrations SET success = success
-        WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)";
-    crate::in_transaction!(pool, |tx| query(SQL).execute(&mut *tx).await.map(drop)).await
+pub async fn probe_write(pool: &Pool, schema: Option<&'static str>) -> Result<(), sqlx::Error> {
+    let table = qualified(schema, "_sqlx_migrations");
+    let sql =
+        format!("UPDATE {table} SET success = success WHERE version = (SELECT MAX(version) FROM {table} AS newest)");
+    crate::in_transaction!(pool, |tx| query(AssertSqlSafe(sql)).execute(&mut *tx).await.map(drop)).await
 }
 
 /// A server that does not wait for its disk can lose acknowledged writes.
-async fn check_durable(connection: &mut PgConnection) -> Result<(), StoreError> {
+async fn check_durable(connection: &mut PostgresConnection) -> Result<(), StoreError> {
     for setting in ["fsync", "synchronous_commit"] {
-        let found: Option<String> = sqlx::query_scalar("SELECT current_setting($1, true)")
+        let found: Option<String> = scalar("SELECT current_setting($1, true)")
             .bind(setting)
             .fetch_one(&mut *connection)
             .await
@@ -97,58 +79,58 @@ async fn check_durable(connection: &mut PgConnection) -> Result<(), StoreError> 
 }
 
 /// Version and settings.
-pub async fn describe(pool: &sqlx::PgPool) -> Result<Vec<String>, StoreError> {
+pub async fn describe(pool: &PostgresPool) -> Result<Vec<String>, StoreError> {
     const SQL: &str = "SELECT name || ' ' || current_setting(name, true) FROM (VALUES
         (1, 'server_version'), (2, 'fsync'), (3, 'synchronous_commit'), (4, 'full_page_writes')) AS s (place, name)
         WHERE current_setting(name, true) IS NOT NULL ORDER BY place";
-    let settings: Vec<String> = sqlx::query_scalar(SQL).fetch_all(pool).await.context("describe the database")?;
+    let settings: Vec<String> = scalar(SQL).fetch_all(pool).await.context("describe the database")?;
     Ok([vec!["PostgreSQL".to_owned()], settings].concat())
 }
 
 /// Tables of the schema with rows that cannot be read.
-pub async fn faults(pool: &sqlx::PgPool) -> Result<Vec<String>, StoreError> {
+pub async fn faults(pool: &PostgresPool) -> Result<Vec<String>, StoreError> {
     const ASK: &str = "read every table";
-    const TABLES: &str = "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1";
-    // A connection of its own: a large table takes longer than a statement otherwise may.
-    let mut connection = pool.acquire().await.context(ASK)?.detach();
-    sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut connection).await.context(ASK)?;
-    let tables: Vec<String> = sqlx::query_scalar(TABLES).fetch_all(&mut connection).await.context(ASK)?;
+    const TABLES: &str = "SELECT quote_ident(tablename), quote_ident(schemaname) FROM pg_tables
+        WHERE schemaname = COALESCE($1, current_schema()) ORDER BY 1";
+    let mut connection = pool.acquire_apart().await.context(ASK)?;
+    let tables: Vec<(String, String)> =
+        query(TABLES).bind(pool.schema).fetch_all(&mut connection).await.context(ASK)?;
     let mut faults = Vec::new();
-    for table in tables {
+    for (table, schema) in tables {
         // The text of a row is made of all its values, also of those that are stored apart.
-        let read =
-            AssertSqlSafe(format!("SELECT CAST(SUM(CAST(hashtext(t::TEXT) AS BIGINT)) AS BIGINT) FROM {table} AS t"));
-        match sqlx::query_scalar::<_, Option<i64>>(read).fetch_one(&mut connection).await {
+        let read = AssertSqlSafe(format!(
+            "SELECT CAST(SUM(CAST(hashtext(t::TEXT) AS BIGINT)) AS BIGINT) FROM {schema}.{table} AS t"
+        ));
+        match scalar(read).fetch_one::<Option<i64>>(&mut connection).await {
             Ok(_) => {}
             Err(sqlx::Error::Database(error)) => faults.push(format!("{table}: {}", error.message())),
             Err(error) => return Err(error).context(ASK),
         }
     }
-    connection.close().await.context(ASK)?;
+    connection.close().await;
     Ok(faults)
 }
 
-/// Gives a schema another name; the next [`open`] makes a new one under the old name.
-pub(super) async fn set_schema_aside(pool: &sqlx::PgPool, schema: &'static str, name: &str) -> Result<(), StoreError> {
-    // The connection keeps the statements that it prepared for the old tables, so it is closed.
-    let mut connection = pool.acquire().await.context("rename the schema")?.detach();
+/// Gives a schema another name; the next migration makes a new one under the old name.
+pub(super) async fn set_schema_aside(pool: &PostgresPool, schema: &'static str, name: &str) -> Result<(), StoreError> {
+    let mut connection = pool.acquire_apart().await.context("rename the schema")?;
     let rename = AssertSqlSafe(format!("ALTER SCHEMA {schema} RENAME TO {name}"));
-    sqlx::raw_sql(rename).execute(&mut connection).await.context("rename the schema")?;
-    connection.close().await.context("close a connection")
+    script(rename).execute(&mut connection).await.context("rename the schema")?;
+    connection.close().await;
+    // The others keep the statements that they prepared for the old tables.
+    pool.renew();
+    Ok(())
 }
 
-async fn make_schema(connection: &mut PgConnection, schema: &'static str) -> Result<(), StoreError> {
+/// Makes a schema that is not there.
+pub(super) async fn make_schema(connection: &mut PostgresConnection, schema: &'static str) -> Result<(), StoreError> {
     const MAKE: &str = "make the schema";
-    let there: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)")
-        .bind(schema)
-        .fetch_one(&mut *connection)
-        .await
-        .context(MAKE)?;
-    if there {
+    const THERE: &str = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
+    if scalar(THERE).bind(schema).fetch_one(&mut *connection).await.context(MAKE)? {
         return Ok(());
     }
     let create = AssertSqlSafe(format!("CREATE SCHEMA IF NOT EXISTS {schema}"));
-    match sqlx::raw_sql(create).execute(connection).await.context(MAKE) {
+    match script(create).execute(connection).await.context(MAKE) {
         // Two processes that start together both find none, and both make it.
         Err(error) if error.is_unique_violation() => Ok(()),
         made => made.map(drop),

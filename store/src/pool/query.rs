@@ -6,13 +6,14 @@
 
 use std::fmt::Write;
 
-use sqlx::postgres::{PgConnection, PgPool, Postgres};
+use sqlx::postgres::Postgres;
 use sqlx::sqlite::{Sqlite, SqlitePool};
 use sqlx::{AssertSqlSafe, Error, SqlSafeStr, SqlStr};
 
 use super::argument::{Argument, encoded};
 use super::database_row::DatabaseRow;
 use super::direct::DirectConnection;
+use super::postgres::{PostgresConnection, PostgresPool};
 use super::{Pool, Tx, Undo, Writer};
 
 /// Where a statement runs.
@@ -25,9 +26,9 @@ pub enum Target<'t> {
     /// SQLite, in the transaction of the caller.
     SqliteTransaction(&'t mut DirectConnection),
     /// PostgreSQL, in a transaction of its own.
-    PostgresPool(&'t PgPool),
-    /// PostgreSQL, in the transaction of the caller.
-    PostgresTransaction(&'t mut PgConnection),
+    PostgresPool(&'t PostgresPool),
+    /// PostgreSQL, on a connection of the caller.
+    PostgresConnection(&'t mut PostgresConnection),
 }
 
 impl<'t> From<&'t Pool> for Target<'t> {
@@ -39,9 +40,15 @@ impl<'t> From<&'t Pool> for Target<'t> {
     }
 }
 
-impl<'t> From<&'t PgPool> for Target<'t> {
-    fn from(pool: &'t PgPool) -> Self {
+impl<'t> From<&'t PostgresPool> for Target<'t> {
+    fn from(pool: &'t PostgresPool) -> Self {
         Self::PostgresPool(pool)
+    }
+}
+
+impl<'t> From<&'t mut PostgresConnection> for Target<'t> {
+    fn from(connection: &'t mut PostgresConnection) -> Self {
+        Self::PostgresConnection(connection)
     }
 }
 
@@ -49,7 +56,7 @@ impl<'t> From<&'t mut Tx<'_>> for Target<'t> {
     fn from(tx: &'t mut Tx<'_>) -> Self {
         match tx {
             Tx::Sqlite(connection) => Self::SqliteTransaction(connection),
-            Tx::Postgres(connection) => Self::PostgresTransaction(connection),
+            Tx::Postgres(connection) => Self::PostgresConnection(connection),
         }
     }
 }
@@ -103,10 +110,8 @@ impl<'q> Query<'q> {
                 on_writer(writer, |connection| connection.execute_with(self.sql.as_str(), &self.arguments)).await
             }
             Target::SqliteTransaction(connection) => connection.execute_with(self.sql.as_str(), &self.arguments),
-            Target::PostgresPool(pool) => Ok(self.of_postgres()?.execute(pool).await?.rows_affected()),
-            Target::PostgresTransaction(connection) => {
-                Ok(self.of_postgres()?.execute(connection).await?.rows_affected())
-            }
+            Target::PostgresPool(pool) => self.execute_on(&mut pool.acquire().await?).await,
+            Target::PostgresConnection(connection) => self.execute_on(connection).await,
         }
     }
 
@@ -118,8 +123,8 @@ impl<'q> Query<'q> {
                 on_writer(writer, |connection| connection.fetch_all_with(self.sql.as_str(), &self.arguments)).await
             }
             Target::SqliteTransaction(connection) => connection.fetch_all_with(self.sql.as_str(), &self.arguments),
-            Target::PostgresPool(pool) => self.rows_of_postgres()?.fetch_all(pool).await,
-            Target::PostgresTransaction(connection) => self.rows_of_postgres()?.fetch_all(connection).await,
+            Target::PostgresPool(pool) => self.fetch_all_on(&mut pool.acquire().await?).await,
+            Target::PostgresConnection(connection) => self.fetch_all_on(connection).await,
         }
     }
 
@@ -131,14 +136,32 @@ impl<'q> Query<'q> {
                 on_writer(writer, |connection| connection.fetch_optional_with(self.sql.as_str(), &self.arguments)).await
             }
             Target::SqliteTransaction(connection) => connection.fetch_optional_with(self.sql.as_str(), &self.arguments),
-            Target::PostgresPool(pool) => self.rows_of_postgres()?.fetch_optional(pool).await,
-            Target::PostgresTransaction(connection) => self.rows_of_postgres()?.fetch_optional(connection).await,
+            Target::PostgresPool(pool) => self.fetch_optional_on(&mut pool.acquire().await?).await,
+            Target::PostgresConnection(connection) => self.fetch_optional_on(connection).await,
         }
     }
 
     /// The first row; [`Error::RowNotFound`] if there is none.
     pub async fn fetch_one<R: DatabaseRow>(self, on: impl Into<Target<'_>>) -> Result<R, Error> {
         self.fetch_optional(on).await?.ok_or(Error::RowNotFound)
+    }
+
+    async fn execute_on(self, connection: &mut PostgresConnection) -> Result<u64, Error> {
+        let statement = self.of_postgres()?;
+        let (connection, watch) = connection.statement()?;
+        Ok(watch.over(statement.execute(connection)).await?.rows_affected())
+    }
+
+    async fn fetch_all_on<R: DatabaseRow>(self, connection: &mut PostgresConnection) -> Result<Vec<R>, Error> {
+        let statement = self.rows_of_postgres()?;
+        let (connection, watch) = connection.statement()?;
+        watch.over(statement.fetch_all(connection)).await
+    }
+
+    async fn fetch_optional_on<R: DatabaseRow>(self, connection: &mut PostgresConnection) -> Result<Option<R>, Error> {
+        let statement = self.rows_of_postgres()?;
+        let (connection, watch) = connection.statement()?;
+        watch.over(statement.fetch_optional(connection)).await
     }
 
     fn of_sqlite(self) -> Result<sqlx::query::Query<'static, Sqlite, sqlx::sqlite::SqliteArguments>, Error> {
@@ -191,8 +214,15 @@ impl Script {
                 turn.settle(outcome, |_| true).await
             }
             Target::SqliteTransaction(connection) => Ok(script.execute(connection).await?.rows_affected()),
-            Target::PostgresPool(pool) => Ok(script.execute(pool).await?.rows_affected()),
-            Target::PostgresTransaction(connection) => Ok(script.execute(connection).await?.rows_affected()),
+            Target::PostgresPool(pool) => {
+                let mut connection = pool.acquire().await?;
+                let (connection, watch) = connection.statement()?;
+                Ok(watch.over(script.execute(connection)).await?.rows_affected())
+            }
+            Target::PostgresConnection(connection) => {
+                let (connection, watch) = connection.statement()?;
+                Ok(watch.over(script.execute(connection)).await?.rows_affected())
+            }
         }
     }
 }

@@ -1,69 +1,155 @@
 //! Bringing the tables up to date, and refusing those that this program does not understand.
+//!
+//! A server of the version before may have to start on tables that a newer one has migrated, as in a rolling upgrade that is under way or
+//! undone. Only the author of a migration knows whether it may. So the name of a migration's file ends with `_for_servers_from_NNNN` if
+//! programs may use its tables that know migration NNNN and none of the later ones. The table of migrations has the names, written in the
+//! transaction of the migration, where older programs read them. A migration without that is for programs that know it.
 
-use sqlx::migrate::Migrator;
+use sqlx::AssertSqlSafe;
+use sqlx::migrate::{MigrateError, Migration, Migrator};
 
-use super::{Pool, scalar};
+use super::postgres::{make_schema, qualified};
+use super::{Pool, query, scalar, script};
 use crate::error::{Context, StoreError};
 
 const ASK: &str = "read the schema of the database";
 
+/// The end of a migration's name, in front of the number. In the table a space is in place of each underscore.
+const FROM: &str = " for servers from ";
+
+/// A migration that the database has.
+struct Applied {
+    version: i64,
+    name: String,
+    checksum: Vec<u8>,
+}
+
+impl Applied {
+    /// The newest migration that a program must know to use the tables after this one.
+    fn servers_from(&self) -> i64 {
+        self.name.rsplit_once(FROM).and_then(|(_, from)| from.parse().ok()).unwrap_or(self.version)
+    }
+}
+
 impl Pool {
-    /// Applies the migrations that are missing. Two processes that start together do it once: on PostgreSQL an advisory
-    /// lock keeps the second waiting, on SQLite the write lock, under which all migrations are one transaction.
+    /// Applies the migrations that are missing; without any, it only reads. Two processes that start together do it once: on PostgreSQL an
+    /// advisory lock keeps the second waiting, on SQLite the write lock, under which all migrations are one transaction.
     pub async fn migrate(&self, sqlite: &Migrator, postgres: &Migrator) -> Result<(), StoreError> {
+        let migrator = self.migrator_of(sqlite, postgres);
+        let applied = self.applied().await?;
+        refuse_newer(&applied, migrator)?;
+        let is_as_known = |migration: &Migration| {
+            let as_known = |found: &&Applied| *found.checksum == *migration.checksum;
+            applied.iter().find(|found| found.version == migration.version).filter(as_known).is_some()
+        };
+        if migrator.iter().all(is_as_known) {
+            return Ok(());
+        }
         match self {
-            Self::Sqlite { writer, file, .. } => {
-                refuse_newer(self.schema_version().await?, sqlite)?;
-                super::sqlite::migrate(writer, file, sqlite).await?;
-            }
+            Self::Sqlite { writer, file, .. } => super::sqlite::migrate(writer, file, migrator).await,
             Self::Postgres(pool) => {
-                refuse_newer(self.schema_version().await?, postgres)?;
-                let mut connection = pool.acquire().await.context(ASK)?;
                 // A migration may take longer than any other statement, and waits for another process that migrates.
-                sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut *connection).await.context(ASK)?;
-                let migrated = postgres.run_direct(None, &mut *connection, false).await;
-                // In every case: a connection without a time-out, or with the lock, must not return to the pool.
-                connection.close().await.context("close a connection")?;
-                migrated?;
+                let mut connection = pool.acquire_apart().await.context(ASK)?;
+                if let Some(schema) = pool.schema {
+                    make_schema(&mut connection, schema).await?;
+                    let path = AssertSqlSafe(format!("SET search_path TO {schema}"));
+                    script(path).execute(&mut connection).await.context(ASK)?;
+                }
+                let (on, watch) = connection.statement().context(ASK)?;
+                let migrated = watch.over(async { Ok(migrator.run_direct(None, on, false).await) }).await;
+                connection.close().await;
+                match migrated.context(ASK)? {
+                    // A newer program has migrated while this one waited.
+                    Err(MigrateError::VersionMissing(_)) => self.check_schema(sqlite, postgres).await,
+                    migrated => Ok(migrated?),
+                }
             }
         }
-        Ok(())
     }
 
-    /// Refuses tables that are newer or older than this program.
+    /// Refuses tables that are older than this program, or newer and not for it.
     pub async fn check_schema(&self, sqlite: &Migrator, postgres: &Migrator) -> Result<(), StoreError> {
-        let migrator = if self.is_postgres() { postgres } else { sqlite };
-        let found = self.schema_version().await?;
-        refuse_newer(found, migrator)?;
-        let known = newest(migrator);
-        if found < known { Err(StoreError::SchemaTooOld { found, known }) } else { Ok(()) }
+        let migrator = self.migrator_of(sqlite, postgres);
+        let applied = self.applied().await?;
+        refuse_newer(&applied, migrator)?;
+        let is_missing = |migration: &&Migration| applied.iter().all(|found| found.version != migration.version);
+        let missing: Vec<String> = migrator.iter().filter(is_missing).map(named).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(StoreError::SchemaTooOld { found: newest(&applied), known: known(migrator), missing: missing.join(", ") })
     }
 
     /// Whether no program has made its tables yet.
     pub async fn is_empty(&self) -> Result<bool, StoreError> {
-        Ok(self.schema_version().await? == 0)
+        Ok(self.applied().await?.is_empty())
     }
 
-    /// The newest migration that was applied; 0 when there is none.
-    async fn schema_version(&self) -> Result<i64, StoreError> {
+    fn migrator_of<'m>(&self, sqlite: &'m Migrator, postgres: &'m Migrator) -> &'m Migrator {
+        if self.is_postgres() { postgres } else { sqlite }
+    }
+
+    /// The migrations that were applied, in their order.
+    async fn applied(&self) -> Result<Vec<Applied>, StoreError> {
         const OF_SQLITE: &str = "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
         const OF_POSTGRES: &str = "SELECT COUNT(*) FROM information_schema.tables
-            WHERE table_schema = current_schema() AND table_name = '_sqlx_migrations'";
-        const NEWEST: &str = "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success";
-        let sql = if self.is_postgres() { OF_POSTGRES } else { OF_SQLITE };
-        let there: i64 = scalar(sql).fetch_one(self).await.context(ASK)?;
-        if there == 0 {
-            return Ok(0);
+            WHERE table_schema = COALESCE($1, current_schema()) AND table_name = '_sqlx_migrations'";
+        let there = if self.is_postgres() { scalar(OF_POSTGRES).bind(self.schema()) } else { scalar(OF_SQLITE) };
+        if there.fetch_one::<i64>(self).await.context(ASK)? == 0 {
+            return Ok(Vec::new());
         }
-        scalar(NEWEST).fetch_one(self).await.context(ASK)
+        let table = qualified(self.schema(), "_sqlx_migrations");
+        let applied = format!("SELECT version, description, checksum FROM {table} WHERE success ORDER BY version");
+        let rows: Vec<(i64, String, Vec<u8>)> = query(AssertSqlSafe(applied)).fetch_all(self).await.context(ASK)?;
+        Ok(rows.into_iter().map(|(version, name, checksum)| Applied { version, name, checksum }).collect())
     }
 }
 
-fn refuse_newer(found: i64, migrator: &Migrator) -> Result<(), StoreError> {
-    let known = newest(migrator);
-    if found > known { Err(StoreError::SchemaTooNew { found, known }) } else { Ok(()) }
+/// Refuses migrations that this program does not know, unless they are for it too.
+fn refuse_newer(applied: &[Applied], migrator: &Migrator) -> Result<(), StoreError> {
+    let known = known(migrator);
+    let newer: Vec<&Applied> = applied.iter().filter(|found| found.version > known).collect();
+    if let Some(refusing) = newer.iter().find(|found| found.servers_from() > known) {
+        let Applied { version, name, .. } = refusing;
+        return Err(StoreError::SchemaTooNew {
+            found: newest(applied),
+            known,
+            refusing: format!("{version} ({name})"),
+        });
+    }
+    if !newer.is_empty() {
+        tracing::info!(found = newest(applied), known, "the schema is newer than this program and is for it too");
+    }
+    Ok(())
 }
 
-fn newest(migrator: &Migrator) -> i64 {
+fn named(migration: &Migration) -> String {
+    format!("{} ({})", migration.version, migration.description)
+}
+
+fn newest(applied: &[Applied]) -> i64 {
+    applied.last().map_or(0, |found| found.version)
+}
+
+fn known(migrator: &Migrator) -> i64 {
     migrator.iter().map(|migration| migration.version).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_states_for_which_servers_it_is() {
+        let from = |name: &str| Applied { version: 21, name: name.to_owned(), checksum: Vec::new() }.servers_from();
+        for (name, servers_from) in [
+            ("tiles for servers from 18", 18),
+            ("tiles for servers from 0018", 18),
+            ("tiles", 21),
+            ("tiles for servers from old times", 21),
+            ("for servers from 18 tiles", 21),
+        ] {
+            assert_eq!(from(name), servers_from, "{name}");
+        }
+    }
 }

@@ -18,12 +18,21 @@ pub struct DatabaseSettings {
     /// Longest wait for a free connection.
     #[serde(with = "humantime_serde")]
     pub acquire_timeout: Duration,
+    /// PostgreSQL: longest time for opening a connection.
+    #[serde(with = "humantime_serde")]
+    pub connect_timeout: Duration,
+    /// PostgreSQL: time without an answer to a statement after which the server is examined over another connection.
+    #[serde(with = "humantime_serde")]
+    pub silent_after: Duration,
     /// SQLite: longest wait for another process that writes.
     #[serde(with = "humantime_serde")]
     pub busy_timeout: Duration,
     /// PostgreSQL: longest run of one statement.
     #[serde(with = "humantime_serde")]
     pub statement_timeout: Duration,
+    /// PostgreSQL: longest wait of a statement for a lock.
+    #[serde(with = "humantime_serde")]
+    pub lock_timeout: Duration,
     /// PostgreSQL: after this, the server ends a transaction in which nothing happens, so that a frozen process keeps no lock.
     #[serde(with = "humantime_serde")]
     pub idle_in_transaction_timeout: Duration,
@@ -44,9 +53,12 @@ impl Default for DatabaseSettings {
             connections_max: 16,
             readers_max: 4,
             acquire_timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(3),
+            silent_after: Duration::from_secs(1),
             busy_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(30),
-            idle_in_transaction_timeout: Duration::from_secs(30),
+            lock_timeout: Duration::from_secs(1),
+            idle_in_transaction_timeout: Duration::from_secs(5),
             // Keys are random, so most writes touch pages that the log has already; the rarer it is copied, the fewer are written twice.
             wal_bytes: 32 * 1024 * 1024,
             cache_kib: 16 * 1024,

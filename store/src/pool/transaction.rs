@@ -1,9 +1,9 @@
 //! Transactions on either database.
 
 use sqlx::Error;
-use sqlx::postgres::PgConnection;
 
 use super::direct::DirectConnection;
+use super::postgres::PostgresConnection;
 use super::postgres::transaction::PgTransaction;
 use super::{Pool, Undo, WriteGuard};
 
@@ -13,7 +13,7 @@ pub enum Tx<'t> {
     /// The one connection that writes to an SQLite file.
     Sqlite(&'t mut DirectConnection),
     /// A connection to PostgreSQL.
-    Postgres(&'t mut PgConnection),
+    Postgres(&'t mut PostgresConnection),
 }
 
 impl Tx<'_> {
@@ -49,7 +49,7 @@ impl Transaction {
     pub fn connection(&mut self) -> Result<Tx<'_>, Error> {
         match self {
             Self::Sqlite(turn) => turn.connection().map(Tx::Sqlite),
-            Self::Postgres(transaction) => transaction.connection().map(Tx::Postgres),
+            Self::Postgres(transaction) => Ok(Tx::Postgres(transaction.connection())),
         }
     }
 

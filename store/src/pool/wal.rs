@@ -53,7 +53,7 @@ impl WalGrowth {
     }
 
     /// Whether the log has grown by this number of bytes.
-    pub fn is_over(&self, bytes: u64) -> bool {
+    pub fn has_grown_by(&self, bytes: u64) -> bool {
         self.bytes(self.pages - self.copied) >= bytes
     }
 
@@ -104,7 +104,7 @@ impl WalCopier {
             for () in asked {
                 if let Err(error) = copy(&file, &mut connection) {
                     let file = file.path().display();
-                    tracing::warn!(%file, %error, "the write-ahead log could not be copied into the file; it grows until it can");
+                    tracing::warn!(%file, error = domain::reasons(&error), "the write-ahead log could not be copied into the file; it grows until it can");
                     connection = None;
                 }
                 is_copying.store(false, Ordering::Release);

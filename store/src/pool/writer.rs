@@ -176,7 +176,10 @@ impl Writer {
                 if let Some(mut connection) = turn.desk.connection.take() {
                     let done = connection.raw().execute_batch(last);
                     if let Err(error) = done {
-                        tracing::debug!(%error, "the statistics of the database could not be updated");
+                        tracing::debug!(
+                            error = domain::reasons(&error),
+                            "the statistics of the database could not be updated"
+                        );
                     }
                 }
                 Ok(turn)
@@ -268,7 +271,7 @@ impl Shared {
         let mut turn = WriteGuard::new(Arc::clone(self), desk);
         self.thread.run(move || {
             let mut answers = turn.shared.finish(&mut turn.desk);
-            if turn.desk.wal.is_over(turn.shared.file.wal_bytes()) {
+            if turn.desk.wal.has_grown_by(turn.shared.file.wal_bytes()) {
                 std::mem::take(&mut answers).give();
                 turn.desk.copy_wal();
             }
@@ -342,7 +345,10 @@ impl WriterConnection {
     fn copy_wal(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         if let Err(error) = self.wal.copy(connection.raw()) {
-            tracing::warn!(%error, "the write-ahead log could not be copied into the file; it grows until it can");
+            tracing::warn!(
+                error = domain::reasons(&error),
+                "the write-ahead log could not be copied into the file; it grows until it can"
+            );
             self.connection = None;
         }
     }

@@ -141,7 +141,7 @@ on_each_database! {
         assert_eq!(count(Some(AttemptState::Burnt)), 1);
     }
 
-    async fn an_attempt_past_its_time_is_over(world: &World) {
+    async fn an_attempt_past_its_time_has_ended(world: &World) {
         let store = &world.store;
         let id = world.registration().await;
         let attempt = world.new_attempt(id, now());
@@ -218,7 +218,7 @@ on_each_database! {
         }
     }
 
-    async fn revoking_is_the_owners_and_for_ever(world: &World) {
+    async fn only_the_owner_revokes_and_permanently(world: &World) {
         let store = &world.store;
         let (id, claim) = world.claimed("ada@example.com").await;
         let stranger = world.account("bob@example.com").await;
@@ -238,7 +238,7 @@ on_each_database! {
         assert!(store.registration_revoke(unclaimed, None, at(2)).await.unwrap(), "an operator may");
     }
 
-    async fn an_agent_takes_with_it_what_it_confirmed(world: &World) {
+    async fn revoking_an_agent_revokes_the_agents_it_confirmed(world: &World) {
         let store = &world.store;
         let (first, claim) = world.claimed("ada@example.com").await;
         let confirmed = async |by, at| {

@@ -3,6 +3,7 @@
 use domain::api_key::{ApiKey, ApiKeyScope};
 use domain::ids::UserAccountId;
 use store::api_key::KeyCreate;
+use store::janitor::PurgeSettings;
 
 use crate::world::{World, at, now};
 use harness::on_each_database;
@@ -48,6 +49,27 @@ on_each_database! {
         assert_eq!(listed.iter().map(|key| key.id).collect::<Vec<_>>(), [third.id, second.id, first.id]);
     }
 
+    async fn a_key_is_forgotten_a_while_after_its_end(world: &World) {
+        const DAY: i64 = 24 * 60 * 60;
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let expired = key(world, &ada, "expired");
+        let endless = ApiKey { expires_at: None, ..key(world, &ada, "endless") };
+        let revoked = ApiKey { expires_at: Some(at(1000 * DAY)), ..key(world, &ada, "revoked") };
+        for made in [&expired, &endless, &revoked] {
+            assert_eq!(store.api_key_create(made, &world.secret(), 10).await.unwrap(), KeyCreate::Created);
+        }
+        assert!(store.api_key_revoke(revoked.id, None, at(10 * DAY)).await.unwrap());
+        let settings = PurgeSettings::default();
+        assert_eq!(store.purge(at(90 * DAY), &settings).await.unwrap().api_keys, 0);
+        assert_eq!(store.purge(at(91 * DAY), &settings).await.unwrap().api_keys, 1);
+        assert_eq!(store.api_key_of_account(expired.id, &ada).await.unwrap(), None);
+        assert!(store.api_key_of_account(revoked.id, &ada).await.unwrap().is_some());
+        assert_eq!(store.purge(at(101 * DAY), &settings).await.unwrap().api_keys, 1);
+        let left = store.api_keys_of_account(&ada, 10).await.unwrap();
+        assert_eq!(left.iter().map(|key| key.id).collect::<Vec<_>>(), [endless.id]);
+    }
+
     async fn a_secret_finds_its_key_while_it_is_good(world: &World) {
         let store = &world.store;
         let ada = world.account("ada@example.com").await;
@@ -65,7 +87,7 @@ on_each_database! {
         assert_eq!(store.api_key_by_hash(&hash, now()).await.unwrap(), None);
     }
 
-    async fn an_account_has_so_many_good_keys_and_no_more(world: &World) {
+    async fn an_account_has_valid_keys_up_to_its_limit(world: &World) {
         let ada = world.account("ada@example.com").await;
         let second = world.second().await;
         let mut making = tokio::task::JoinSet::new();

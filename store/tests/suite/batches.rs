@@ -94,6 +94,18 @@ on_each_database! {
         assert_eq!(store.batches_adrift(at(99), 10).await.unwrap(), []);
     }
 
+    async fn a_runner_gives_its_own_lease_back_and_no_other(world: &World) {
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let id = batch(world, &ada).await;
+        assert_eq!(store.batch_lease(id, "one", at(10), now()).await.unwrap(), HELD);
+        store.batch_lease_end(id, "two").await.unwrap();
+        assert_eq!(store.batch_lease(id, "two", at(11), at(1)).await.unwrap(), Lease::Refused);
+        store.batch_lease_end(id, "one").await.unwrap();
+        assert_eq!(store.batches_adrift(at(1), 10).await.unwrap(), [id]);
+        assert_eq!(store.batch_lease(id, "two", at(11), at(1)).await.unwrap(), HELD);
+    }
+
     async fn a_running_batch_is_cancelled_by_its_owner(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
@@ -109,7 +121,7 @@ on_each_database! {
         assert!(!store.batch_cancel(id, &ada, at(4)).await.unwrap());
     }
 
-    async fn an_account_has_so_many_batches_running_and_no_more(world: &World) {
+    async fn an_account_runs_batches_up_to_its_limit(world: &World) {
         let store = &world.store;
         let ada = world.account("ada@example.com").await;
         let mut making = JoinSet::new();

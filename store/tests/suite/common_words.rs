@@ -123,7 +123,7 @@ async fn places(world: &World) -> Vec<String> {
     const POSTGRES: &str = "SELECT CAST(space_id AS TEXT) || shelf || '/' || chunk_id FROM space_chunks ORDER BY 1";
     match world.store.pool() {
         Pool::Sqlite { reader, .. } => sqlx::query_scalar(SQLITE).fetch_all(reader).await,
-        Pool::Postgres(pool) => sqlx::query_scalar(POSTGRES).fetch_all(pool).await,
+        Pool::Postgres(pool) => store::pool::scalar(POSTGRES).fetch_all(pool).await,
     }
     .unwrap()
 }
@@ -134,7 +134,7 @@ fn filling(migration: &'static str) -> &'static str {
 }
 
 on_each_database! {
-    async fn a_ranked_search_of_spaces_is_the_search_of_all_without_what_is_elsewhere(world: &World) {
+    async fn a_ranked_search_of_spaces_is_the_search_of_all_without_other_spaces(world: &World) {
         let library = Library::new(world, 150).await;
         let store = &world.store;
         for query in ["heat", "heat wing", "quartz violin heat", "zebra tower slab copper"] {

@@ -75,6 +75,31 @@ on_each_database! {
         assert!(matches!(world.store.check_schema().await, Err(StoreError::SchemaTooOld { found: 0, .. })));
     }
 
+    /// As a server of the version before finds them after a newer one has migrated them.
+    async fn tables_of_a_newer_version_are_used_by_the_servers_that_its_migrations_name(world: &World) {
+        world.tamper("ALTER TABLE heartbeat ADD COLUMN later BIGINT").await;
+        world.tamper("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+            SELECT 9997, 'more for servers from ' || version, success, checksum, 0 FROM _sqlx_migrations
+            WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)").await;
+        world.tamper("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+            SELECT 9998, 'less for servers from ' || (version - 1), success, checksum, 0 FROM _sqlx_migrations
+            WHERE version = (SELECT MAX(version) FROM _sqlx_migrations WHERE version < 9997)").await;
+        for store in [&world.store, &world.second().await] {
+            store.migrate().await.unwrap();
+            store.check_schema().await.unwrap();
+            store.writable().await.unwrap();
+        }
+        world.tamper("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+            SELECT 9999, 'other for servers from 9998', success, checksum, 0 FROM _sqlx_migrations WHERE version = 9998").await;
+        let refused = world.store.migrate().await.unwrap_err();
+        assert!(matches!(&refused, StoreError::SchemaTooNew { found: 9999, refusing, .. } if refusing.starts_with("9999 (other")));
+        assert!(world.store.check_schema().await.is_err());
+        // A newer schema does not excuse that one of the program's own migrations is missing.
+        world.tamper("DELETE FROM _sqlx_migrations WHERE version IN (9999, 2)").await;
+        let refused = world.store.check_schema().await.unwrap_err();
+        assert!(matches!(&refused, StoreError::SchemaTooOld { missing, .. } if missing == "2 (agents)"), "{refused}");
+    }
+
     async fn a_statement_returns_its_first_row_or_none(world: &World) {
         const SQL: &str = "SELECT beats FROM heartbeat WHERE id = $1 AND CAST($2 AS TEXT) IS NULL";
         let beats = async |id: i64, text: Option<&'static str>| -> Option<i64> {
@@ -106,7 +131,7 @@ on_each_database! {
     }
 
     /// A future may be dropped at any await; the next user of its connection must find it clean.
-    async fn a_transaction_that_was_dropped_half_way_swallows_nobody_elses_writes(world: &World) {
+    async fn a_transaction_that_was_dropped_half_way_swallows_no_other_writes(world: &World) {
         let settings = DatabaseSettings { connections_max: 1, ..world.settings.clone() };
         let store = Store::open(&settings, &world.path()).await.unwrap();
         for polls in 1..12 {
@@ -297,7 +322,7 @@ async fn the_server_may_end_every_connection_and_is_used_again() {
     let Pool::Postgres(pool) = world.store.pool() else { unreachable!() };
     let second = world.second().await;
     let Pool::Postgres(other) = second.pool() else { unreachable!() };
-    sqlx::raw_sql(
+    script(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()",
     )

@@ -18,7 +18,7 @@ on_each_database! {
         assert_eq!((accounts, computers, memories), (2, 0, 0));
     }
 
-    async fn a_copy_holds_what_was_committed_and_takes_nothing(world: &World) {
+    async fn a_copy_has_committed_rows_and_takes_nothing(world: &World) {
         let store = &world.store;
         world.account("ada@example.com").await;
         let path = world.folder.path().join("copy.db");
@@ -40,7 +40,7 @@ on_each_database! {
         assert!(matches!(nowhere, Err(StoreError::Open { .. })), "{nowhere:?}");
     }
 
-    async fn what_the_database_is_can_be_said(world: &World) {
+    async fn the_database_describes_itself(world: &World) {
         let pool = world.store.pool();
         let said = pool.describe().await.unwrap().join(", ");
         let safe = if pool.is_postgres() { "synchronous_commit on" } else { "synchronous full" };
@@ -54,7 +54,7 @@ on_each_database! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_file_is_said() {
+async fn the_faults_of_a_file_are_named() {
     let world = World::on_sqlite().await;
     let account = world.account("ada@example.com").await;
     let Pool::Sqlite { file, .. } = world.store.pool() else { unreachable!() };

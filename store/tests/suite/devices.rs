@@ -52,7 +52,7 @@ async fn asking(world: &World, machine: MachineUuid, identity: &UserCuid) -> Dev
 }
 
 /// A pending code of a new computer.
-async fn asking_anew(world: &World) -> DeviceCode {
+async fn code_of_new_computer(world: &World) -> DeviceCode {
     let (machine, identity, _) = world.machine().await;
     asking(world, machine, &identity).await
 }
@@ -104,7 +104,7 @@ async fn typed(world: &World, store: &Store, sealed: &[u8; 32], person: PersonId
 }
 
 on_each_database! {
-    async fn a_code_is_kept_whole_and_found_by_what_a_person_types(world: &World) {
+    async fn a_code_is_kept_whole_and_found_by_the_typed_user_code(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
         let (machine, identity, _) = world.machine().await;
@@ -128,8 +128,8 @@ on_each_database! {
     async fn a_second_code_takes_the_place_of_the_first(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
-        let first = asking_anew(world).await;
-        let other = asking_anew(world).await;
+        let first = code_of_new_computer(world).await;
+        let other = code_of_new_computer(world).await;
         let (second, sealed) = new_code(world, first.machine, &first.identity, at(1));
         assert_eq!(start(store, &second, sealed).await, DeviceStart::Started { superseded: Some(first.code) });
         assert_eq!(state(store, &first).await, DeviceState::Superseded);
@@ -182,7 +182,7 @@ on_each_database! {
         assert_eq!(ask(3599).await, wait(1));
         assert!(matches!(ask(3600).await, DeviceStart::Started { .. }));
         assert_eq!(ask(3601).await, wait(99));
-        asking_anew(world).await;
+        code_of_new_computer(world).await;
     }
 
     async fn codes_that_are_asked_for_at_once_leave_one_that_waits_and_are_all_counted(world: &World) {
@@ -209,7 +209,7 @@ on_each_database! {
         let store = &world.store;
         let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
         let account = ada.account.clone().unwrap();
-        let code = asking_anew(world).await;
+        let code = code_of_new_computer(world).await;
         assert_eq!(approve(store, &code, &ada, at(9)).await, Ok(account.clone()));
         assert_eq!(state(store, &code).await, DeviceState::Claimed { account: account.clone(), at: at(9) });
         assert_eq!(attached_to(store, code.machine).await, Some(account.clone()));
@@ -231,10 +231,10 @@ on_each_database! {
         let owner = store.account_by_id(&claim.account).await.unwrap().unwrap().owner.unwrap();
         let ada = store.person_sign_in(&owner.1, false, now(), &world.rng).await.unwrap();
         let by_agent = Approver { person: ada.id, via: ConfirmedVia::Agent(agent) };
-        let code = asking_anew(world).await;
+        let code = code_of_new_computer(world).await;
         assert_eq!(approve_by(store, &code, &ada, &by_agent, now()).await, Ok(claim.account.clone()));
         assert_eq!(store.confirmed_by(agent).await.unwrap().computers, 1);
-        let own = asking_anew(world).await;
+        let own = code_of_new_computer(world).await;
         approve(store, &own, &ada, now()).await.unwrap();
 
         assert!(store.registration_revoke(agent, None, at(1)).await.unwrap());
@@ -252,7 +252,7 @@ on_each_database! {
     async fn a_denial_is_final(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
-        let code = asking_anew(world).await;
+        let code = code_of_new_computer(world).await;
         assert!(store.device_deny(&code.code, &by(&ada), at(1)).await.unwrap());
         assert!(!store.device_deny(&code.code, &by(&ada), at(2)).await.unwrap());
         assert_eq!(approve(store, &code, &ada, at(3)).await, Err(ApprovalRefusal::CodeConsumed));
@@ -264,17 +264,17 @@ on_each_database! {
     async fn a_code_can_be_answered_until_its_last_moment(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
-        let (late, just) = (asking_anew(world).await, asking_anew(world).await);
+        let (late, just) = (code_of_new_computer(world).await, code_of_new_computer(world).await);
         assert_eq!(approve(store, &late, &ada, at(CODE_SECONDS)).await, Err(ApprovalRefusal::CodeConsumed));
         assert!(!store.device_deny(&late.code, &by(&ada), at(CODE_SECONDS)).await.unwrap());
         assert_eq!(state(store, &late).await, DeviceState::Pending);
         assert!(approve(store, &just, &ada, at(CODE_SECONDS - 1)).await.is_ok());
     }
 
-    async fn a_computer_that_was_told_of_the_end_is_not_attached_any_more(world: &World) {
+    async fn a_computer_that_learned_of_the_end_is_not_attached_any_more(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
-        let code = asking_anew(world).await;
+        let code = code_of_new_computer(world).await;
         assert!(!store.device_expire(&code.code, at(CODE_SECONDS - 1)).await.unwrap(), "not before its time");
         assert_eq!(state(store, &code).await, DeviceState::Pending);
         assert!(store.device_expire(&code.code, at(CODE_SECONDS)).await.unwrap());
@@ -284,7 +284,7 @@ on_each_database! {
         assert_eq!(approve(store, &code, &ada, at(CODE_SECONDS - 2)).await, Err(ApprovalRefusal::CodeConsumed));
         assert!(!store.device_deny(&code.code, &by(&ada), at(CODE_SECONDS - 2)).await.unwrap());
         assert_eq!(attached_to(store, code.machine).await, None);
-        let approved = asking_anew(world).await;
+        let approved = code_of_new_computer(world).await;
         assert!(approve(store, &approved, &ada, at(1)).await.is_ok());
         assert!(!store.device_expire(&approved.code, at(CODE_SECONDS)).await.unwrap());
         assert!(!store.device_expire(&world.secret(), at(CODE_SECONDS)).await.unwrap());
@@ -303,7 +303,7 @@ on_each_database! {
         let conflict = |refusal| Err(ApprovalRefusal::Attach(refusal));
 
         // Answered, and its computer is gone.
-        let code = asking_anew(world).await;
+        let code = code_of_new_computer(world).await;
         assert!(store.device_deny(&code.code, &by(&ada), now()).await.unwrap());
         assert!(store.machine_remove(code.machine).await.unwrap());
         for person in [&ada, &unowned] {
@@ -339,13 +339,13 @@ on_each_database! {
         refused(&code, &unowned, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
 
         // The identity has an account of its own without an owner.
-        let code = asking_anew(world).await;
+        let code = code_of_new_computer(world).await;
         let account = provisioned(world, &code.identity).await;
         refused(&code, &ada, conflict(AttachRefusal::PersonBoundToOtherAccount)).await;
         assert_eq!(store.account_by_id(&account).await.unwrap().unwrap().owner, None);
 
         // There is no account at all.
-        let code = asking_anew(world).await;
+        let code = code_of_new_computer(world).await;
         refused(&code, &unowned, Err(ApprovalRefusal::AccountRequired)).await;
         assert_eq!(attached_to(store, code.machine).await, None);
         assert_eq!(store.identity(&code.identity).await.unwrap().unwrap().account, None);
@@ -390,7 +390,7 @@ on_each_database! {
     async fn a_person_without_an_account_takes_over_the_provisioned_one(world: &World) {
         let store = &world.store;
         let unowned = without_account(world, "nobody@example.com").await;
-        let code = asking_anew(world).await;
+        let code = code_of_new_computer(world).await;
         let account = provisioned(world, &code.identity).await;
         // It may have been attached by an operator already.
         assert_eq!(store.machine_attach(code.machine, &account, now()).await.unwrap(), Ok(()));
@@ -399,7 +399,7 @@ on_each_database! {
         assert_eq!(owner.0, unowned.id);
         assert_eq!(attached_to(store, code.machine).await, Some(account.clone()));
         // From now on it is theirs like any other.
-        let code = asking_anew(world).await;
+        let code = code_of_new_computer(world).await;
         assert_eq!(approve(store, &code, &unowned, at(2)).await, Ok(account));
     }
 
@@ -407,7 +407,7 @@ on_each_database! {
         let second = world.second().await;
         for round in 0..5 {
             // Two computers of one identity, so that nothing but the identity is in both people's way.
-            let code = asking_anew(world).await;
+            let code = code_of_new_computer(world).await;
             let account = provisioned(world, &code.identity).await;
             let second_machine = world.machine_of(&code.identity, at(1)).await;
             let other = asking(world, second_machine, &code.identity).await;
@@ -433,7 +433,7 @@ on_each_database! {
             people.push(world.person(&format!("{name}@example.com")).await);
         }
         for _ in 0..10 {
-            let code = asking_anew(world).await;
+            let code = code_of_new_computer(world).await;
             let mut answering = tokio::task::JoinSet::new();
             for (number, person) in people.iter().cycle().take(8).cloned().enumerate() {
                 let store = if number % 2 == 0 { &world.store } else { &second }.clone();
@@ -529,11 +529,11 @@ on_each_database! {
         assert_eq!(typed(world, &second, &sealed, ada.id, now()).await, CodeEntry::Blocked);
     }
 
-    async fn what_was_settled_is_listed_for_those_who_remember_it(world: &World) {
+    async fn settled_codes_are_listed_for_caches(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
         let [approved, denied, waiting] =
-            [asking_anew(world).await, asking_anew(world).await, asking_anew(world).await];
+            [code_of_new_computer(world).await, code_of_new_computer(world).await, code_of_new_computer(world).await];
         assert_eq!(store.devices_changed_since(now(), 10).await.unwrap(), [], "nobody remembers what only waits");
         assert!(approve(store, &approved, &ada, at(20)).await.is_ok());
         assert!(store.device_deny(&denied.code, &by(&ada), at(10)).await.unwrap());
@@ -546,11 +546,11 @@ on_each_database! {
         assert_eq!(store.devices_changed_since(at(31), 10).await.unwrap(), []);
     }
 
-    async fn codes_and_guesses_are_forgotten_when_nobody_asks_any_more(world: &World) {
+    async fn codes_and_guesses_are_deleted_after_the_last_request(world: &World) {
         const HOUR: i64 = 60 * 60;
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
-        let (code, waiting) = (asking_anew(world).await, asking_anew(world).await);
+        let (code, waiting) = (code_of_new_computer(world).await, code_of_new_computer(world).await);
         assert!(approve(store, &code, &ada, at(CODE_SECONDS - 1)).await.is_ok());
         assert_eq!(typed(world, store, &world.rng.bytes(), ada.id, now()).await, CodeEntry::Wrong);
         let settings = PurgeSettings { device_codes_kept: Duration::from_hours(24), ..PurgeSettings::default() };

@@ -312,7 +312,7 @@ on_each_database! {
         assert_eq!((entry.state_at, body), (Some(at(1)), None));
     }
 
-    async fn a_computer_sees_its_own_and_an_account_what_is_its_own(world: &World) {
+    async fn a_computer_and_an_account_see_their_own_held_events(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let (attached, ..) = world.attached(&ada).await;

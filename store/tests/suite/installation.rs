@@ -37,7 +37,7 @@ on_each_database! {
         assert_eq!(store.installation().await.unwrap().unwrap().log, Some(log("a", 8)));
     }
 
-    async fn a_new_log_replaces_what_is_remembered_and_usage_is_not_counted_beyond_it(world: &World) {
+    async fn a_new_log_replaces_the_remembered_one_and_usage_is_not_counted_beyond_it(world: &World) {
         let store = &world.store;
         let now = now();
         store.installation_begin(world.rng.uuid_v7(now).into()).await.unwrap();

@@ -17,7 +17,7 @@ use harness::on_each_database;
 const DAY: i64 = 24 * 60 * 60;
 
 on_each_database! {
-    async fn what_is_over_for_long_is_deleted_and_nothing_else(world: &World) {
+    async fn long_finished_records_are_deleted_and_nothing_else(world: &World) {
         let store = &world.store;
         let settings = PurgeSettings::default();
         let person = world.person("ada@example.com").await;

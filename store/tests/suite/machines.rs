@@ -80,7 +80,7 @@ on_each_database! {
         assert_eq!(store.machines_by_secret(&[]).await.unwrap(), []);
     }
 
-    async fn a_secret_tells_whether_something_is_held(world: &World) {
+    async fn a_secret_shows_whether_events_are_held(world: &World) {
         let store = &world.store;
         let (machine, _, secret) = world.machine().await;
         let held = new_held(world, store::held::Sender::Machine(machine), "x", now());
@@ -105,7 +105,7 @@ on_each_database! {
         assert_eq!((computers[0].name.as_deref(), computers[0].has_secret), (Some("laptop"), true));
     }
 
-    async fn a_secret_tells_whose_the_identity_is(world: &World) {
+    async fn a_secret_shows_the_owner_of_the_identity(world: &World) {
         let store = &world.store;
         let ada = world.account("ada@example.com").await;
         let (machine, cuid, first_secret) = world.machine().await;
@@ -165,7 +165,7 @@ on_each_database! {
         assert_eq!(store.machine_attach(machine, &provisioned, now()).await.unwrap(), Ok(()));
     }
 
-    async fn an_account_goes_on_reading_what_its_computers_recorded(world: &World) {
+    async fn an_account_still_reads_records_of_its_former_computers(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let recorders = async |account| store.recorders_of_account(account).await.unwrap();
@@ -305,10 +305,10 @@ async fn a_plan_made_for_empty_tables_probes_full_ones() {
         hold(round).await;
     }
     let scans = async || {
-        sqlx::query("SELECT pg_stat_force_next_flush()").execute(pool).await.unwrap();
+        store::pool::query("SELECT pg_stat_force_next_flush()").execute(pool).await.unwrap();
         let sql = "SELECT CAST(SUM(seq_scan) AS BIGINT) FROM pg_stat_user_tables
             WHERE relname IN ('machines', 'identities', 'consent_levels', 'held_events')";
-        sqlx::query_scalar::<_, i64>(sql).fetch_one(pool).await.unwrap()
+        store::pool::scalar(sql).fetch_one::<i64>(pool).await.unwrap()
     };
     let before = scans().await;
     for _ in 0..100 {

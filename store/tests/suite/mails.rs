@@ -8,7 +8,7 @@ use crate::world::{World, at, now};
 use harness::on_each_database;
 
 on_each_database! {
-    async fn a_letter_is_taken_once_and_again_when_nobody_reports(world: &World) {
+    async fn a_mail_is_taken_once_and_again_without_a_report(world: &World) {
         let store = &world.store;
         let mail = world.new_mail("ada@example.com");
         store.mail_write(&mail, now()).await.unwrap();

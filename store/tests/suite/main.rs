@@ -25,6 +25,7 @@ mod passages;
 mod probes;
 mod schemas;
 mod signin;
+mod silence;
 mod spaces;
 mod tokens;
 mod usage;

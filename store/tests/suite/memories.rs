@@ -85,7 +85,7 @@ async fn rows_left(world: &World) -> i64 {
         + (SELECT COUNT(*) FROM memory_spaces) + (SELECT COUNT(*) FROM space_chunks) + (SELECT COUNT(*) FROM memories)";
     match world.store.pool() {
         Pool::Sqlite { reader, .. } => sqlx::query_scalar(SQL).fetch_one(reader).await,
-        Pool::Postgres(pool) => sqlx::query_scalar(SQL).fetch_one(pool).await,
+        Pool::Postgres(pool) => store::pool::scalar(SQL).fetch_one(pool).await,
     }
     .unwrap()
 }
@@ -145,7 +145,7 @@ on_each_vector_index! {
         }
     }
 
-    async fn an_account_keeps_so_many_memories_and_no_more(world: &World) {
+    async fn an_account_keeps_memories_up_to_its_limit(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let first = Draft::new(world, &ada, "1", &["one"]);
         assert_eq!(first.put(store, 1).await, Put::Created(first.id));

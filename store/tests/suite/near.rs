@@ -43,7 +43,7 @@ async fn differences(world: &World) -> i64 {
     const SQL: &str = "SELECT COUNT(*) FROM vectors v FULL JOIN vectors_near n ON n.chunk_id = v.chunk_id
         WHERE v.model IS DISTINCT FROM COALESCE(n.model, '') OR n.vector <> vectors_near_unpacked(v.vector)";
     let Pool::Postgres(pool) = world.store.pool() else { panic!("not PostgreSQL") };
-    sqlx::query_scalar(SQL).fetch_one(pool).await.unwrap()
+    store::pool::scalar(SQL).fetch_one(pool).await.unwrap()
 }
 
 on_each_database! {
@@ -145,7 +145,7 @@ async fn pgvector_looks_only_where_it_may() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn pgvector_takes_over_what_was_there_while_others_go_on_writing() {
+async fn pgvector_takes_over_stored_vectors_while_others_write() {
     const KEYS: [&str; 8] = ["1", "2", "3", "4", "5", "6", "7", "8"];
     let Some(world) = World::on_unprepared_pgvector().await else { return };
     let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
@@ -181,7 +181,7 @@ async fn pgvector_takes_over_what_was_there_while_others_go_on_writing() {
 }
 
 #[tokio::test]
-async fn pgvector_spreads_over_memories_what_it_finds() {
+async fn pgvector_spreads_its_results_over_memories() {
     let Some(world) = World::on_pgvector().await else { return };
     let ada = world.account("ada@example.com").await;
     let near_by = |at: u16| [1.0, f32::from(at) / 1_000.0, 0.0, 0.0];

@@ -63,7 +63,7 @@ on_each_database! {
         assert_eq!(store.outbox_of(&cuid, 10).await.unwrap()[0].account, Some(account));
     }
 
-    async fn what_was_sent_leaves_the_outbox_and_the_chain_goes_on_after_it(world: &World) {
+    async fn a_sent_event_leaves_the_outbox_and_the_chain_continues_after_it(world: &World) {
         let store = &world.store;
         let ((_, cuid, _), (_, other, _)) = (world.machine().await, world.machine().await);
         set(world, store, &other, &rule(None, ConsentLevel::Off), 1).await;

@@ -232,7 +232,7 @@ on_each_vector_index! {
         assert_eq!(passages[0].vector, None);
     }
 
-    async fn who_follows_the_changes_knows_what_is_there(world: &World) {
+    async fn a_reader_of_the_changes_knows_every_chunk(world: &World) {
         const KEYS: [&str; 6] = ["1", "2", "3", "4", "5", "6"];
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let red = space(world, &ada).await;

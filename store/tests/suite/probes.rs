@@ -90,7 +90,7 @@ on_each_database! {
         assert_eq!(now.unwrap().id, second.id.as_uuid());
     }
 
-    async fn more_rows_than_are_read_in_place_are_read_all_the_same(world: &World) {
+    async fn more_rows_than_are_read_in_place_are_read_too(world: &World) {
         let (account, computers) = attach_many(world, ROWS_MAX + 3).await;
         assert_eq!(world.store.computers_of_account(&account, 1000).await.unwrap(), computers);
         assert_eq!(world.store.computers_of_account(&account, ROWS_MAX).await.unwrap(), computers[..ROWS_MAX]);

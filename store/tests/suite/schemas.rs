@@ -30,16 +30,16 @@ async fn both_databases_have_the_same_tables_columns_and_indexes() {
     .iter()
     .map(|row| (row.get(0), row.get(1), row.get(2), row.get(3)))
     .collect();
-    let in_postgres: BTreeSet<Column> = sqlx::query(
+    let in_postgres: BTreeSet<Column> = store::pool::query(
         "SELECT table_name::text, column_name::text, data_type::text, is_nullable = 'YES'
         FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> '_sqlx_migrations'
             AND table_name <> 'words'",
     )
-    .fetch_all(pool)
+    .fetch_all::<Column>(pool)
     .await
     .unwrap()
-    .iter()
-    .map(|row| (row.get(0), row.get(1), in_words_of_sqlite(row.get(2)), row.get(3)))
+    .into_iter()
+    .map(|(table, column, of_postgres, may_be_null)| (table, column, in_words_of_sqlite(of_postgres), may_be_null))
     .collect();
     assert!(in_sqlite.len() > 80, "{}", in_sqlite.len());
     assert_eq!(in_sqlite, in_postgres);
@@ -52,7 +52,7 @@ async fn both_databases_have_the_same_tables_columns_and_indexes() {
             .unwrap(),
     );
     let in_postgres = names(
-        sqlx::query_scalar(
+        store::pool::scalar(
             "SELECT i.indexname::text FROM pg_indexes i WHERE i.schemaname = 'public' AND i.tablename <> 'words'
             AND NOT EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conname = i.indexname)",
         )

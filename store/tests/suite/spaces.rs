@@ -47,7 +47,7 @@ on_each_database! {
         assert_eq!(store.spaces_readable(&[], &bob).await.unwrap(), []);
     }
 
-    async fn a_space_is_changed_by_its_owner_and_marked_by_whoever_belongs(world: &World) {
+    async fn a_space_is_changed_by_its_owner_and_marked_by_its_members(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let id = space(world, &ada, "Trips", false).await;
@@ -95,7 +95,7 @@ on_each_database! {
         assert_eq!(seen.iter().map(|space| (space.id, space.is_default)).collect::<Vec<_>>(), [(ids[0], true), (newer, false)]);
     }
 
-    async fn an_account_has_so_many_spaces_and_no_more(world: &World) {
+    async fn an_account_has_spaces_up_to_its_limit(world: &World) {
         let ada = world.account("ada@example.com").await;
         // The one that is there by itself is not counted.
         world.store.space_default(new_id(world), &ada, now()).await.unwrap();

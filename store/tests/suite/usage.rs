@@ -1,8 +1,12 @@
 //! Usage is counted once.
 
+use std::time::Duration;
+
+use chrono::TimeDelta;
 use domain::recorder::Recorder;
-use domain::usage::{Day, QuotaUsed, Window};
-use store::usage::{CountedUsage, UsageDay};
+use domain::usage::{Day, QuotaUsed, UsageWindow};
+use store::janitor::{PurgeSettings, Purged};
+use store::usage::{CountedUsage, EARLIER, UsageDay};
 
 use crate::world::{World, now};
 use harness::on_each_database;
@@ -20,8 +24,8 @@ fn recorder(world: &World) -> Recorder {
     Recorder { machine: world.rng.uuid_v7(now()).into(), identity: world.cuid() }
 }
 
-fn window(first: i64, end: i64) -> Window {
-    Window { first: Day::from(first), end: Day::from(end) }
+fn window(first: i64, end: i64) -> UsageWindow {
+    UsageWindow { first: Day::from(first), end: Day::from(end) }
 }
 
 on_each_database! {
@@ -58,6 +62,36 @@ on_each_database! {
         assert!(!world.store.usage_count(5, 9, &[on(&cuid, 2, used(4, 0))]).await.unwrap());
         let counted = world.store.usage_of(&[cuid], window(0, 9)).await.unwrap();
         assert_eq!(counted, CountedUsage { used: used(8, 1), leaves: 8 });
+    }
+
+    async fn old_days_become_one_row_and_windows_stay_exact(world: &World) {
+        let store = &world.store;
+        let (one, two) = (recorder(world), recorder(world));
+        let today = Day::of(now()).number();
+        // Two years of one computer, and a day of another that is long past.
+        let days: Vec<UsageDay> = (0..730).map(|ago| on(&one, today - ago, used(1, 1))).chain([on(&two, today - 500, used(7, 0))]).collect();
+        store.usage_add(&days).await.unwrap();
+        let sum = async |first, end| store.usage_of(std::slice::from_ref(&one), window(first, end)).await.unwrap().used;
+        let settings = PurgeSettings { usage_days_kept: Duration::from_hours(24 * 400), batch_rows: 100, ..PurgeSettings::default() };
+        let few = PurgeSettings { batches_max: 1, ..settings };
+        let folded = store.purge(now(), &few).await.unwrap().usage_days;
+        assert_eq!(folded, 100, "a round is bounded");
+        // Two janitors at once, as on two nodes.
+        let second = world.second().await;
+        let (here, there) = tokio::join!(store.purge(now(), &settings), second.purge(now(), &settings));
+        let folded = folded + here.unwrap().usage_days + there.unwrap().usage_days;
+        assert_eq!(folded, 329 + 1);
+        for (first, end, expected) in [(today - 399, today + 1, 400), (today - 30, today + 1, 31), (today - 400, today + 1, 401), (today, today + 1, 1)] {
+            assert_eq!(sum(first, end).await, used(expected, expected), "{first} to {end}");
+        }
+        // Nothing is lost: the row of the days before contains the rest.
+        assert_eq!(sum(i64::MIN, today + 1).await, used(730, 730));
+        assert_eq!(sum(EARLIER.number(), EARLIER.number() + 1).await, used(329, 329));
+        assert_eq!(store.usage_of(std::slice::from_ref(&two), window(-1, 0)).await.unwrap().used, used(7, 0));
+        // A day later, one day more.
+        assert_eq!(store.purge(now() + TimeDelta::days(1), &settings).await.unwrap().usage_days, 1);
+        assert_eq!(sum(EARLIER.number(), EARLIER.number() + 1).await, used(330, 330));
+        assert_eq!(store.purge(now() + TimeDelta::days(1), &settings).await.unwrap(), Purged::default());
     }
 
     async fn a_large_batch_is_counted_whole(world: &World) {

@@ -59,7 +59,7 @@ async fn a_living_actor_is_asked_without_loading() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_reaches_the_living_and_wakes_nobody() {
+async fn a_hint_reaches_running_actors_and_starts_none() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..1, &settings());
     let root = world.root(vec![child]).await;
@@ -71,7 +71,23 @@ async fn a_hint_reaches_the_living_and_wakes_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_told_message_activates_its_actor() {
+async fn an_announcement_reaches_every_living_actor_once_and_wakes_no_other() {
+    let world = World::new();
+    let (bank, child) = Bank::new(&world, 0..3, &settings());
+    let root = world.root(vec![child]).await;
+    assert_eq!(bank.tellers.announce(|| Change::Reminded), 0);
+    for key in 0..2 {
+        assert_eq!(bank.ask(key, Change::Add).await, Ok(1));
+    }
+    assert_eq!(bank.tellers.announce(|| Change::Reminded), 2);
+    for (key, count) in [(0, 3), (1, 3), (2, 1)] {
+        assert_eq!(bank.ask(key, Change::Add).await, Ok(count));
+    }
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sent_message_activates_its_actor() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..1, &settings());
     let root = world.root(vec![child]).await;

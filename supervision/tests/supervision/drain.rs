@@ -11,7 +11,7 @@ use crate::world::{Do, PATIENCE, Probe, TestKind, World, eventually, jitter, set
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn draining_refuses_new_work_and_finishes_what_was_accepted() {
+async fn draining_refuses_new_work_and_finishes_accepted_work() {
     let world = World::new();
     let handle = Handle::new(TestKind("probe"), &settings());
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;

@@ -95,7 +95,7 @@ async fn a_stuck_actor_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_actor_is_replaced_even_when_its_full_queue_lets_nobody_in_to_time_out() {
+async fn a_stuck_actor_is_replaced_even_if_its_full_queue_lets_no_request_time_out() {
     let world = World::new();
     let handle =
         Handle::new(TestKind("probe"), &ActorSettings { stuck_after: 30 * SECOND, queue_max: 1, ..settings() });

@@ -52,7 +52,7 @@ impl Recorder for Numbers {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_mailbox_depth_counts_what_waits_and_forgets_what_was_lost_in_a_crash() {
+async fn the_mailbox_depth_counts_waiting_messages_and_forgets_those_lost_in_a_crash() {
     let (world, numbers) = (World::new(), Numbers::default());
     let handle = with_local_recorder(&numbers, || Handle::new(TestKind("probe"), &settings()));
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use knowledge::embed::Provider;
+use knowledge::embed::EmbeddingProvider;
 use serde_json::{Value, json};
 
 use super::closed_network;
@@ -253,7 +253,7 @@ async fn a_purged_batch_is_not_replayed_from_memory() {
 async fn large_batch_bodies_are_accepted_up_to_their_limit() {
     let world = World::with(|settings| {
         settings.knowledge.batch.body_bytes_max = 4 * 1024 * 1024;
-        settings.knowledge.embedding.provider = Provider::None;
+        settings.knowledge.embedding.provider = EmbeddingProvider::None;
     })
     .await;
     let (_, key) = world.librarian("ada@example.com").await;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use knowledge::embed::Provider;
+use knowledge::embed::EmbeddingProvider;
 use knowledge::fetch::RobotsRule;
 use serde_json::{Value, json};
 
@@ -139,7 +139,7 @@ async fn two_hundred_real_pages_are_added_despite_some_errors() {
     let (site, address) = Site::start().await;
     // Keywords only: this test is about many pages, and other tests cover the model.
     let world = world_of(address.port(), |settings| {
-        settings.knowledge.embedding.provider = Provider::None;
+        settings.knowledge.embedding.provider = EmbeddingProvider::None;
         settings.knowledge.fetch.robots = RobotsRule::Ignore;
     })
     .await;

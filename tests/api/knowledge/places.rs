@@ -6,7 +6,7 @@ use domain::Digest;
 use domain::memory::MemoryType;
 use futures_util::FutureExt;
 use futures_util::future::select_all;
-use knowledge::embed::Provider;
+use knowledge::embed::EmbeddingProvider;
 use serde_json::{Value, json};
 use store::memory::{ChunkPut, MemoryPut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -219,7 +219,7 @@ async fn slow_large_bodies_of_one_account_do_not_affect_others() {
         settings.knowledge.batch.large_bodies_max = 3;
         settings.knowledge.batch.large_bodies_per_account_max = 2;
         settings.http.body_rate_min = 0;
-        settings.knowledge.embedding.provider = Provider::None;
+        settings.knowledge.embedding.provider = EmbeddingProvider::None;
     })
     .await;
     let (_, ada) = world.librarian("ada@example.com").await;

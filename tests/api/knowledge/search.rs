@@ -1,6 +1,6 @@
 //! Searching: results, their order, and limits.
 
-use knowledge::embed::Provider;
+use knowledge::embed::EmbeddingProvider;
 use knowledge::index::database::Pgvector;
 use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ on_each_database! {
         };
         everything(&world).await;
         // By words alone as well.
-        let world = world.restart_with(|settings| settings.knowledge.embedding.provider = Provider::None).await;
+        let world = world.restart_with(|settings| settings.knowledge.embedding.provider = EmbeddingProvider::None).await;
         everything(&world).await;
     }
 
@@ -140,14 +140,14 @@ on_each_database! {
 async fn without_a_model_keywords_match_and_vectors_are_added_later() {
     let world = World::with(|settings| {
         closed_network(settings);
-        settings.knowledge.embedding.provider = Provider::None;
+        settings.knowledge.embedding.provider = EmbeddingProvider::None;
     })
     .await;
     let (_, key) = world.librarian("ada@example.com").await;
     world.notes(&key, &[ZEBRA, SHIPS]).await;
     assert_eq!(world.found(&key, json!({ "query": "zebra" })).await, ["Zebras"]);
     assert_eq!(world.found(&key, json!({ "query": "freighters" })).await, [""; 0]);
-    let world = world.restart_with(|settings| settings.knowledge.embedding.provider = Provider::Bundled).await;
+    let world = world.restart_with(|settings| settings.knowledge.embedding.provider = EmbeddingProvider::Bundled).await;
     eventually("passages got their vectors", async || {
         (world.found(&key, json!({ "query": "freighters", "limit": 1 })).await == ["Ships"]).then_some(())
     })
@@ -160,7 +160,7 @@ async fn an_unavailable_embedding_endpoint_leaves_keyword_search() {
     let world = World::with(|settings| {
         closed_network(settings);
         let embedding = &mut settings.knowledge.embedding;
-        embedding.provider = Provider::Http;
+        embedding.provider = EmbeddingProvider::Http;
         embedding.http.base_url = Some(format!("http://{gone}"));
         embedding.http.model = Some("some-model".into());
         embedding.http.dimensions = 3;

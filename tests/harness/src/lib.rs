@@ -1,22 +1,26 @@
 //! Components that the tests of several crates share. No crate above `domain` is known here; whole servers are in the crate `blackbox`.
 //!
+//! - [`balancer`]: a balancer that asks servers for their health and sends each request once.
 //! - [`databases`]: [`on_each_database!`] and [`on_each_vector_index!`], which run a test on each database.
 //! - [`event`]: hash-chained events and their senders.
 //! - [`npm`]: the folder of the packages that tests use from npm.
 //! - [`oidc`]: a real OpenID provider, with accounts that anyone may sign in as.
 //! - [`postgres`]: an empty database for each test, in the cluster that the test run started.
 //! - [`python`]: environments of the packages that tests use from `PyPI`.
+//! - [`relay`]: a relay to a database, which loses or holds what is sent.
 //! - [`smtp`]: a real mail server that stores received mails.
 //! - [`upstream`]: a fake statistics service that records requests, checks them against the contract, and fails on request.
 //!
 //! A test whose component is absent reports that on standard error and ends; with `ATTACHE_TEST_REQUIRE_ALL=1`, which `make test` sets,
 //! it fails.
 
+pub mod balancer;
 pub mod databases;
 pub mod event;
 pub mod npm;
 pub mod oidc;
 pub mod postgres;
 pub mod python;
+pub mod relay;
 pub mod smtp;
 pub mod upstream;

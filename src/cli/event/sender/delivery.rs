@@ -13,13 +13,13 @@ use wire::events::SubmitResult;
 
 use super::EventSender;
 use crate::cli::connection::failed;
-use crate::cli::event::chain::{Chain, Pending};
+use crate::cli::event::chain::{LocalChain, PendingEvent};
 use crate::cli::event::report::SendReport;
 use crate::cli::failure::{Done, Failure};
 
 impl EventSender {
     /// Sends the pending event until it is settled. `own`: whether it belongs to the current input.
-    pub(super) async fn deliver(&mut self, chain: &mut Chain, own: bool) -> Done {
+    pub(super) async fn deliver(&mut self, chain: &mut LocalChain, own: bool) -> Done {
         let mut moved = false;
         while let Some(pending) = chain.pending().cloned() {
             let report = SendReport { pending: &pending, position: chain.next(), own, moved };
@@ -76,7 +76,7 @@ impl EventSender {
     }
 
     /// Compares the event in the log that has the same id. `None` if it is the same event, else the reason.
-    async fn other(&self, pending: &Pending) -> Result<Option<String>, Failure> {
+    async fn other(&self, pending: &PendingEvent) -> Result<Option<String>, Failure> {
         let unproven = |fault: &dyn Display| {
             Some(format!("the log already has an event with this id, and it cannot be compared with this one: {fault}"))
         };
@@ -105,7 +105,7 @@ fn expected(error: &Error) -> Option<Position> {
     serde_json::from_value(refusal.body.others.get("expected")?.clone()).ok()
 }
 
-fn unsettled(chain: &Chain, pending: &Pending, error: Error) -> Failure {
+fn unsettled(chain: &LocalChain, pending: &PendingEvent, error: Error) -> Failure {
     let is_refused_again = expected(&error).is_some();
     let Failure::Refused(reason) = failed(error) else { return Failure::refused("the event was refused") };
     if !is_refused_again {

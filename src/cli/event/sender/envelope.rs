@@ -12,7 +12,7 @@ use wire::consent::ConsentAnswer;
 use super::EventSender;
 use crate::cli::connection::failed;
 use crate::cli::event::chain::{Completed, fits};
-use crate::cli::event::draft::{Draft, Line, mistaken};
+use crate::cli::event::draft::{EventDraft, Line, mistaken};
 use crate::cli::failure::{Done, Failure};
 
 impl EventSender {
@@ -31,7 +31,7 @@ impl EventSender {
     }
 
     /// The envelope without the members of the chain.
-    pub(super) async fn complete(&mut self, draft: &Draft, number: u64) -> Result<Completed, Failure> {
+    pub(super) async fn complete(&mut self, draft: &EventDraft, number: u64) -> Result<Completed, Failure> {
         let lane = match draft.lane {
             Some(lane) => Some(lane),
             None => self.lane_of(&draft.event_type).await?,
@@ -85,7 +85,7 @@ impl EventSender {
         if report.is_some() {
             return Ok(report);
         }
-        let built_in = Registry::built_in().map_err(Failure::refused)?.lane_of(event_type);
+        let built_in = Registry::built_in().map_err(Failure::caused)?.lane_of(event_type);
         Ok(built_in.filter(|_| self.registry.as_ref().is_some_and(BTreeMap::is_empty)))
     }
 

@@ -46,7 +46,7 @@ fn sizes(rng: &Rng) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn paths_from_what_is_kept_are_those_that_are_folded_anew() {
+async fn paths_from_cached_tiles_are_those_of_a_full_fold() {
     let mut tiles = Tiles::default();
     let (_folder, log) = planted(&mut tiles).await;
     let rng = Rng::seeded(5);
@@ -71,7 +71,7 @@ async fn paths_from_what_is_kept_are_those_that_are_folded_anew() {
 }
 
 #[tokio::test]
-async fn a_tile_that_is_at_hand_is_not_read_again() {
+async fn a_cached_tile_is_not_read_again() {
     let mut tiles = Tiles::default();
     let (_folder, log) = planted(&mut tiles).await;
     let tree = log.edged(signed(LEAVES)).await.unwrap();
@@ -96,7 +96,7 @@ async fn a_tile_that_is_missing_or_short_is_named_and_not_kept() {
     for change in ["UPDATE tiles SET hashes = substr(hashes, 1, 8160)", "DELETE FROM tiles"] {
         writer.execute(&format!("{change} WHERE level = 0 AND place = 1"), ()).unwrap();
         let error = log.path(&tree, None, own).await.unwrap_err();
-        assert_eq!(error.to_string(), "the tree: tile 0/1 is missing or too short");
+        assert_eq!(domain::reasons(&error), "the tree cannot be read: tile 0/1 is missing or too short");
     }
     writer.execute("INSERT INTO tiles (level, place, hashes) VALUES (0, 1, ?1)", (whole,)).unwrap();
     assert_eq!(log.path(&tree, None, own).await.unwrap(), merkle::inclusion(&mut tiles, 300, LEAVES).unwrap());

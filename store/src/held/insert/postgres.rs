@@ -1,17 +1,16 @@
 //! Many rows per statement: a round trip costs more than a row.
 
 use domain::ids::UserAccountId;
-use sqlx::postgres::PgConnection;
 use uuid::Uuid;
 
 use super::{Key, Ledger, charge, clamped};
 use crate::held::{HeldOutcome, NewHeld, Sender};
-use crate::pool::{QueryBuilder, Tx};
+use crate::pool::{PostgresConnection, QueryBuilder, Tx};
 use crate::row::{chunks, storable};
 
 /// Step 3: one outcome for each event. The statements look each body up in the index, also with a plan that was made when the table was empty.
 pub(super) async fn hold<'a>(
-    on: &mut PgConnection,
+    on: &mut PostgresConnection,
     new: &[NewHeld],
     keys: &[Key<'a>],
     ledger: &mut Ledger<'a>,

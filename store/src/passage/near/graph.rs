@@ -5,11 +5,12 @@
 
 use domain::Digest;
 use domain::memory::ModelId;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Error};
 
 use super::DIMENSIONS_MAX;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
+use crate::pool::{PostgresConnection, query, scalar, script};
 use crate::row::limit;
 use crate::{Pool, Store};
 
@@ -22,7 +23,7 @@ impl Store {
         const SQL: &str = "SELECT s.number FROM shelves s WHERE s.chunks > $1 AND NOT EXISTS (SELECT 1 FROM pg_index i
             WHERE i.indexrelid = to_regclass('vectors_near_' || s.number || $2) AND i.indisvalid) ORDER BY s.number LIMIT 1";
         let Pool::Postgres(pool) = &self.pool else { return Ok(None) };
-        let query = sqlx::query_scalar(SQL).bind(limit(exact_max)).bind(suffix(model));
+        let query = scalar(SQL).bind(limit(exact_max)).bind(suffix(model));
         query.fetch_optional(pool).during(Operation::FindShelvesWithoutGraph).await
     }
 
@@ -35,36 +36,32 @@ impl Store {
         }
         let made = async {
             // Closed at the end in every case: the lock and the settings end with it.
-            let mut connection = pool.acquire().await?.detach();
+            let mut connection = pool.acquire_apart().await?;
             let made = make(&mut connection, shelf_number, model).await?;
             // The server takes a moment to see that it is closed.
-            sqlx::query("SELECT pg_advisory_unlock_all()").execute(&mut connection).await?;
-            connection.close().await?;
+            query("SELECT pg_advisory_unlock_all()").execute(&mut connection).await?;
+            connection.close().await;
             Ok(made)
         };
         made.during(Operation::MakeGraphOfShelf).await
     }
 }
 
-async fn make(connection: &mut PgConnection, shelf_number: i64, model: &ModelId) -> Result<bool, sqlx::Error> {
+async fn make(connection: &mut PostgresConnection, shelf_number: i64, model: &ModelId) -> Result<bool, Error> {
     const TURN: &str = "SELECT pg_try_advisory_lock($1)";
     const OTHERS: &str = "SELECT CAST(c.relname AS TEXT) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
         WHERE i.indrelid = to_regclass('vectors_near') AND starts_with(CAST(c.relname AS TEXT), $1)
             AND (c.relname <> $2 OR NOT i.indisvalid)";
-    if !sqlx::query_scalar::<_, bool>(TURN).bind(LOCK).fetch_one(&mut *connection).await? {
+    if !scalar(TURN).bind(LOCK).fetch_one::<bool>(&mut *connection).await? {
         return Ok(false);
     }
-    sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut *connection).await?;
     let (name, size) = (graph_name(shelf_number, model), model.dimensions);
     // Those of models that are not in use any more, and one whose making was cut off.
-    let others: Vec<String> = sqlx::query_scalar(OTHERS)
-        .bind(format!("vectors_near_{shelf_number}_"))
-        .bind(&name)
-        .fetch_all(&mut *connection)
-        .await?;
+    let others: Vec<String> =
+        scalar(OTHERS).bind(format!("vectors_near_{shelf_number}_")).bind(&name).fetch_all(&mut *connection).await?;
     for other in others {
         let drop = format!("DROP INDEX CONCURRENTLY IF EXISTS {other}");
-        sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut *connection).await?;
+        script(AssertSqlSafe(drop)).execute(&mut *connection).await?;
     }
     let model = model.to_string().replace('\'', "''");
     let create = format!(
@@ -72,7 +69,7 @@ async fn make(connection: &mut PgConnection, shelf_number: i64, model: &ModelId)
         USING hnsw ((CAST(vector AS vector({size}))) vector_cosine_ops)
         WHERE shelf = {shelf_number} AND model = '{model}'"
     );
-    sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut *connection).await?;
+    script(AssertSqlSafe(create)).execute(&mut *connection).await?;
     Ok(true)
 }
 

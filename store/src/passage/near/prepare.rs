@@ -2,12 +2,11 @@
 //!
 //! A transaction that changes vectors locks the row of their shelf first, and so does the copy: vectors do not change while they are copied.
 
-use sqlx::postgres::{PgConnection, PgPool};
-
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
+use crate::pool::{Tx, query, scalar, script};
 use crate::row::limit;
-use crate::{Pool, Store};
+use crate::{Pool, Store, in_transaction};
 
 /// Whether the database compares vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,12 +22,15 @@ pub enum NearVectorsState {
 /// Processes that start together make the table one after the other.
 const LOCK: i64 = 0x6e65_6172_7631;
 
+/// Another process may work on the table for longer than a transaction otherwise waits.
+const WAITS_FOR_LOCKS: &str = "SET LOCAL lock_timeout TO 0";
+
 impl Store {
     /// Prepares the database for comparing vectors, if it can: its table, and the extension if it is available and may be created.
     pub async fn near_prepare(&self) -> Result<NearVectorsState, StoreError> {
         match &self.pool {
             Pool::Sqlite { .. } => Ok(NearVectorsState::Absent("the database is not PostgreSQL".into())),
-            Pool::Postgres(pool) => prepare(pool).during(Operation::MakeTableOfNearVectors).await,
+            Pool::Postgres(_) => prepare(&self.pool).during(Operation::MakeTableOfNearVectors).await,
         }
     }
 
@@ -47,62 +49,63 @@ impl Store {
             WHERE v.chunk_id > $1 AND v.chunk_id <= $2 AND vectors_near_fits(v.model, v.dimensions, v.vector)
             ON CONFLICT (chunk_id) DO NOTHING";
         const MOVE: &str = "UPDATE vectors_near_filled SET chunk_id = $1, whole = $2 WHERE id = 1";
-        let Pool::Postgres(pool) = &self.pool else { return Ok(true) };
-        let page = async {
-            let mut tx = pool.begin().await?;
-            let (after, whole): (i64, bool) = sqlx::query_as(PLACE).fetch_one(&mut *tx).await?;
+        if !self.pool.is_postgres() {
+            return Ok(true);
+        }
+        let page = in_transaction!(&self.pool, |tx| {
+            script(WAITS_FOR_LOCKS).execute(&mut *tx).await?;
+            let (after, whole): (i64, bool) = query(PLACE).fetch_one(&mut *tx).await?;
             if whole {
-                tx.rollback().await?;
                 return Ok(true);
             }
-            let page = sqlx::query_scalar(PAGE).bind(after).bind(limit(chunks_max));
+            let page = scalar(PAGE).bind(after).bind(limit(chunks_max));
             let last: Option<i64> = page.fetch_one(&mut *tx).await?;
             if let Some(last) = last {
-                sqlx::query(HOLD).bind(after).bind(last).execute(&mut *tx).await?;
-                sqlx::query(COPY).bind(after).bind(last).execute(&mut *tx).await?;
+                query(HOLD).bind(after).bind(last).execute(&mut *tx).await?;
+                query(COPY).bind(after).bind(last).execute(&mut *tx).await?;
             }
-            sqlx::query(MOVE).bind(last.unwrap_or(after)).bind(last.is_none()).execute(&mut *tx).await?;
-            tx.commit().await?;
+            query(MOVE).bind(last.unwrap_or(after)).bind(last.is_none()).execute(&mut *tx).await?;
             Ok(last.is_none())
-        };
+        });
         page.during(Operation::CopyVectorsForDatabaseToCompare).await
     }
 }
 
-async fn prepare(pool: &PgPool) -> Result<NearVectorsState, sqlx::Error> {
+async fn prepare(pool: &Pool) -> Result<NearVectorsState, sqlx::Error> {
     const INSTALLED: &str = "SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'vector')";
     const AVAILABLE: &str = "SELECT EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector')";
     const FIT: &str = "SELECT to_regtype('vector') IS NOT NULL AND EXISTS (SELECT 1 FROM pg_am WHERE amname = 'hnsw')";
-    let mut transaction = pool.begin().await?;
-    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *transaction).await?;
-    if !holds(&mut transaction, INSTALLED).await? {
-        if !holds(&mut transaction, AVAILABLE).await? {
-            return Ok(NearVectorsState::Absent("the extension pgvector is not installed on the server".into()));
-        }
-        match sqlx::query("CREATE EXTENSION vector").execute(&mut *transaction).await {
-            Ok(_) => {}
-            Err(sqlx::Error::Database(error)) => {
-                return Ok(NearVectorsState::Absent(format!("the extension pgvector may not be created: {error}")));
+    let absent = |reason: String| Ok(NearVectorsState::Absent(reason));
+    in_transaction!(pool, |tx| {
+        script(WAITS_FOR_LOCKS).execute(&mut *tx).await?;
+        query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *tx).await?;
+        if !holds(tx, INSTALLED).await? {
+            if !holds(tx, AVAILABLE).await? {
+                return absent("the extension pgvector is not installed on the server".into());
             }
-            Err(error) => return Err(error),
+            match query("CREATE EXTENSION vector").execute(&mut *tx).await {
+                Ok(_) => {}
+                Err(sqlx::Error::Database(error)) => {
+                    return absent(format!("the extension pgvector may not be created: {error}"));
+                }
+                Err(error) => return Err(error),
+            }
         }
-    }
-    if !holds(&mut transaction, FIT).await? {
-        return Ok(NearVectorsState::Absent(
-            "the extension pgvector is older than 0.5, or not in the search path".into(),
-        ));
-    }
-    if !holds(&mut transaction, "SELECT to_regclass('vectors_near') IS NOT NULL").await? {
-        sqlx::raw_sql(TABLE).execute(&mut *transaction).await?;
-    }
-    let whole = holds(&mut transaction, "SELECT whole FROM vectors_near_filled").await?;
-    transaction.commit().await?;
-    Ok(if whole { NearVectorsState::Whole } else { NearVectorsState::Filling })
+        if !holds(tx, FIT).await? {
+            return absent("the extension pgvector is older than 0.5, or not in the search path".into());
+        }
+        if !holds(tx, "SELECT to_regclass('vectors_near') IS NOT NULL").await? {
+            script(TABLE).execute(&mut *tx).await?;
+        }
+        let whole = holds(tx, "SELECT whole FROM vectors_near_filled").await?;
+        Ok(if whole { NearVectorsState::Whole } else { NearVectorsState::Filling })
+    })
+    .await
 }
 
 /// Whether a condition holds.
-async fn holds(connection: &mut PgConnection, sql: &'static str) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar(sql).fetch_one(connection).await
+async fn holds(tx: &mut Tx<'_>, sql: &'static str) -> Result<bool, sqlx::Error> {
+    scalar(sql).fetch_one(tx).await
 }
 
 /// Vectors at rest are 16-bit floats ([`crate::passage::vector`]), a type that older versions of the extension lack.

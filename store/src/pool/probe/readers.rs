@@ -119,7 +119,7 @@ impl Readers {
                 }
                 if !self.is_failing.swap(true, Ordering::Relaxed) {
                     let file = file.path().display();
-                    tracing::warn!(%file, %error, "a short read failed on its own connection; the pool answers instead");
+                    tracing::warn!(%file, error = domain::reasons(error), "a short read failed on its own connection; the pool answers instead");
                 }
             }
             Err(NotInPlace::Unreadable | NotInPlace::TooMany | NotInPlace::Closed) => {}

@@ -129,7 +129,7 @@ async fn those_who_wait_share_a_commit_in_their_order_and_are_answered_after_it(
 }
 
 #[tokio::test]
-async fn a_group_takes_so_many_members_and_no_more() {
+async fn a_group_takes_members_up_to_its_limit() {
     let world = World::within(GroupLimits { members_max: 4, open_max: LONG }).await;
     let before = world.writer.counts().commits;
     let holder = world.writer.begin(Undo::Whole).await.unwrap();
@@ -476,7 +476,7 @@ enum Fate {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whatever_its_neighbours_do_a_member_is_written_once_or_not_at_all() {
+async fn beside_any_neighbours_a_member_is_written_once_or_not_at_all() {
     for seed in 0..8 {
         let limits = GroupLimits { members_max: 7, open_max: LONG };
         let world = Arc::new(World::within(limits).await);

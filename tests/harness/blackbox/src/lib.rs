@@ -5,6 +5,7 @@
 //! | [`world`] | a server in the test's own process, with a clock that the test moves; one method per endpoint |
 //! | [`process`] | the program `attache` as a child process: commands, and a server that can be killed |
 //! | [`browser`] | a browser without a window: cookies, forms and pages of a [`world::World`] |
+//! | [`preload`] | libraries that such a process loads before its own, for faults of its system |
 //! | [`client`] | requests, credentials, responses: the same for both |
 //! | [`contract`] | checks each response of a [`world::World`] against `/openapi.json` |
 //! | [`flow`] | steps of several requests or commands, against a child process |
@@ -26,6 +27,7 @@ pub mod flow;
 pub mod ledger;
 pub mod library;
 pub mod oracle;
+pub mod preload;
 pub mod process;
 pub mod raw;
 pub mod sender;

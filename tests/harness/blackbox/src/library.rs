@@ -9,10 +9,14 @@ use crate::stream::{Stream, assert_whole};
 /// A home with an API key of one person, and the short lease after which another worker resumes a batch.
 pub fn library() -> (Home, String) {
     let home = Home::new().set("knowledge.batch.lease", "1s").set("knowledge.base_url", "http://attache.test");
-    home.run(&["admin", "account", "create", "--email", "ada@example.com"]).said();
-    let key =
-        home.run(&["admin", "api-key", "create", "--email", "ada@example.com", "--name", "all"]).said().to_owned();
+    let key = key_of(&home);
     (home, key)
+}
+
+/// An account in this home, and the API key of its person.
+pub fn key_of(home: &Home) -> String {
+    home.run(&["admin", "account", "create", "--email", "ada@example.com"]).said();
+    home.run(&["admin", "api-key", "create", "--email", "ada@example.com", "--name", "all"]).said().to_owned()
 }
 
 /// The body of a batch of `count` notes, each about a subject of its own.

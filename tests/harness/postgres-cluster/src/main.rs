@@ -70,17 +70,17 @@ fn start(kind: &Kind) -> io::Result<()> {
         return Ok(()); // the caller brought a cluster
     }
     let Some(programs) = (kind.find)() else {
-        return if (kind.is_unavailable)() { tell(kind, UNAVAILABLE) } else { absent(kind.absent) };
+        return if (kind.is_unavailable)() { announce(kind, UNAVAILABLE) } else { absent(kind.absent) };
     };
     let folder = cluster::make_folder(&programs)?;
     watchdog::leave_behind(parent_id(), &folder)?;
-    tell(kind, &cluster::start(programs, &folder)?)
+    announce(kind, &cluster::start(programs, &folder)?)
 }
 
 /// The value instead of a URL if there are no programs for this machine: the tests report that and are skipped.
 const UNAVAILABLE: &str = "unavailable";
 
-fn tell(kind: &Kind, url: &str) -> io::Result<()> {
+fn announce(kind: &Kind, url: &str) -> io::Result<()> {
     match env::var_os("NEXTEST_ENV") {
         Some(file) => writeln!(OpenOptions::new().append(true).open(file)?, "{}={url}", kind.variable),
         None => writeln!(io::stdout(), "{url}"), // started by hand: lives as long as the shell that started it

@@ -1,0 +1,27 @@
+//! Whether both databases have the tables that this program needs, for a start that changes none.
+
+use statistics::log::Log;
+use store::Store;
+
+use super::error::OpenError;
+use super::pair::log_pool_if_there;
+use crate::config::Settings;
+
+/// Refuses databases that `attache migrate` would change. It makes no file.
+pub async fn require(settings: &Settings) -> Result<(), OpenError> {
+    let is_absent = settings.database.url.is_none() && !settings.data.facts().exists();
+    if is_absent {
+        return Err(OpenError::Absent("the main database"));
+    }
+    let store = Store::open(&settings.database, &settings.data.facts()).await?;
+    let checked = store.check_schema().await;
+    store.close().await;
+    checked?;
+    if settings.upstream.url.is_some() {
+        return Ok(());
+    }
+    let Some(log) = log_pool_if_there(settings).await? else { return Err(OpenError::Absent("the event log")) };
+    let checked = Log::check_schema(&log).await;
+    log.close().await;
+    Ok(checked?)
+}

@@ -1,0 +1,27 @@
+//! The places that a connection holds while it is open.
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::http::addresses::Taken;
+
+/// The places of one connection; they are free again when it is dropped.
+#[derive(Debug, Default)]
+pub struct Place {
+    /// Its place among all connections, of which there are so many.
+    of_all: Option<(OwnedSemaphorePermit, usize)>,
+    of_address: Taken,
+}
+
+impl Place {
+    /// A place of `total` that all connections have, and one of those that its address has.
+    pub fn new(place: Option<OwnedSemaphorePermit>, total: usize, of_address: Taken) -> Self {
+        Self { of_all: place.map(|place| (place, total)), of_address }
+    }
+
+    /// Whether a quarter of all places or less is free, or the address has more than half of its own.
+    pub fn is_crowded(&self) -> bool {
+        let all = self.of_all.as_ref();
+        all.is_some_and(|(place, total)| place.semaphore().available_permits() <= total / 4)
+            || self.of_address.is_crowded()
+    }
+}

@@ -1,0 +1,157 @@
+//! A connection that is lent by the pool, and the watch over its statements.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::Error;
+use sqlx::postgres::PgConnection;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep};
+
+use super::connections::Shared;
+use super::examination::Verdict;
+use super::session::{Session, no_answer};
+
+/// Number of examinations in which the server may wait for this process: a large answer takes its time on a slow network.
+const WAITS_MAX: u32 = 10;
+
+/// What is known about a lent connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No statement runs, and no transaction is open that is not ended.
+    Ready,
+    /// A statement was sent, and its answer was not read to its end.
+    Busy,
+    /// Not to be used again.
+    Spent,
+}
+
+/// A connection of the pool. Dropping it gives it back; in the midst of a statement, or after a failure, it is closed instead.
+#[derive(Debug)]
+pub struct PostgresConnection {
+    /// Absent after it was closed.
+    session: Option<Session>,
+    state: State,
+    /// Longest time for a statement.
+    longest: Option<Duration>,
+    /// Whether it has the settings of the pool, so that others may use it.
+    is_common: bool,
+    pool: Arc<Shared>,
+    /// Released after the connection was given back or closed.
+    _lent: OwnedSemaphorePermit,
+}
+
+impl PostgresConnection {
+    pub(super) fn new(session: Session, pool: Arc<Shared>, lent: OwnedSemaphorePermit) -> Self {
+        let longest = pool.limits.statement;
+        Self { session: Some(session), state: State::Ready, longest, is_common: true, pool, _lent: lent }
+    }
+
+    /// Begins a statement: the connection to send it on, and the watch that waits for its answer.
+    pub fn statement(&mut self) -> Result<(&mut PgConnection, StatementWatch<'_>), Error> {
+        let Some(session) = self.session.as_mut().filter(|_| self.state == State::Ready) else {
+            return Err(Error::WorkerCrashed);
+        };
+        let Session { connection, backend, generation, .. } = session;
+        let watch = StatementWatch {
+            state: &mut self.state,
+            backend: *backend,
+            generation: *generation,
+            longest: self.longest,
+            pool: &self.pool,
+        };
+        Ok((connection, watch))
+    }
+
+    /// Closes the connection at its end, and lets statements take as long as they need.
+    pub(super) fn set_apart(&mut self) {
+        self.is_common = false;
+        self.longest = None;
+    }
+
+    /// Closes the connection at its end.
+    pub(super) fn spend(&mut self) {
+        self.state = State::Spent;
+    }
+
+    /// Closes it with a farewell. Its place in the pool is free when the server knows.
+    pub async fn close(mut self) {
+        if let Some(session) = self.session.take()
+            && self.state == State::Ready
+        {
+            session.close().await;
+        }
+    }
+}
+
+impl Drop for PostgresConnection {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take()
+            && self.state == State::Ready
+            && self.is_common
+        {
+            self.pool.take_back(session);
+        }
+    }
+}
+
+/// Waits for the answer to one statement.
+#[derive(Debug)]
+#[must_use]
+pub struct StatementWatch<'c> {
+    state: &'c mut State,
+    backend: i32,
+    generation: u64,
+    longest: Option<Duration>,
+    pool: &'c Shared,
+}
+
+impl StatementWatch<'_> {
+    /// Runs the statement. If no answer comes for `silent_after`, the server is examined, and again after each such time; if it does not
+    /// work on the statement, or the statement takes longer than it may, the connection is closed and all that are as old as it are
+    /// distrusted.
+    pub async fn over<T>(self, statement: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        *self.state = State::Busy;
+        let begun = Instant::now();
+        let mut statement = pin!(statement);
+        let mut waits = 0;
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                outcome = &mut statement => break outcome,
+                () = sleep(self.pool.limits.silent_after) => {}
+            }
+            let verdict = tokio::select! {
+                biased;
+                outcome = &mut statement => break outcome,
+                verdict = self.pool.examine(self.backend) => verdict,
+            };
+            waits += u32::from(verdict == Verdict::Waits);
+            let is_late = self.longest.is_some_and(|longest| begun.elapsed() >= longest);
+            if is_late || waits >= WAITS_MAX || matches!(verdict, Verdict::Idle | Verdict::Unreachable) {
+                *self.state = State::Spent;
+                self.pool.distrust(self.generation);
+                let error = no_answer(begun.elapsed());
+                tracing::warn!(backend = self.backend, ?verdict, "a connection to the database is closed: {error}");
+                return Err(error);
+            }
+        };
+        *self.state = if leaves_it_usable(&outcome) { State::Ready } else { State::Spent };
+        outcome
+    }
+}
+
+/// Whether the connection may be used after this outcome of a statement.
+fn leaves_it_usable<T>(outcome: &Result<T, Error>) -> bool {
+    match outcome {
+        Ok(_) | Err(Error::RowNotFound) => true,
+        Err(Error::Database(error)) => {
+            // The server ends the session after these: <https://www.postgresql.org/docs/current/errcodes-appendix.html>
+            let code = error.code();
+            let code = code.as_deref().unwrap_or_default();
+            !(code.starts_with("08") || code.starts_with("57P") || code.starts_with("25P03"))
+        }
+        Err(_) => false,
+    }
+}

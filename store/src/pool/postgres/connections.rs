@@ -1,0 +1,254 @@
+//! The connections of a process to one PostgreSQL database.
+//!
+//! They are lent one at a time and come back as they are: a connection that was dropped in the midst of a statement or of a transaction, or
+//! that failed, is closed, so nothing has to be asked of the server between two users. One that lay idle is tried by an empty round trip.
+//! As soon as one of them is found dead, all that are as old are closed: what killed one has often killed others.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, Error};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::super::query::script;
+use super::connection::PostgresConnection;
+use super::examination::{Examiner, Verdict};
+use super::limits::Limits;
+use super::session::Session;
+
+/// An idle time after which a connection is tried before it is used.
+const TRIED_AFTER: Duration = Duration::from_secs(1);
+
+/// An idle time after which a connection is closed.
+const IDLE_MAX: Duration = Duration::from_mins(10);
+
+/// An age at which a connection is closed, because the server keeps memory for each.
+const AGE_MAX: Duration = Duration::from_mins(30);
+
+/// Time for which a connection is tried again when the server is starting, or has none left.
+const RETRIED_FOR: Duration = Duration::from_secs(1);
+
+/// Pause before the first of these attempts; it doubles.
+const RETRIED_AFTER: Duration = Duration::from_millis(10);
+
+/// The connections, or the part of them that works on the tables of a schema. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct PostgresPool {
+    pub(super) shared: Arc<Shared>,
+    /// The schema of the tables; `None` is the server's default.
+    pub(in crate::pool) schema: Option<&'static str>,
+    /// Whether the connections belong to another pool, which closes them.
+    is_part: bool,
+}
+
+/// What all clones and parts share.
+pub(super) struct Shared {
+    pub(super) options: PgConnectOptions,
+    greeting: String,
+    pub(super) limits: Limits,
+    pub(super) lent: Arc<Semaphore>,
+    /// The newest is last, and is lent first.
+    idle: Mutex<VecDeque<Idle>>,
+    open: Arc<AtomicU32>,
+    /// Connections of an older generation are not used any more.
+    generation: AtomicU64,
+    examiner: Examiner,
+    is_closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Idle {
+    session: Session,
+    since: Instant,
+}
+
+/// The options hold a password.
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("limits", &self.limits).field("open", &self.open).finish_non_exhaustive()
+    }
+}
+
+impl PostgresPool {
+    /// A pool without a connection.
+    pub(super) fn new(
+        options: PgConnectOptions,
+        greeting: String,
+        limits: Limits,
+        schema: Option<&'static str>,
+    ) -> Self {
+        let lent = usize::try_from(limits.lent_max).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
+        let shared = Shared {
+            options,
+            greeting,
+            limits,
+            lent: Arc::new(Semaphore::new(lent)),
+            idle: Mutex::default(),
+            open: Arc::default(),
+            generation: AtomicU64::new(0),
+            examiner: Examiner::default(),
+            is_closed: AtomicBool::new(false),
+        };
+        Self { shared: Arc::new(shared), schema, is_part: false }
+    }
+
+    /// The same connections for the tables of another schema.
+    pub(in crate::pool) fn in_schema(&self, schema: &'static str) -> Self {
+        Self { shared: Arc::clone(&self.shared), schema: Some(schema), is_part: true }
+    }
+
+    /// Opens the first connection, once: its error is the reason why the database cannot be used.
+    pub(super) async fn open_first(&self) -> Result<PostgresConnection, Error> {
+        let lent = Arc::clone(&self.shared.lent).acquire_owned().await.map_err(|_| Error::PoolClosed)?;
+        Ok(PostgresConnection::new(self.shared.connect_once().await?, Arc::clone(&self.shared), lent))
+    }
+
+    /// Lends a connection.
+    pub async fn acquire(&self) -> Result<PostgresConnection, Error> {
+        let shared = &self.shared;
+        let acquired = async {
+            let lent = Arc::clone(&shared.lent).acquire_owned().await.map_err(|_| Error::PoolClosed)?;
+            if shared.is_closed.load(Ordering::Acquire) {
+                return Err(Error::PoolClosed);
+            }
+            let session = match shared.idle_session().await {
+                Some(session) => session,
+                None => shared.connect().await?,
+            };
+            Ok(PostgresConnection::new(session, Arc::clone(shared), lent))
+        };
+        timeout(shared.limits.acquire, acquired).await.unwrap_or(Err(Error::PoolTimedOut))
+    }
+
+    /// Lends a connection for work that may take long and may wait for locks, such as a migration. It is closed afterwards, with all that
+    /// was set for the session.
+    pub async fn acquire_apart(&self) -> Result<PostgresConnection, Error> {
+        let mut connection = self.acquire().await?;
+        connection.set_apart();
+        script("SET statement_timeout TO 0; SET lock_timeout TO 0").execute(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// Closes each connection when it comes back; idle ones at once. Statements that they have prepared end with them.
+    pub(super) fn renew(&self) {
+        self.shared.distrust(self.shared.generation.load(Ordering::Acquire));
+    }
+
+    /// Waits for the connections that are lent, at most for the time that one waits for a connection, and closes all. The part of another pool
+    /// closes nothing.
+    pub async fn close(&self) {
+        if self.is_part {
+            return;
+        }
+        let shared = &self.shared;
+        shared.is_closed.store(true, Ordering::Release);
+        // An error: it was closed before.
+        let all = timeout(shared.limits.acquire, shared.lent.acquire_many(shared.limits.lent_max)).await;
+        if all.is_err() {
+            tracing::warn!("statements are under way although the database is closed; their connections are cut");
+        }
+        shared.lent.close();
+        let idle: Vec<Idle> = shared.idle().drain(..).collect();
+        futures_util::future::join_all(idle.into_iter().map(|idle| idle.session.close())).await;
+    }
+
+    /// Maximum number of connections that are lent at once.
+    pub fn lent_max(&self) -> u32 {
+        self.shared.limits.lent_max
+    }
+
+    /// Number of open connections.
+    pub fn size(&self) -> u32 {
+        self.shared.open.load(Ordering::Acquire)
+    }
+
+    /// Number of open connections that are not lent.
+    pub fn num_idle(&self) -> usize {
+        self.shared.idle().len()
+    }
+}
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, VecDeque<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest idle connection on which the server answers.
+    async fn idle_session(&self) -> Option<Session> {
+        loop {
+            let Idle { mut session, since } = self.idle().pop_back()?;
+            if !self.is_usable(&session) {
+                continue;
+            }
+            if since.elapsed() < TRIED_AFTER {
+                return Some(session);
+            }
+            match timeout(self.limits.trial, session.connection.ping()).await {
+                Ok(Ok(())) => return Some(session),
+                Ok(Err(error)) => tracing::debug!(%error, "an idle connection to the database has ended"),
+                Err(_) => self.distrust(session.generation),
+            }
+        }
+    }
+
+    fn is_usable(&self, session: &Session) -> bool {
+        session.generation == self.generation.load(Ordering::Acquire) && session.opened.elapsed() < AGE_MAX
+    }
+
+    async fn connect_once(&self) -> Result<Session, Error> {
+        let generation = self.generation.load(Ordering::Acquire);
+        Session::open((&self.options, &self.greeting), self.limits.connect, generation, &self.open).await
+    }
+
+    async fn connect(&self) -> Result<Session, Error> {
+        let until = Instant::now() + RETRIED_FOR;
+        let mut pause = RETRIED_AFTER;
+        loop {
+            match self.connect_once().await {
+                Err(error) if is_starting(&error) && Instant::now() + pause < until => {
+                    sleep(pause).await;
+                    pause *= 2;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Takes a connection back that is ready for another user.
+    pub(super) fn take_back(&self, session: Session) {
+        if self.is_closed.load(Ordering::Acquire) || !self.is_usable(&session) {
+            return;
+        }
+        let mut idle = self.idle();
+        idle.push_back(Idle { session, since: Instant::now() });
+        while idle.front().is_some_and(|oldest| oldest.since.elapsed() >= IDLE_MAX) {
+            idle.pop_front();
+        }
+    }
+
+    pub(super) async fn examine(&self, backend: i32) -> Verdict {
+        self.examiner.examine(&self.options, backend, self.limits.silent_after).await
+    }
+
+    /// Closes the connections that are as old as one that was found dead. Those of a newer generation stay.
+    pub(super) fn distrust(&self, generation: u64) {
+        // An error: another has distrusted this generation already.
+        let _ = self.generation.compare_exchange(generation, generation + 1, Ordering::AcqRel, Ordering::Acquire);
+        self.idle().retain(|idle| idle.session.generation > generation);
+    }
+}
+
+/// Whether the server may accept a connection in a moment.
+fn is_starting(error: &Error) -> bool {
+    match error {
+        Error::Io(error) => error.kind() == ErrorKind::ConnectionRefused,
+        Error::Database(error) => error.is_transient_in_connect_phase(),
+        _ => false,
+    }
+}

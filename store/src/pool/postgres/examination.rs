@@ -1,0 +1,73 @@
+//! Whether the server still works on a statement that it has not answered.
+//!
+//! A slow statement and a dead connection look alike on the connection itself. So the server is asked over another one, which is opened for
+//! that: a server that works on the statement is waited for, and one that never received it, has answered it already, or does not answer
+//! at all is not.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Error, Row};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+/// The result of an examination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The server works on the statement, or cannot say whether it does.
+    Works,
+    /// The server waits to send or to receive. If it does so again and again, the connection is dead.
+    Waits,
+    /// The server does not work on the statement.
+    Idle,
+    /// The server does not answer.
+    Unreachable,
+}
+
+/// Examines statements, one at a time.
+#[derive(Debug, Default)]
+pub(super) struct Examiner {
+    /// The end of the last examination, if the server did not answer.
+    failed: Mutex<Option<Instant>>,
+}
+
+impl Examiner {
+    /// Asks what the process `backend` of the server does, for at most `longest`. Those who waited for another's examination share its
+    /// result if the server did not answer.
+    pub(super) async fn examine(&self, options: &PgConnectOptions, backend: i32, longest: Duration) -> Verdict {
+        let asked = Instant::now();
+        let mut failed = self.failed.lock().await;
+        if failed.is_some_and(|failed| failed > asked) {
+            return Verdict::Unreachable;
+        }
+        let verdict = match timeout(longest, ask(options, backend)).await {
+            Ok(Ok(verdict)) => verdict,
+            // It answers, for example that it has no connection left.
+            Ok(Err(Error::Database(_) | Error::ColumnDecode { .. })) => Verdict::Works,
+            Ok(Err(_)) | Err(_) => Verdict::Unreachable,
+        };
+        *failed = (verdict == Verdict::Unreachable).then(Instant::now);
+        verdict
+    }
+}
+
+/// A process that was at work a moment ago may have sent an answer that is on its way.
+async fn ask(options: &PgConnectOptions, backend: i32) -> Result<Verdict, Error> {
+    let sql = format!(
+        "SELECT CASE WHEN state IS NULL OR state = 'disabled' OR clock_timestamp() - state_change < INTERVAL '500 ms' THEN 'works'
+            WHEN state NOT IN ('active', 'fastpath function call') THEN 'idle'
+            WHEN wait_event_type = 'Client' THEN 'waits' ELSE 'works' END
+        FROM pg_stat_activity WHERE pid = {backend}"
+    );
+    let mut connection = options.connect().await?;
+    let row = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_optional(&mut connection).await?;
+    let verdict = match row.map(|row| row.try_get::<String, _>(0)).transpose()?.as_deref() {
+        Some("works") => Verdict::Works,
+        Some("waits") => Verdict::Waits,
+        // A process that has ended works on nothing.
+        _ => Verdict::Idle,
+    };
+    // The socket closes in any case.
+    let _ = connection.close().await;
+    Ok(verdict)
+}

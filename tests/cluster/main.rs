@@ -1,0 +1,32 @@
+//! Several nodes on one PostgreSQL, under load, while one of them or the database fails (`docs/promises.md`, P1 to P3, P25 and P29).
+//!
+//! | module | content |
+//! |---|---|
+//! | [`world`] | nodes with folders and addresses of their own, and the database that they share |
+//! | [`load`] | senders: each resends the same bytes until they are acknowledged |
+//! | [`availability`] | how long a node that nothing was done to took no event |
+//! | [`observer`] | reads the checkpoints of all nodes all the time |
+//! | [`ledger`], [`judge`] | everything that was acknowledged, and its comparison with the rows of PostgreSQL |
+//! | [`merkle`], [`note`] | RFC 6962 and signed notes, written for these tests and independent of the server |
+//!
+//! The other modules have a kind of fault each. `ATTACHE_SOAK=1` runs long faults and asserts the availability that is promised; without it
+//! faults last seconds, and only a stall far beyond the promise fails. `ATTACHE_SEED` repeats the choices of an earlier run.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
+
+mod availability;
+mod clocks;
+mod connections;
+mod deaths;
+mod freezes;
+mod judge;
+mod ledger;
+mod load;
+mod locks;
+mod merkle;
+mod note;
+mod observer;
+mod postgres;
+mod rolling;
+mod scale;
+mod world;

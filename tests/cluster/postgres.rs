@@ -1,0 +1,22 @@
+//! A database that is restarted, in good order and as after a crash.
+
+use crate::world::{Differences, NODES, World};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_a_postgres_that_restarts_loses_nothing() {
+    let Some(cluster) = harness::postgres::cluster().await else { return };
+    let mut world = World::begin(&cluster.url, Differences::default()).await;
+    for _ in 0..world.scale.rounds {
+        for mode in ["fast", "immediate"] {
+            world.nodes.iter().for_each(|node| node.touch());
+            cluster.stop(mode);
+            cluster.start();
+            for node in 0..NODES {
+                let recovered = world.recovers(node).await;
+                eprintln!("node {node} took an event {recovered:.1?} after the restart ({mode})");
+            }
+            world.traffic(world.scale.calm).await;
+        }
+    }
+    world.end("PostgreSQL restarted").await;
+}

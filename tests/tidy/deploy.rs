@@ -1,0 +1,103 @@
+//! The samples of `docs/deploy/` are valid for the programs that read them, and agree with the defaults of the server. A program that is not
+//! installed is reported: Debian has `haproxy`, `nginx-light`, `caddy` and `systemd`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use attache::config::Settings;
+
+use crate::{root, text};
+
+fn sample(name: &str) -> PathBuf {
+    root().join("docs/deploy").join(name)
+}
+
+/// The program, also in folders for administrators; `None`, and a message on standard error, if it is not installed.
+fn program(name: &str) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&paths).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let found = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
+    if found.is_none() {
+        eprintln!("SKIPPED: {name} is not installed: this test has shown nothing");
+    }
+    found
+}
+
+fn assert_accepts(program: &Path, arguments: &[&str]) {
+    let done = Command::new(program).args(arguments).output().unwrap();
+    let said = [done.stdout, done.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(done.status.success(), "{} {arguments:?}: {said}", program.display());
+    for word in ["WARNING", "[warn]", "[emerg]", "Unknown key", "Unknown lvalue"] {
+        assert!(!said.contains(word), "{} {arguments:?}: {said}", program.display());
+    }
+}
+
+#[test]
+fn haproxy_reads_its_sample() {
+    let Some(haproxy) = program("haproxy") else { return };
+    assert_accepts(&haproxy, &["-c", "-V", "-f", sample("haproxy.cfg").to_str().unwrap()]);
+}
+
+#[test]
+fn nginx_reads_its_sample() {
+    let Some(nginx) = program("nginx") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let pid = format!("pid {}/nginx.pid; error_log stderr;", folder.path().display());
+    let prefix = folder.path().to_str().unwrap();
+    assert_accepts(&nginx, &["-t", "-p", prefix, "-g", &pid, "-c", sample("nginx.conf").to_str().unwrap()]);
+}
+
+#[test]
+fn caddy_reads_its_sample() {
+    let Some(caddy) = program("caddy") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = sample("Caddyfile");
+    let done = Command::new(caddy)
+        .args(["validate", "--adapter", "caddyfile", "--config", file.to_str().unwrap()])
+        .env("HOME", folder.path())
+        .env("XDG_DATA_HOME", folder.path())
+        .env("XDG_CONFIG_HOME", folder.path())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+#[test]
+fn systemd_reads_its_sample() {
+    let Some(analyze) = program("systemd-analyze") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let unit = folder.path().join("attache.service");
+    // The program of the sample is not installed here.
+    let installed = text("docs/deploy/attache.service").replace("/usr/local/bin/attache", "/bin/true");
+    std::fs::write(&unit, installed).unwrap();
+    assert_accepts(&analyze, &["verify", "--man=no", unit.to_str().unwrap()]);
+}
+
+#[test]
+fn samples_agree_with_the_defaults() {
+    let settings = Settings::default();
+    let large = settings.knowledge.batch.body_bytes_max >> 20;
+    let heartbeat = settings.knowledge.batch.heartbeat.as_secs();
+    let files = [
+        ("nginx.conf", format!("client_max_body_size {large}m;"), "proxy_read_timeout "),
+        ("Caddyfile", format!("max_size {large}MiB"), ""),
+        ("haproxy.cfg", String::new(), "timeout server "),
+    ];
+    for (name, body, idle) in files {
+        let sample = text(&format!("docs/deploy/{name}"));
+        assert!(sample.contains(&body), "{name}: {body}");
+        for path in ["/v1/batch-add", "/knowledge/add"].into_iter().filter(|_| !body.is_empty()) {
+            assert!(sample.contains(path.trim_start_matches('/')), "{name}: {path}");
+        }
+        if let Some((_, rest)) = sample.split_once(idle).filter(|_| !idle.is_empty()) {
+            let seconds: u64 = rest.split('s').next().unwrap().parse().unwrap();
+            assert!(seconds > 2 * heartbeat, "{name}: an idle stream ends after {seconds} s");
+        }
+    }
+    let unit = text("docs/deploy/attache.service");
+    let stop: u64 = unit.split_once("TimeoutStopSec=").unwrap().1.split('s').next().unwrap().parse().unwrap();
+    assert!(stop > settings.shutdown.drain_deadline.as_secs() + 10, "the lame duck of the samples lasts 10 s");
+    let files: u64 = unit.split_once("LimitNOFILE=").unwrap().1.lines().next().unwrap().parse().unwrap();
+    assert!(files >= u64::try_from(settings.http.connections_max).unwrap() + settings.http.descriptors_reserved);
+}
