@@ -11,6 +11,7 @@ mod knowledge;
 mod limits;
 mod plans;
 pub mod reading;
+mod shared;
 mod signin;
 mod urls;
 
@@ -376,6 +377,11 @@ impl Settings {
         self.check_events(&mut rule);
         self.check_log(&mut rule);
         rule(
+            self.database.replica_url.is_none() || self.database.url.is_some(),
+            "database.replica_url",
+            "needs database.url: SQLite has no replica",
+        );
+        rule(
             self.machines.registration != MachineRegistration::Key || self.machines.enrolment_key.is_some(),
             "machines.enrolment_key",
             "is needed when machines.registration is \"key\"",
@@ -388,17 +394,17 @@ impl Settings {
         rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
         rule(!self.account.section_deadline.is_zero(), "account.section_deadline", "must be longer than 0s");
-        problems.extend(self.section_problems());
-        if let Err(error) = self.registry() {
-            problems.push(("events.registry".into(), error));
-        }
-        problems
         let window = Duration::from_hours(24) * (self.plans.longest_window_days().saturating_add(2));
         rule(
             self.janitor.purge.usage_days_kept >= window,
             "janitor.purge.usage_days_kept",
             "must be at least the longest window_days of a plan and two days",
         );
+        problems.extend(self.section_problems());
+        if let Err(error) = self.registry() {
+            problems.push(("events.registry".into(), error));
+        }
+        problems
     }
 
     fn check_events(&self, rule: &mut impl FnMut(bool, &str, &str)) {
