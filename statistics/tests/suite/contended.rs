@@ -49,6 +49,7 @@ async fn stranger(pool: &Pool, sql: &'static str, chain: &Chain) -> Transaction 
     let mut transaction = pool.begin().await.unwrap();
     let machine: uuid::Uuid = chain.recorder().machine.as_uuid();
     let mut tx = transaction.connection().unwrap();
+    query("SET LOCAL idle_in_transaction_session_timeout TO 0").execute(&mut tx).await.unwrap();
     query(sql).bind(machine).execute(&mut tx).await.unwrap();
     drop(tx);
     transaction
