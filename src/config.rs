@@ -377,6 +377,11 @@ impl Settings {
         self.check_events(&mut rule);
         self.check_log(&mut rule);
         rule(
+            self.database.replica_url.is_none() || self.database.url.is_some(),
+            "database.replica_url",
+            "needs database.url: SQLite has no replica",
+        );
+        rule(
             self.machines.registration != MachineRegistration::Key || self.machines.enrolment_key.is_some(),
             "machines.enrolment_key",
             "is needed when machines.registration is \"key\"",

@@ -7,6 +7,7 @@ use sqlx::migrate::Migrator;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{DatabaseSettings, Pool, query};
+use crate::replica::Replica;
 use crate::{in_transaction, probes};
 
 static SQLITE: Migrator = sqlx_macros::migrate!("../migrations/sqlite");
@@ -18,17 +19,23 @@ pub struct Store {
     pub(crate) pool: Pool,
     /// Whether changes are announced to other processes (`database.notify`).
     pub(crate) notifies: bool,
+    /// Answers searches, if the settings name one.
+    pub(crate) replica: Option<Replica>,
+    /// Its pool is that of a replica.
+    pub(crate) is_replica: bool,
 }
 
 impl Store {
     /// Connects; see [`Pool::open`]. The tables are those of the last [`Store::migrate`].
     pub async fn open(settings: &DatabaseSettings, sqlite_path: &Path) -> Result<Self, StoreError> {
-        Ok(Self { pool: Pool::open(settings, sqlite_path, None).await?, notifies: settings.notify })
+        let pool = Pool::open(settings, sqlite_path, None).await?;
+        Ok(Self { pool, notifies: settings.notify, replica: Replica::of(settings, None), is_replica: false })
     }
 
     /// A copy of the facts in a file, such as a backup, for reading alone.
     pub async fn open_copy(sqlite_path: &Path) -> Result<Self, StoreError> {
-        let store = Self { pool: Pool::open_copy(sqlite_path).await?, notifies: false };
+        let pool = Pool::open_copy(sqlite_path).await?;
+        let store = Self { pool, notifies: false, replica: None, is_replica: false };
         store.check_schema().await?;
         Ok(store)
     }
@@ -71,6 +78,9 @@ impl Store {
 
     /// Waits for the connections to come back and closes them.
     pub async fn close(&self) {
+        if let Some(replica) = &self.replica {
+            replica.close().await;
+        }
         self.pool.close().await;
     }
 }

@@ -32,6 +32,7 @@
 //! | [`node`] | the servers on this database |
 //! | [`change`] | hints to other processes that rows changed |
 //! | [`pool`] | one way to either database |
+//! | [`replica`] | a copy of the database that answers reads |
 
 pub mod account;
 pub mod api_key;
@@ -58,6 +59,7 @@ pub mod outbox;
 pub mod passage;
 pub mod pool;
 pub mod recorder;
+pub mod replica;
 pub mod session;
 pub mod signin;
 pub mod space;
@@ -72,3 +74,4 @@ pub use error::{Context, Corrupt, StoreError};
 pub use handle::Store;
 pub use operation::{During, Operation};
 pub use pool::{DatabaseSettings, Pool};
+pub use replica::Replica;

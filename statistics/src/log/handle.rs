@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use dashmap::DashMap;
+use domain::chain::ChainKey;
 use domain::ids::MachineUuid;
 use domain::{Clock, Rng};
+use quick_cache::sync::Cache;
 use sqlx::migrate::Migrator;
 use store::pool::{query, scalar};
-use store::{Pool, in_transaction};
+use store::{Pool, Replica, in_transaction};
 use uuid::Uuid;
 
 use super::error::{During, LogError};
@@ -15,7 +17,9 @@ use super::halt::HaltFlag;
 use super::health::appends::Appends;
 use super::lease::SequencerLease;
 use super::memory::Memory;
+use super::postgres::StoredHead;
 use super::recent::UnindexedEvents;
+use super::replica::LogReplica;
 use super::settings::WriterSettings;
 use super::shelf::cache::TreeCache;
 use super::sql::{self, Dialect};
@@ -37,7 +41,11 @@ pub struct Log {
     pub(super) clock: Clock,
     pub(super) rng: Rng,
     /// PostgreSQL: the numbers of sources, which never change; at most [`SOURCES_MAX`].
-    pub(super) sources: Arc<DashMap<Source, i64>>,
+    pub(super) sources: Arc<Cache<Source, i64>>,
+    /// PostgreSQL: heads of chains, of which any may be outdated; at most [`HEADS_MAX`].
+    pub(super) heads: Arc<Cache<ChainKey, StoredHead>>,
+    /// PostgreSQL: chains with events that wait for another process.
+    pub(super) contended: Arc<DashMap<ChainKey, ()>>,
     /// PostgreSQL: id of this process in the lease of the sequencer.
     pub(super) holder: Uuid,
     /// PostgreSQL: the lease of the sequencer, while this process has it.
@@ -52,14 +60,19 @@ pub struct Log {
     pub(super) appends: Arc<Appends>,
     /// Tiles and the signed tree, cached for proofs.
     pub(super) shelf: Arc<TreeCache>,
+    /// PostgreSQL: a replica that answers activity and proofs.
+    pub(super) replica: Option<LogReplica>,
     /// PostgreSQL: the newest checkpoint that this process signed or saw.
     pub(super) memory: Arc<Memory>,
     /// Why the log is not signed, if it is not.
     pub(super) halt: Arc<HaltFlag>,
 }
 
-/// Maximum number of sources in memory; beyond it all are dropped and read again.
-pub(super) const SOURCES_MAX: usize = 65_536;
+/// Maximum number of sources in memory; beyond it those that were used least are read again.
+const SOURCES_MAX: usize = 65_536;
+
+/// Maximum number of heads in memory, of some 200 bytes each; beyond it those that were used least are read again.
+const HEADS_MAX: usize = 65_536;
 
 impl Log {
     /// Opens the log in `pool`, with the default limits of its writer: see [`Self::open_with`].
@@ -110,13 +123,22 @@ impl Log {
         self
     }
 
+    /// Sets the replica that answers activity and proofs.
+    #[must_use]
+    pub fn with_replica(mut self, replica: Option<Replica>) -> Self {
+        self.replica = replica.map(|replica| LogReplica { replica, shelf: Arc::default() });
+        self
+    }
+
     fn over(pool: Pool, clock: &Clock, rng: &Rng) -> Self {
         let holder = rng.uuid_v7(clock.now());
         Self {
             pool,
             clock: clock.clone(),
             rng: rng.clone(),
-            sources: Arc::default(),
+            sources: Arc::new(Cache::new(SOURCES_MAX)),
+            heads: Arc::new(Cache::new(HEADS_MAX)),
+            contended: Arc::default(),
             holder,
             lease: Arc::default(),
             writer: None,
@@ -124,6 +146,7 @@ impl Log {
             recent: UnindexedEvents::default(),
             appends: Arc::default(),
             shelf: Arc::default(),
+            replica: None,
             memory: Arc::default(),
             halt: Arc::default(),
         }
@@ -182,6 +205,9 @@ impl Log {
             writer.close().await;
         }
         self.give_lease_back().await;
+        if let Some(LogReplica { replica, .. }) = &self.replica {
+            replica.close().await;
+        }
         self.pool.close().await;
     }
 

@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod audit;
+mod contended;
 mod epoch;
 mod health;
 mod index;
 mod log;
+mod replica;
 mod tiles;
 mod tree;
 mod usage;
