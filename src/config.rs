@@ -388,17 +388,17 @@ impl Settings {
         rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
         rule(!self.account.section_deadline.is_zero(), "account.section_deadline", "must be longer than 0s");
-        problems.extend(self.section_problems());
-        if let Err(error) = self.registry() {
-            problems.push(("events.registry".into(), error));
-        }
-        problems
         let window = Duration::from_hours(24) * (self.plans.longest_window_days().saturating_add(2));
         rule(
             self.janitor.purge.usage_days_kept >= window,
             "janitor.purge.usage_days_kept",
             "must be at least the longest window_days of a plan and two days",
         );
+        problems.extend(self.section_problems());
+        if let Err(error) = self.registry() {
+            problems.push(("events.registry".into(), error));
+        }
+        problems
     }
 
     fn check_events(&self, rule: &mut impl FnMut(bool, &str, &str)) {

@@ -3,7 +3,8 @@
 //! 1. An event that arrives is buffered. Once every task that is ready has run, a flush follows in the mailbox behind the events that arrived
 //!    meanwhile: this short wait makes groups several times larger, and each event cheaper.
 //! 2. The flush hands the events to the log. An SQLite file has a thread that owns its connection and takes all that waits in one visit,
-//!    so the next group is handed over while the last one is being committed. On PostgreSQL one group is committed at a time.
+//!    so the next group is handed over while the last one is being committed. On PostgreSQL one group is committed at a time; events of
+//!    chains that another node has locked leave their group and are tried again beside the next ones, for less than a second.
 //! 3. Each sender is answered after the commit of its group, by the log itself.
 //!
 //! **If it crashes:** buffered events get no answer, and their senders send them again; events that were passed to the log are
@@ -79,7 +80,8 @@ impl Appender {
             return;
         }
         if self.log.queues() {
-            self.log.submit(std::mem::take(&mut state.waiting)).await;
+            // A queue has no contended events.
+            drop(self.log.submit(std::mem::take(&mut state.waiting)).await);
             return;
         }
         let count = state.waiting.len().min(self.group_max);
@@ -89,8 +91,11 @@ impl Appender {
         // In a task of its own, so that the mailbox still takes events. The actor receives `Settled` however the task ends.
         let settled = OnDrop(Some(move || drop(myself.cast(AppendMessage::Settled))));
         drop(tokio::spawn(async move {
-            log.submit(group).await;
+            let contended = log.submit(group).await;
             drop(settled);
+            if let Some(contended) = contended {
+                contended.settle().await;
+            }
         }));
     }
 }

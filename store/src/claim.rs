@@ -16,7 +16,6 @@ use uuid::Uuid;
 
 use self::row::{RegistrationRow, SELECT_REGISTRATION, SELECT_STANDING, StandingRow};
 use crate::error::{Corrupt, StoreError};
-use crate::held::TOTALS_LOCK;
 use crate::machine::DETACH_APPROVED_BY;
 use crate::mail::{QueuedMail, insert_mail};
 use crate::operation::{During, Operation};
@@ -201,14 +200,13 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                // First, as in every transaction that holds events: events held before are seen below, and a transaction that
-                // holds events later sees the claim.
-                query(TOTALS_LOCK).execute(&mut *tx).await?;
                 if let Some(agent) = via.agent()
                     && !lock_agent(tx, agent).await?
                 {
                     return Ok(false);
                 }
+                // A transaction that holds events of the agent shares this lock: events held before are seen below, and one that holds
+                // events later sees the claim.
                 let registration: Option<Uuid> = scalar(LOCK_UNCLAIMED_OF_ATTEMPT)
                     .bind(token.as_bytes())
                     .bind(now)

@@ -14,6 +14,7 @@ mod copies;
 mod devices;
 mod filters;
 mod held;
+mod held_beside;
 mod installation;
 mod janitor;
 mod machines;
