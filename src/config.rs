@@ -11,6 +11,7 @@ mod knowledge;
 mod limits;
 mod plans;
 pub mod reading;
+mod shared;
 mod signin;
 mod urls;
 
@@ -375,6 +376,11 @@ impl Settings {
         };
         self.check_events(&mut rule);
         self.check_log(&mut rule);
+        rule(
+            self.database.replica_url.is_none() || self.database.url.is_some(),
+            "database.replica_url",
+            "needs database.url: SQLite has no replica",
+        );
         rule(
             self.machines.registration != MachineRegistration::Key || self.machines.enrolment_key.is_some(),
             "machines.enrolment_key",

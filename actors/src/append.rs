@@ -19,6 +19,7 @@ use std::sync::Arc;
 use ractor::{ActorProcessingErr, ActorRef};
 use statistics::log::{Append, AppendOutcome, AppendReply, Log, LogError};
 use supervision::Reply;
+use supervision::periodic::Waker;
 
 /// The outcome of an event, or the reason why its group was not committed.
 pub type Appended = Result<AppendOutcome, Arc<LogError>>;
@@ -60,6 +61,8 @@ pub struct Appender {
     log: Log,
     /// Number of buffered events that are passed to the log without a further wait.
     group_max: usize,
+    /// Wakes the actor that sequences the events.
+    appended: Waker,
 }
 
 /// The events that arrived since the last flush.
@@ -70,9 +73,9 @@ pub struct AppenderState {
 }
 
 impl Appender {
-    /// Appends to `log`, at most `group_max` events at once.
-    pub fn new(log: Log, group_max: usize) -> Self {
-        Self { log, group_max }
+    /// Appends to `log`, at most `group_max` events at once, and announces each group.
+    pub fn new(log: Log, group_max: usize, appended: Waker) -> Self {
+        Self { log, group_max, appended }
     }
 
     async fn hand_over(&self, myself: &ActorRef<AppendMessage>, state: &mut AppenderState) {
@@ -82,19 +85,22 @@ impl Appender {
         if self.log.queues() {
             // A queue has no contended events.
             drop(self.log.submit(std::mem::take(&mut state.waiting)).await);
+            self.appended.wake();
             return;
         }
         let count = state.waiting.len().min(self.group_max);
         let group = state.waiting.drain(..count).collect();
         state.is_busy = true;
-        let (log, myself) = (self.log.clone(), myself.clone());
+        let (log, myself, appended) = (self.log.clone(), myself.clone(), self.appended.clone());
         // In a task of its own, so that the mailbox still takes events. The actor receives `Settled` however the task ends.
         let settled = OnDrop(Some(move || drop(myself.cast(AppendMessage::Settled))));
         drop(tokio::spawn(async move {
             let contended = log.submit(group).await;
+            appended.wake();
             drop(settled);
             if let Some(contended) = contended {
                 contended.settle().await;
+                appended.wake();
             }
         }));
     }

@@ -85,9 +85,10 @@ impl Index {
     }
 
     /// The chunks of some accounts that are nearest to a vector, with their approximate cosine, nearest first; in
-    /// `spaces`, or in all spaces.
+    /// `spaces`, or in all spaces. `store` is where the database compares.
     pub async fn nearest(
         &self,
+        store: &Store,
         shelves: &[AccountStatistics],
         model: &ModelId,
         query: Arc<[f32]>,
@@ -95,7 +96,7 @@ impl Index {
         wanted: ChunkLimits,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         if self.database.compares(model) {
-            return self.database.nearest(shelves, model, &query, spaces.as_deref(), wanted).await;
+            return self.database.nearest(store, shelves, model, &query, spaces.as_deref(), wanted).await;
         }
         let mut near = Vec::new();
         for shelf in shelves {
@@ -169,10 +170,10 @@ impl Index {
 
     fn slot(&self, number: i64) -> Arc<AccountSlot> {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = Arc::clone(shelves.entry(number).or_default());
         if shelves.len() >= SLOTS_MAX && !shelves.contains_key(&number) {
             forget_half(&mut shelves);
         }
+        let slot = Arc::clone(shelves.entry(number).or_default());
         slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         slot
     }

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use domain::ids::MemoryId;
 use store::memory::Memory;
+use store::passage::AccountStatistics;
 use store::{Store, StoreError};
 
 use self::context::SearchContext;
@@ -103,16 +104,33 @@ impl<E: Embed> Search<E> {
         if shelves.is_empty() || query.limit == 0 {
             return Ok(SearchResults { found: Vec::new(), by_words_alone: None });
         }
+        let store = self.store.for_search(&query.scope, &shelves, self.settings.shelves_max).await;
+        match self.search_in(&store, &shelves, query).await {
+            Err(SearchError::Store(error)) if store.is_replica() => {
+                self.store.search_failed(&error);
+                self.search_in(&self.store, &shelves, query).await
+            }
+            done => done,
+        }
+    }
+
+    /// Searches the accounts in `store`, the database or its replica.
+    async fn search_in(
+        &self,
+        store: &Store,
+        shelves: &[AccountStatistics],
+        query: &SearchQuery,
+    ) -> Result<SearchResults, SearchError> {
         let context = SearchContext {
-            store: &self.store,
+            store,
             embedder: &self.embedder,
             index: &self.index,
             settings: &self.settings,
-            shelves: &shelves,
+            shelves,
             query,
         };
         let (lexical, meaning) = tokio::join!(
-            LexicalLeg::look_up(&self.store, &self.counts, &shelves, query, &self.settings),
+            LexicalLeg::look_up(store, &self.counts, shelves, query, &self.settings),
             SemanticLeg::look_up(&context)
         );
         let (lexical, meaning) = (lexical?, meaning?);
@@ -125,12 +143,17 @@ impl<E: Embed> Search<E> {
             score::scored(passages, &stems, &lexical, vector.as_deref(), weight)
         });
         let scored = scored.await;
-        let found = self.documents(scored, query).await?;
+        let found = self.documents(store, scored, query).await?;
         Ok(SearchResults { found, by_words_alone: missing })
     }
 
     /// Groups scored chunks by document and reads the best documents.
-    async fn documents(&self, scored: Vec<ScoredChunk>, query: &SearchQuery) -> Result<Vec<SearchHit>, StoreError> {
+    async fn documents(
+        &self,
+        store: &Store,
+        scored: Vec<ScoredChunk>,
+        query: &SearchQuery,
+    ) -> Result<Vec<SearchHit>, StoreError> {
         let mut documents: HashMap<MemoryId, Vec<ScoredChunk>> = HashMap::new();
         for scored in scored.into_iter().filter(|scored| scored.similarity >= query.threshold) {
             documents.entry(scored.memory).or_default().push(scored);
@@ -145,7 +168,7 @@ impl<E: Embed> Search<E> {
         best.sort_by(|a, b| top(&b.1).total_cmp(&top(&a.1)).then(b.0.cmp(&a.0)));
         best.truncate(query.limit);
         let ids: Vec<MemoryId> = best.iter().map(|(memory, _)| *memory).collect();
-        let memories = self.store.memories_by_id(&ids, &query.scope, self.settings.content_max).await?;
+        let memories = store.memories_by_id(&ids, &query.scope, self.settings.content_max).await?;
         let mut memories: HashMap<MemoryId, Memory> = memories.into_iter().map(|memory| (memory.id, memory)).collect();
         let found = best.into_iter().filter_map(|(id, chunks)| {
             let similarity = top(&chunks);

@@ -289,6 +289,17 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_depend_on_each_other_are_compared() {
+        let refused = |text: &str| read_text(text).unwrap_err().concat();
+        let replica = refused("[database]\nreplica_url = \"postgres://there\"\n");
+        assert!(replica.contains("database.replica_url: needs database.url"), "{replica}");
+        let windows =
+            |kept: u32| format!("[janitor.purge]\nusage_days_kept = \"{kept}days\"\n[plans.FREE]\nwindow_days = 60\n");
+        assert!(refused(&windows(61)).contains("janitor.purge.usage_days_kept: must be at least"));
+        assert!(read_text(&windows(62)).is_ok());
+    }
+
+    #[test]
     fn the_environment_wins_over_the_file_and_may_be_plain_text() {
         let environment = [
             ("ATTACHE_HTTP__BIND", "127.0.0.1:9"),

@@ -2,7 +2,7 @@
 
 use domain::{Clock, Rng};
 use statistics::log::Log;
-use store::{DatabaseSettings, Pool, Store};
+use store::{DatabaseSettings, Pool, Replica, Store};
 
 use super::error::OpenError;
 use super::places::SCHEMA;
@@ -40,7 +40,8 @@ impl StartContext<'_> {
     /// Starts the log in a pool. A log that begins has this origin.
     pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, OpenError> {
         let log = Log::open_with(pool, origin, self.clock, self.rng, &self.settings.log.writer()).await?;
-        Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes))
+        let replica = Replica::of(&self.settings.database, Some(SCHEMA));
+        Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes).with_replica(replica))
     }
 }
 

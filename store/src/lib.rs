@@ -29,13 +29,17 @@
 //! | [`janitor`] | retention |
 //! | [`installation`] | the id of the installation, and the remembered checkpoint of its log |
 //! | [`inventory`] | how much there is of everything |
+//! | [`node`] | the servers on this database |
+//! | [`change`] | hints to other processes that rows changed |
 //! | [`pool`] | one way to either database |
+//! | [`replica`] | a copy of the database that answers reads |
 
 pub mod account;
 pub mod api_key;
 pub mod balance;
 pub mod batch;
 pub mod budget;
+pub mod change;
 pub mod claim;
 pub mod consent;
 pub mod device;
@@ -49,11 +53,13 @@ pub mod key;
 pub mod machine;
 pub mod mail;
 pub mod memory;
+pub mod node;
 pub mod operation;
 pub mod outbox;
 pub mod passage;
 pub mod pool;
 pub mod recorder;
+pub mod replica;
 pub mod session;
 pub mod signin;
 pub mod space;
@@ -68,3 +74,4 @@ pub use error::{Context, Corrupt, StoreError};
 pub use handle::Store;
 pub use operation::{During, Operation};
 pub use pool::{DatabaseSettings, Pool};
+pub use replica::Replica;

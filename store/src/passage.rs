@@ -8,6 +8,7 @@ pub mod common;
 pub mod embedding;
 pub mod follow;
 pub mod near;
+mod replica;
 pub mod vector;
 pub mod words;
 

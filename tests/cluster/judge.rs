@@ -203,7 +203,7 @@ async fn judge_tree(world: &World, database: &mut PgConnection, leaves: &[Hash])
         assert_eq!(world.observer.sees(url, std::str::from_utf8(&note.body).unwrap()), size, "the tree of {url}");
     }
     let sizes: Vec<(u64, Hash)> = seen.into_iter().filter(|(size, _)| *size > 0).collect();
-    // So many steps that a soak with thousands of checkpoints ends.
+    // Few enough steps that a soak with thousands of checkpoints ends.
     let steps = sizes.windows(2).step_by(1 + sizes.len() / 500);
     for (step, node) in steps.zip(world.nodes.iter().cycle()) {
         let (older, newer) = (step[0], step[1]);

@@ -17,7 +17,8 @@ fn public_types(source: &str) -> Vec<String> {
     let named = tokens
         .windows(3)
         .filter(|words| words[0] == "pub" && ["struct", "enum", "trait", "type"].contains(&words[1].as_str()));
-    named.map(|words| words[2].clone()).collect()
+    // A macro defines a type by its parameter, `$name`.
+    named.map(|words| words[2].clone()).filter(|name| name != "$").collect()
 }
 
 #[test]

@@ -101,6 +101,9 @@ impl Database {
             return Ok(if self.copy_page().await? { Upkeep::Done } else { Upkeep::Copying });
         }
         let Some(model) = model.filter(|model| self.compares(model)) else { return Ok(Upkeep::Done) };
+        if self.store.graph_count(model).await? >= u64::from(self.settings.pgvector_graphs_max) {
+            return Ok(Upkeep::Done);
+        }
         let missing = self.store.graph_missing(model, self.settings.pgvector_exact_max).await?;
         Ok(missing.map_or(Upkeep::Done, Upkeep::GraphMissing))
     }
@@ -116,6 +119,7 @@ impl Database {
     /// The nearest chunks of some accounts, nearest first; in `spaces`, or anywhere.
     pub(super) async fn nearest(
         &self,
+        store: &Store,
         shelves: &[AccountStatistics],
         model: &ModelId,
         query: &[f32],
@@ -123,11 +127,11 @@ impl Database {
         wanted: ChunkLimits,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         if let Some(spaces) = spaces {
-            return self.store.nearest_in_spaces(shelves, spaces, model, query, wanted).await;
+            return store.nearest_in_spaces(shelves, spaces, model, query, wanted).await;
         }
         let mut near = Vec::new();
         for shelf in shelves {
-            near.extend(self.store.nearest(shelf, model, query, wanted, self.settings.pgvector_exact_max).await?);
+            near.extend(store.nearest(shelf, model, query, wanted, self.settings.pgvector_exact_max).await?);
         }
         Ok(best(near, wanted.chunks_max))
     }

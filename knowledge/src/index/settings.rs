@@ -11,6 +11,8 @@ pub struct Settings {
     /// Maximum number of an account's chunks that the database compares exhaustively; it builds an index for larger
     /// accounts.
     pub pgvector_exact_max: usize,
+    /// Maximum number of those indexes; further large accounts are compared exhaustively, too.
+    pub pgvector_graphs_max: u32,
     /// Memory for the vectors of all accounts, in bytes. A single account may exceed it while it is searched.
     pub bytes_max: usize,
     /// Memories per page read from the store.
@@ -29,6 +31,7 @@ impl Default for Settings {
         Self {
             pgvector: Pgvector::Auto,
             pgvector_exact_max: 10_000,
+            pgvector_graphs_max: 200,
             bytes_max: 2 << 30,
             page_memories: 500,
             exact_max: 250_000,

@@ -59,6 +59,6 @@ pub(super) async fn nearest<E: Embed>(
 ) -> Result<Vec<ChunkId>, StoreError> {
     let Some(model) = context.embedder.model() else { return Ok(Vec::new()) };
     let spaces = context.query.spaces().map(Arc::from);
-    let near = context.index.nearest(context.shelves, model, Arc::clone(vector), spaces, wanted).await?;
+    let near = context.index.nearest(context.store, context.shelves, model, Arc::clone(vector), spaces, wanted).await?;
     Ok(near.into_iter().map(|(chunk, _)| chunk).collect())
 }

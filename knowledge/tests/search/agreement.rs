@@ -69,6 +69,10 @@ async fn pgvector_and_memory_agree() {
     let shelves = world.store.shelves_in(&MemoryScope::Account(ada), 9).await.unwrap();
     let number = shelves[0].number;
     assert_eq!(exact.keep_up(Some(&model)).await.unwrap(), Upkeep::Done);
+    let no_graphs = Settings { pgvector_graphs_max: 0, ..settings(Pgvector::Auto, 100) };
+    let without_graphs = Index::new(world.store.clone(), no_graphs);
+    without_graphs.prepare().await.unwrap();
+    assert_eq!(without_graphs.keep_up(Some(&model)).await.unwrap(), Upkeep::Done, "their number is limited");
     assert_eq!(by_graph.keep_up(Some(&model)).await.unwrap(), Upkeep::GraphMissing(number));
     by_graph.make_graph(number, &model).await.unwrap();
     assert_eq!(by_graph.keep_up(Some(&model)).await.unwrap(), Upkeep::Done);
@@ -78,7 +82,10 @@ async fn pgvector_and_memory_agree() {
         for within in [None, Some(vec![red]), Some(vec![red, blue]), Some(vec![])] {
             let near = async |index: &Index, wanted: ChunkLimits| {
                 let within = within.clone().map(Into::into);
-                index.nearest(&shelves, &model, std::sync::Arc::clone(&query), within, wanted).await.unwrap()
+                index
+                    .nearest(&world.store, &shelves, &model, std::sync::Arc::clone(&query), within, wanted)
+                    .await
+                    .unwrap()
             };
             let any = ChunkLimits::any(COUNT);
             let (a, b, c) = (near(&in_memory, any).await, near(&exact, any).await, near(&by_graph, any).await);

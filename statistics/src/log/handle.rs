@@ -9,15 +9,17 @@ use domain::{Clock, Rng};
 use quick_cache::sync::Cache;
 use sqlx::migrate::Migrator;
 use store::pool::{query, scalar};
-use store::{Pool, in_transaction};
+use store::{Pool, Replica, in_transaction};
 use uuid::Uuid;
 
 use super::error::{During, LogError};
 use super::halt::HaltFlag;
 use super::health::appends::Appends;
+use super::lease::SequencerLease;
 use super::memory::Memory;
 use super::postgres::StoredHead;
 use super::recent::UnindexedEvents;
+use super::replica::LogReplica;
 use super::settings::WriterSettings;
 use super::shelf::cache::TreeCache;
 use super::sql::{self, Dialect};
@@ -46,6 +48,8 @@ pub struct Log {
     pub(super) contended: Arc<DashMap<ChainKey, ()>>,
     /// PostgreSQL: id of this process in the lease of the sequencer.
     pub(super) holder: Uuid,
+    /// PostgreSQL: the lease of the sequencer, while this process has it.
+    pub(super) lease: Arc<SequencerLease>,
     /// SQLite: handle of the thread that writes.
     pub(super) writer: Option<Writer>,
     /// SQLite: usage that the newest leaves add.
@@ -56,6 +60,8 @@ pub struct Log {
     pub(super) appends: Arc<Appends>,
     /// Tiles and the signed tree, cached for proofs.
     pub(super) shelf: Arc<TreeCache>,
+    /// PostgreSQL: a replica that answers activity and proofs.
+    pub(super) replica: Option<LogReplica>,
     /// PostgreSQL: the newest checkpoint that this process signed or saw.
     pub(super) memory: Arc<Memory>,
     /// Why the log is not signed, if it is not.
@@ -117,6 +123,13 @@ impl Log {
         self
     }
 
+    /// Sets the replica that answers activity and proofs.
+    #[must_use]
+    pub fn with_replica(mut self, replica: Option<Replica>) -> Self {
+        self.replica = replica.map(|replica| LogReplica { replica, shelf: Arc::default() });
+        self
+    }
+
     fn over(pool: Pool, clock: &Clock, rng: &Rng) -> Self {
         let holder = rng.uuid_v7(clock.now());
         Self {
@@ -127,11 +140,13 @@ impl Log {
             heads: Arc::new(Cache::new(HEADS_MAX)),
             contended: Arc::default(),
             holder,
+            lease: Arc::default(),
             writer: None,
             spans: UsageSums::default(),
             recent: UnindexedEvents::default(),
             appends: Arc::default(),
             shelf: Arc::default(),
+            replica: None,
             memory: Arc::default(),
             halt: Arc::default(),
         }
@@ -167,6 +182,11 @@ impl Log {
         }
     }
 
+    /// Whether this process signs the log: on PostgreSQL while it has the lease of the sequencer, on SQLite always.
+    pub fn is_sequencer(&self) -> bool {
+        self.writer.is_some() || self.lease.is_held()
+    }
+
     /// The connection pool, for metrics.
     pub fn pool(&self) -> &Pool {
         &self.pool
@@ -185,6 +205,9 @@ impl Log {
             writer.close().await;
         }
         self.give_lease_back().await;
+        if let Some(LogReplica { replica, .. }) = &self.replica {
+            replica.close().await;
+        }
         self.pool.close().await;
     }
 

@@ -9,6 +9,7 @@ mod read;
 mod write;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use domain::Digest;
 use store::pool::{PostgresPool, query, scalar};
@@ -58,6 +59,9 @@ impl Log {
         let size = u64::try_from(state.size).map_err(|_| LogError::Corrupt("tree.size"))?;
         let idle = Sequenced { added: 0, tree_size: size };
         let theirs = state.holder.is_some_and(|holder| holder != self.holder) && state.lease_ms > 0;
+        if theirs {
+            self.lease.lost();
+        }
         let is_to_grow = state.waiting && !theirs;
         if !self.vouches_for(&state, is_to_grow).await? || !is_to_grow {
             return Ok(idle);
@@ -97,7 +101,13 @@ impl Log {
     /// Acquires or renews the lease; returns the fence, or `None` while another process has the lease.
     async fn lease(&self) -> Result<Option<i64>, LogError> {
         let lease = scalar(postgres::LEASE).bind(self.holder).bind(LEASE_MS);
-        lease.fetch_optional(self.postgres()).await.during("take the lease of the sequencer")
+        let fence: Option<i64> =
+            lease.fetch_optional(self.postgres()).await.during("take the lease of the sequencer")?;
+        match fence {
+            Some(fence) => self.lease.taken(fence, Duration::from_millis(LEASE_MS.unsigned_abs())),
+            None => self.lease.lost(),
+        }
+        Ok(fence)
     }
 
     /// Appends leaves to the stored tree, after a check that it is the signed tree.

@@ -44,8 +44,8 @@ struct Cursor {
 }
 
 impl Log {
-    /// `GET /v1/activity`: `{events, next_cursor}`, newest first.
-    pub async fn activity(&self, scope: &RecordScope, query: &ActivityQuery) -> Result<Passed, LogError> {
+    /// A page of activity from the database of this handle.
+    pub(super) async fn activity_here(&self, scope: &RecordScope, query: &ActivityQuery) -> Result<Passed, LogError> {
         let refused = |code: &str| Ok(Passed::json(StatusCode::BAD_REQUEST, &json!({ "error": code })));
         let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
         if !(1..=LIMIT_MAX).contains(&limit) {
@@ -101,8 +101,8 @@ impl Log {
         Some((serde_json::to_string(&numbers).unwrap_or_default(), last))
     }
 
-    /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` for events outside of the scope.
-    pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, LogError> {
+    /// The proof of an event from the database of this handle.
+    pub(super) async fn proof_here(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, LogError> {
         let row = match &self.pool {
             Pool::Sqlite { .. } => match self.number(event_id).await? {
                 Some(number) => {

@@ -68,7 +68,7 @@ impl Log {
         hands.missing.first().map_or(Ok(path), |id| Err(TreeFault::Missing(*id).into()))
     }
 
-    /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. What was answered never changes while the
+    /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. An answer never changes while the
     /// log keeps its events.
     pub async fn tile(&self, wanted: TilePath) -> Result<Passed, LogError> {
         let known = self.shelf.signed.read().unwrap_or_else(PoisonError::into_inner).clone();

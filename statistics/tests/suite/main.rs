@@ -8,6 +8,7 @@ mod epoch;
 mod health;
 mod index;
 mod log;
+mod replica;
 mod tiles;
 mod tree;
 mod usage;

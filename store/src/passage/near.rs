@@ -7,6 +7,7 @@
 //! A shelf is compared vector by vector as long as that is fast. A larger one gets an index of its own ([`graph`]), so that no
 //! candidate is lost to a filter; a search of spaces always compares all that is in them.
 
+mod count;
 pub mod graph;
 pub mod prepare;
 

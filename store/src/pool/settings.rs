@@ -11,10 +11,21 @@ use serde::{Deserialize, Serialize};
 pub struct DatabaseSettings {
     /// `postgres://…`; absent: SQLite in the data folder. May hold a password.
     pub url: Option<String>,
+    /// PostgreSQL: a streaming replica that answers activity, proofs and searches. May hold a password.
+    pub replica_url: Option<String>,
+    /// PostgreSQL: how old the newest commit may be that the replica lacks; beyond it, its reads run on the primary.
+    #[serde(with = "humantime_serde")]
+    pub replica_lag_max: Duration,
+    /// PostgreSQL: longest wait for a page, a proof or the state of an account from the replica; after it the primary is asked.
+    #[serde(with = "humantime_serde")]
+    pub replica_deadline: Duration,
     /// PostgreSQL: most connections of this process to the database.
     pub connections_max: u32,
     /// SQLite: most connections that read, beside the one that writes; at most as many again answer short reads.
     pub readers_max: u32,
+    /// PostgreSQL: announce changes to other nodes (`NOTIFY`) and listen for theirs on one of the connections. Without it they are read once a
+    /// second.
+    pub notify: bool,
     /// Longest wait for a free connection.
     #[serde(with = "humantime_serde")]
     pub acquire_timeout: Duration,
@@ -50,8 +61,12 @@ impl Default for DatabaseSettings {
     fn default() -> Self {
         Self {
             url: None,
+            replica_url: None,
+            replica_lag_max: Duration::from_secs(2),
+            replica_deadline: Duration::from_secs(1),
             connections_max: 16,
             readers_max: 4,
+            notify: true,
             acquire_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(3),
             silent_after: Duration::from_secs(1),
@@ -71,9 +86,10 @@ impl Default for DatabaseSettings {
 /// The URL may hold a password.
 impl fmt::Debug for DatabaseSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, connections_max, readers_max, acquire_timeout, busy_timeout, .. } = self;
+        let Self { url, replica_url, connections_max, readers_max, acquire_timeout, busy_timeout, .. } = self;
         f.debug_struct("DatabaseSettings")
             .field("url", &url.as_ref().map(|_| "…"))
+            .field("replica_url", &replica_url.as_ref().map(|_| "…"))
             .field("connections_max", connections_max)
             .field("readers_max", readers_max)
             .field("acquire_timeout", acquire_timeout)
@@ -97,7 +113,8 @@ mod tests {
     #[test]
     fn a_password_in_the_url_is_not_shown() {
         let url = Some("postgres://user:hunter2@localhost/attache".to_owned());
-        let shown = format!("{:?}", DatabaseSettings { url, ..DatabaseSettings::default() });
+        let replica_url = url.clone();
+        let shown = format!("{:?}", DatabaseSettings { url, replica_url, ..DatabaseSettings::default() });
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 }

@@ -67,6 +67,7 @@ async fn without_postgresql_there_is_nothing_to_fill_and_nothing_near() {
     assert!(store.nearest(&shelf, &model(), &[1.0; 4], ChunkLimits::any(9), 0).await.unwrap().is_empty());
     assert!(store.nearest_in_spaces(&[shelf], &[], &model(), &[1.0; 4], ChunkLimits::any(9)).await.unwrap().is_empty());
     assert_eq!(store.graph_missing(&model(), 0).await.unwrap(), None);
+    assert_eq!(store.graph_count(&model()).await.unwrap(), 0);
     assert!(!store.graph_make(shelf.number, &model()).await.unwrap());
 }
 
@@ -239,7 +240,9 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
     };
     let exact = found(usize::MAX).await;
     assert_eq!(found(0).await, exact, "without a graph, everything is compared");
+    assert_eq!(world.store.graph_count(&model()).await.unwrap(), 0);
     assert!(world.store.graph_make(at.number, &model()).await.unwrap());
+    assert_eq!(world.store.graph_count(&model()).await.unwrap(), 1);
     assert!(world.store.graph_make(at.number, &model()).await.unwrap(), "made already");
     assert_eq!(world.store.graph_missing(&model(), 0).await.unwrap(), None);
     let chunks = |found: &[Vec<(ChunkId, f32)>]| -> Vec<Vec<ChunkId>> {
@@ -262,4 +265,8 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
     assert!(world.store.graph_make(at.number, &other).await.unwrap());
     assert_eq!(world.store.graph_missing(&model(), 0).await.unwrap(), Some(at.number));
     assert_eq!(world.store.graph_missing(&other, 0).await.unwrap(), None);
+    assert_eq!(
+        (world.store.graph_count(&model()).await.unwrap(), world.store.graph_count(&other).await.unwrap()),
+        (0, 1)
+    );
 }

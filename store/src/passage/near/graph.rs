@@ -78,6 +78,6 @@ pub(super) fn graph_name(shelf_number: i64, model: &ModelId) -> String {
     format!("vectors_near_{shelf_number}{}", suffix(model))
 }
 
-fn suffix(model: &ModelId) -> String {
+pub(super) fn suffix(model: &ModelId) -> String {
     format!("_{:.16}", Digest::of(model.to_string().as_bytes()).to_string())
 }

@@ -1,0 +1,65 @@
+//! Reads of activity and proofs on a replica of the database.
+//!
+//! What the replica does not have yet is looked for on the primary: an event that was acknowledged is found. Checkpoints, consistency proofs and
+//! tiles are read on the primary, so that nobody sees the log shrink.
+
+use std::sync::Arc;
+
+use domain::ids::EventId;
+use http::StatusCode;
+use store::Replica;
+use tokio::time::timeout;
+
+use super::error::LogError;
+use super::handle::Log;
+use super::shelf::cache::TreeCache;
+use crate::contract::{ActivityQuery, Passed, RecordScope};
+
+/// A replica, with caches of its own: its signed tree may be older than that of the primary.
+#[derive(Debug, Clone)]
+pub struct LogReplica {
+    pub replica: Replica,
+    pub shelf: Arc<TreeCache>,
+}
+
+impl Log {
+    /// `GET /v1/activity`: `{events, next_cursor}`, newest first. From a replica, the page may lack events of the last
+    /// `database.replica_lag_max`.
+    pub async fn activity(&self, scope: &RecordScope, query: &ActivityQuery) -> Result<Passed, LogError> {
+        if let Some(there) = self.on_replica()
+            && let Some(page) = self.answered(there.activity_here(scope, query)).await
+        {
+            return Ok(page);
+        }
+        self.activity_here(scope, query).await
+    }
+
+    /// `GET /v1/audit/verify`: an [`AuditProof`](crate::proof::AuditProof), or 404 `event_not_found` for events outside of the scope.
+    pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, LogError> {
+        if let Some(there) = self.on_replica()
+            && let Some(proof) = self.answered(there.proof_here(scope, event_id)).await
+            && proof.status != StatusCode::NOT_FOUND
+        {
+            return Ok(proof);
+        }
+        self.proof_here(scope, event_id).await
+    }
+
+    /// The log as its replica has it, while that is current.
+    fn on_replica(&self) -> Option<Self> {
+        let LogReplica { replica, shelf } = self.replica.as_ref()?;
+        let pool = replica.current(&self.pool)?;
+        Some(Self { pool, shelf: Arc::clone(shelf), replica: None, ..self.clone() })
+    }
+
+    /// The answer of the replica, unless it failed or took too long.
+    async fn answered(&self, read: impl Future<Output = Result<Passed, LogError>>) -> Option<Passed> {
+        let LogReplica { replica, .. } = self.replica.as_ref()?;
+        match timeout(replica.read_deadline(), read).await {
+            Ok(Ok(answer)) => return Some(answer),
+            Ok(Err(error)) => replica.failed(&error),
+            Err(elapsed) => replica.failed(&elapsed),
+        }
+        None
+    }
+}

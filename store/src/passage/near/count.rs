@@ -1,0 +1,23 @@
+//! How many graphs there are. The planner looks at each of them for every statement about near vectors, and each is locked.
+
+use domain::memory::ModelId;
+
+use super::graph::suffix;
+use crate::Store;
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
+use crate::pool::scalar;
+
+impl Store {
+    /// The number of graphs of `model`; 0 without a table of near vectors.
+    pub async fn graph_count(&self, model: &ModelId) -> Result<u64, StoreError> {
+        const SQL: &str = "SELECT COUNT(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+            WHERE i.indrelid = to_regclass('vectors_near') AND right(CAST(c.relname AS TEXT), length($1)) = $1";
+        if !self.pool.is_postgres() {
+            return Ok(0);
+        }
+        let count: i64 =
+            scalar(SQL).bind(suffix(model)).fetch_one(&self.pool).during(Operation::FindShelvesWithoutGraph).await?;
+        Ok(count.unsigned_abs())
+    }
+}

@@ -1,0 +1,60 @@
+//! Searches on a streaming replica see what the primary has acknowledged.
+
+use std::time::Duration;
+
+use domain::ids::UserAccountId;
+use store::memory::MemoryScope;
+use store::{DatabaseSettings, Store};
+
+/// The account of the tests.
+const ACCOUNT: &str =
+    "INSERT INTO accounts (user_account_id, created_at) VALUES ('tz4a98xxat96iws9zmbrgj3a', '2026-01-01T00:00:00Z')";
+const SHELF: &str = "INSERT INTO shelves (account_id, memories, chunks, words, changes) VALUES ('tz4a98xxat96iws9zmbrgj3a', 1, 1, 1, 1)";
+const CHANGE: &str = "UPDATE shelves SET changes = changes + 1";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_uses_the_replica_only_while_it_has_the_same_accounts() {
+    let Some(primary) = harness::postgres::cluster().await else { return };
+    let settings = DatabaseSettings { url: Some(primary.url.clone()), ..DatabaseSettings::default() };
+    let store = Store::open(&settings, "".as_ref()).await.unwrap();
+    store.migrate().await.unwrap();
+    let run =
+        async |store: &Store, sql: &'static str| store::pool::script(sql).execute(store.pool().writer()).await.unwrap();
+    run(&store, ACCOUNT).await;
+    run(&store, SHELF).await;
+    store.close().await;
+    let replica = primary.standby().await;
+    let lag_max = Duration::from_secs(600);
+    let settings = DatabaseSettings { replica_url: Some(replica.url.clone()), replica_lag_max: lag_max, ..settings };
+    let store = Store::open(&settings, "".as_ref()).await.unwrap();
+    let account: UserAccountId = "tz4a98xxat96iws9zmbrgj3a".parse().unwrap();
+    let scope = MemoryScope::Account(account);
+    let is_on_replica = async || {
+        let shelves = store.shelves_in(&scope, 10).await.unwrap();
+        assert_eq!(shelves.len(), 1);
+        store.for_search(&scope, &shelves, 10).await.is_replica()
+    };
+    let becomes = async |expected: bool| {
+        for _ in 0..500 {
+            if is_on_replica().await == expected {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("not within ten seconds: {expected}");
+    };
+    becomes(true).await;
+    // A change that the replica does not have yet.
+    let beside = DatabaseSettings { url: settings.replica_url.clone(), ..DatabaseSettings::default() };
+    let there = Store::open(&beside, "".as_ref()).await.unwrap();
+    let _: Vec<i32> = store::pool::scalar("SELECT 1 FROM pg_wal_replay_pause()").fetch_all(there.pool()).await.unwrap();
+    run(&store, CHANGE).await;
+    assert!(!is_on_replica().await, "the primary is searched");
+    let _: Vec<i32> =
+        store::pool::scalar("SELECT 1 FROM pg_wal_replay_resume()").fetch_all(there.pool()).await.unwrap();
+    becomes(true).await;
+    there.close().await;
+    replica.stop("immediate");
+    becomes(false).await;
+    store.close().await;
+}
