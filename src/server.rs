@@ -143,7 +143,7 @@ impl Server {
             listener.abort();
         }
         self.app.close(deadline).await;
-        tracing::info!("stopped");
+        tracing::info!("the server has stopped");
         outcome
     }
 

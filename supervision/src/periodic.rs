@@ -186,7 +186,7 @@ impl<P: Pass> Periodic<P> {
         myself: &ActorRef<PeriodicMessage>,
         state: &mut PeriodicState<P::Memory>,
     ) -> Result<(), ActorProcessingErr> {
-        state.timer = None;
+        drop(state.timer.take());
         let pause = self.varied(self.schedule.every);
         match (self.pass(&mut state.memory).await, &self.rest) {
             (Next::AtOnce, _) => {

@@ -416,6 +416,8 @@ async fn a_chain_that_another_node_has_locked_is_424_and_the_others_are_recorded
     // A node that has stopped within a transaction.
     let mut stopped = world.server.app.store.pool().begin().await.unwrap();
     let mut connection = stopped.connection().unwrap();
+    let patient = store::pool::query("SET LOCAL idle_in_transaction_session_timeout TO 0");
+    patient.execute(&mut connection).await.unwrap();
     assert_eq!(store::pool::query(LOCK).bind(&locked.uuid).execute(&mut connection).await.unwrap(), 1);
     let waiting = of_locked.next();
     let (refused, ()) = tokio::join!(world.event(&locked, &waiting), async {

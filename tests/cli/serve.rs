@@ -164,7 +164,7 @@ async fn a_lame_duck_is_unready_and_serves_until_it_closes() {
     assert_eq!(ask(&mut kept).await, (200, true));
     assert_eq!(server.process.exit().await.code(), Some(0), "{}", server.process.stderr.text());
     let log = server.process.stderr.text();
-    let steps = ["draining", "unready", "the listeners close", "the actors finish", "stopped"];
+    let steps = ["draining", "unready", "the listeners close", "the actors finish", "the server has stopped"];
     let places: Vec<_> = steps.iter().map(|step| log.find(step).unwrap_or_else(|| panic!("{step}: {log}"))).collect();
     assert!(places.is_sorted(), "{log}");
 }

@@ -6,7 +6,7 @@ use domain::node::{Node, short};
 use serde_json::{Value, json};
 
 use super::context::AdminContext;
-use super::options::Format;
+use super::options::OutputFormat;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 
@@ -14,7 +14,7 @@ use crate::cli::output;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List nodes with their state, leases and clocks
-    List(Format),
+    List(OutputFormat),
 }
 
 /// Runs the subcommand.

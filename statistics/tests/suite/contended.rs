@@ -49,6 +49,7 @@ async fn stranger(pool: &Pool, sql: &'static str, chain: &Chain) -> Transaction 
     let mut transaction = pool.begin().await.unwrap();
     let machine: uuid::Uuid = chain.recorder().machine.as_uuid();
     let mut tx = transaction.connection().unwrap();
+    query("SET LOCAL idle_in_transaction_session_timeout TO 0").execute(&mut tx).await.unwrap();
     query(sql).bind(machine).execute(&mut tx).await.unwrap();
     drop(tx);
     transaction
@@ -176,6 +177,7 @@ async fn a_group_is_one_statement_and_two_for_a_process_that_has_just_begun_on_p
     world.log.append(&group()).await.unwrap().iter().for_each(receipted);
     let relay = Relay::to(world.url()).await;
     let log = world.another_at(&relay.url).await;
+    log.standing().await.unwrap();
     assert!(!relay.take().is_empty(), "the relay sees how the log is opened");
     for (statements, what) in [(2, "heads and sources that are in the database"), (1, "known"), (1, "known")] {
         log.append(&group()).await.unwrap().iter().for_each(receipted);

@@ -11,6 +11,7 @@ use crate::world::{World, now};
 async fn stranger(world: &World, sql: &'static str, of: &str) -> Transaction {
     let mut transaction = world.second().await.pool().begin().await.unwrap();
     let mut tx = transaction.connection().unwrap();
+    query("SET LOCAL idle_in_transaction_session_timeout TO 0").execute(&mut tx).await.unwrap();
     assert!(query(sql).bind(of).execute(&mut tx).await.unwrap() > 0);
     transaction
 }

@@ -37,8 +37,10 @@ struct LockedSenders {
     total: i64,
 }
 
-/// `(sender, bytes, known, total)`: bytes of a locked row, whether there is a row, bytes of all senders. Parameters: JSON array of senders,
-/// the longest wait for a lock.
+/// `(sender, bytes, known, total)`: bytes of a locked row, whether there is a row, bytes of all senders.
+type SenderRow = (String, Option<i64>, Option<bool>, Option<i64>);
+
+/// Senders, as [`SenderRow`]. Parameters: JSON array of senders, the longest wait for a lock.
 const SKIP: &str = joined!(SENDERS[0], " SKIP LOCKED", SENDERS[1]);
 const WAIT: &str = joined!(SENDERS[0], "", SENDERS[1]);
 const SENDERS: [&str; 2] = [
@@ -186,8 +188,7 @@ async fn lock_senders(tx: &mut Tx<'_>, senders: &[&str], locks: Locks) -> Result
     let mut locked = LockedSenders { bytes: HashMap::new(), begun: Vec::new(), total: 0 };
     // While this transaction waited, another may have begun a sender, or removed its row.
     for _ in 0..locks.tries_max() {
-        let rows: Vec<(String, Option<i64>, Option<bool>, Option<i64>)> =
-            query(locks.senders()).bind(&all).bind(locks.timeout()).fetch_all(&mut *tx).await?;
+        let rows: Vec<SenderRow> = query(locks.senders()).bind(&all).bind(locks.timeout()).fetch_all(&mut *tx).await?;
         let mut missing: Vec<String> = Vec::new();
         for (sender, bytes, known, total) in rows {
             locked.total = total.unwrap_or_default();
