@@ -91,7 +91,7 @@ pub async fn declare(
     let refused = || OpenError::Epoch(NO_LOG.to_owned());
     let facts = Facts::read(store).await?;
     let installation = store.installation().await?.ok_or_else(refused)?;
-    let log = ground.log(log_pool_if_there(settings).await?.ok_or_else(refused)?, &settings.log.origin).await?;
+    let log = ground.log(log_pool_if_there(settings, store).await?.ok_or_else(refused)?, &settings.log.origin).await?;
     let declared = declare_in(&ground, store, &log, (installation.id, &facts), reason).await;
     log.close().await;
     declared

@@ -14,13 +14,17 @@ pub async fn require(settings: &Settings) -> Result<(), OpenError> {
         return Err(OpenError::Absent("the main database"));
     }
     let store = Store::open(&settings.database, &settings.data.facts()).await?;
-    let checked = store.check_schema().await;
+    let checked = require_of(settings, &store).await;
     store.close().await;
-    checked?;
+    checked
+}
+
+async fn require_of(settings: &Settings, store: &Store) -> Result<(), OpenError> {
+    store.check_schema().await?;
     if settings.upstream.url.is_some() {
         return Ok(());
     }
-    let Some(log) = log_pool_if_there(settings).await? else { return Err(OpenError::Absent("the event log")) };
+    let log = log_pool_if_there(settings, store).await?.ok_or(OpenError::Absent("the event log"))?;
     let checked = Log::check_schema(&log).await;
     log.close().await;
     Ok(checked?)

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::context::AdminContext;
-use super::options::Format;
+use super::options::OutputFormat;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use crate::installation::{Declared, declare};
@@ -21,7 +21,7 @@ pub enum Command {
         #[arg(long)]
         reason: String,
         #[command(flatten)]
-        format: Format,
+        format: OutputFormat,
     },
 }
 

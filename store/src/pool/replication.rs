@@ -1,6 +1,7 @@
 //! What PostgreSQL says of its standbys, durability, connections and transactions, for an operator.
 
 use super::handle::Pool;
+use super::query;
 use crate::error::{Context, StoreError};
 
 /// The state of a PostgreSQL server. What a role may not see is missing.
@@ -53,11 +54,12 @@ impl Pool {
             CASE WHEN pg_is_in_recovery() THEN NULL
                 ELSE CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn) AS BIGINT) END
             FROM pg_stat_replication ORDER BY application_name";
-        let Self::Postgres(pool) = self else { return Ok(None) };
+        if !self.is_postgres() {
+            return Ok(None);
+        }
         let (recovering, synchronous_names, fsync, synchronous_commit, full_page_writes, max, open, transaction): Row =
-            sqlx::query_as(STATUS).fetch_one(pool).await.context(ASK)?;
-        let standbys: Vec<(String, String, Option<i64>)> =
-            sqlx::query_as(STANDBYS).fetch_all(pool).await.context(ASK)?;
+            query(STATUS).fetch_one(self).await.context(ASK)?;
+        let standbys: Vec<(String, String, Option<i64>)> = query(STANDBYS).fetch_all(self).await.context(ASK)?;
         let standby = |(name, sync_state, bytes_behind)| Standby { name, sync_state, bytes_behind };
         Ok(Some(ServerStatus {
             recovering,
