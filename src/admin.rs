@@ -6,6 +6,7 @@
 //! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works (`admin/readiness.rs`) and the server is not about to stop;
 //!   otherwise 503. `failing` names each part that fails, and why. An external statistics service that fails is a degradation, never
 //!   a reason to be taken out of service: `degraded` says why, while requests to it are refused (`upstream.breaker.open`).
+//!   `nodes` lists the other nodes; differences from them are degradations too.
 //! - `GET /metrics`: Prometheus text.
 //! - `GET /actors`: the tree of living actors, with restarts and the last failure of each.
 
@@ -13,8 +14,11 @@ mod coalesced;
 mod gauges;
 mod readiness;
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use actors::node::{Standing, StandingProbe};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -22,7 +26,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use serde_json::json;
+use domain::node::{Node, short};
+use serde_json::{Value, json};
 
 use self::gauges::Gauges;
 use self::readiness::Readiness;
@@ -43,7 +48,9 @@ struct AdminState {
 }
 
 /// The operator's service.
-pub fn router(app: App, phases: Phases) -> Router {
+pub fn router(app: App, phases: Phases, listeners: Listeners) -> Router {
+    let readiness = Readiness::default();
+    introduce(&app, &readiness, &phases, listeners);
     Router::new()
         .route("/healthz", get(async || axum::Json(json!({ "status": "ok" }))))
         .route("/readyz", get(ready))
@@ -51,7 +58,29 @@ pub fn router(app: App, phases: Phases) -> Router {
         .route("/actors", get(tree))
         .fallback(async || (StatusCode::NOT_FOUND, axum::Json(json!({ "error": "not_found" }))))
         .layer(axum::middleware::from_fn_with_state(app.clone(), known_host))
-        .with_state(AdminState { app, phases, readiness: Readiness::default(), gauges: Gauges::default() })
+        .with_state(AdminState { app, phases, readiness, gauges: Gauges::default() })
+}
+
+/// The bound addresses of the listeners that other nodes and operators should know.
+#[derive(Debug, Clone, Copy)]
+pub struct Listeners {
+    /// The public listener.
+    pub public: SocketAddr,
+    /// The operator's listener.
+    pub operator: SocketAddr,
+}
+
+/// Puts this node into the table of nodes, with its readiness as `/readyz` reports it.
+fn introduce(app: &App, readiness: &Readiness, phases: &Phases, listeners: Listeners) {
+    let (weak, readiness, phases) = (app.downgrade(), readiness.clone(), phases.clone());
+    let standing: StandingProbe = Arc::new(move || {
+        let (app, readiness, is_draining) = (weak.upgrade(), readiness.clone(), phases.is_leaving());
+        Box::pin(async move {
+            let report = readiness.look(&app?).await;
+            Some(Standing { unready: report.reasons(), is_draining })
+        })
+    });
+    app.nodes.introduce(listeners.public.to_string(), listeners.operator.to_string(), standing);
 }
 
 /// Accepts a request whose `Host` is an IP address, this machine, or one of `admin.hosts`. A foreign page has another host name.
@@ -82,8 +111,28 @@ async fn ready(State(AdminState { app, phases, readiness, .. }): State<AdminStat
         "draining": draining,
         "failing": report.failing,
         "degraded": report.degraded,
+        "nodes": nodes(&app),
     });
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, axum::Json(body)).into_response()
+}
+
+/// The other nodes, as the actor `node` saw them last.
+fn nodes(app: &App) -> Vec<Value> {
+    let shown = |node: &Node| {
+        let traits = &node.traits;
+        json!({
+            "id": traits.id,
+            "name": traits.name,
+            "address": traits.address,
+            "operator_address": traits.operator_address,
+            "version": traits.version,
+            "configuration": short(&traits.configuration),
+            "clock_ahead_ms": traits.clock_ahead.num_milliseconds(),
+            "silent": node.is_silent(),
+            "ready": node.unready.is_none() && !node.is_draining,
+        })
+    };
+    app.nodes.seen().others.iter().map(shown).collect()
 }
 
 async fn metrics(State(AdminState { app, gauges, .. }): State<AdminState>) -> Response {

@@ -7,7 +7,7 @@ mod error;
 mod knowledge;
 mod supervised;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ::knowledge::Pipeline;
@@ -23,10 +23,12 @@ use actors::jitter;
 use actors::lookup::MachineLookup;
 use actors::mail::Mail;
 use actors::meter::Usage;
+use actors::node::Nodes;
 use actors::outbox::Outbox;
 use actors::presence::Presence;
 use actors::signin::SignIns;
 use actors::upstream::Upstream;
+use domain::node::CLOCK_DIFFERENCE_MAX;
 use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng};
@@ -39,7 +41,7 @@ use self::builder::Builder;
 pub use self::builder::OUTBOX;
 pub use self::error::BuildError;
 pub use self::knowledge::extractor;
-use self::supervised::Supervised;
+use self::supervised::{Supervised, Wakers};
 use crate::config::{Settings, Urls};
 use crate::installation::{self, LogStart};
 
@@ -96,12 +98,25 @@ pub struct AppState {
     pub budgets: Budgets,
     /// Batches of the knowledge API.
     pub ingestion: Ingestion,
+    /// This node among the others.
+    pub nodes: Nodes,
     /// Search of the knowledge API.
     pub search: Search<Embedder>,
     /// The stages that turn an added item into a memory.
     pub pipeline: Pipeline,
     /// The supervisor of all actors.
     pub root: Root,
+}
+
+/// A reference to an [`App`] that does not keep it.
+#[derive(Debug, Clone)]
+pub struct WeakApp(Weak<AppState>);
+
+impl WeakApp {
+    /// The server, if it is still there.
+    pub fn upgrade(&self) -> Option<App> {
+        self.0.upgrade().map(App)
+    }
 }
 
 impl std::ops::Deref for App {
@@ -113,6 +128,11 @@ impl std::ops::Deref for App {
 }
 
 impl App {
+    /// A reference that does not keep the server.
+    pub fn downgrade(&self) -> WeakApp {
+        WeakApp(Arc::downgrade(&self.0))
+    }
+
     /// Opens the databases, builds the services and starts the actors.
     pub async fn build(
         settings: Settings,
@@ -121,6 +141,7 @@ impl App {
         start: LogStart,
     ) -> Result<Self, BuildError> {
         let (store, upstream) = installation::open(&settings, &clock, &rng, start).await?;
+        follow_clock(&store, &clock).await;
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
         let builder = Builder { settings: &settings, store: &store, clock: &clock, rng: &rng, urls: &urls };
         let (keys, codes) = builder.keys().await?;
@@ -136,6 +157,7 @@ impl App {
         let intake = builder.intake(&upstream, &registry, &counters, &hold);
         let outbox = builder.outbox(&upstream);
         let anchor = installation::anchor_of(&store, &upstream, &clock);
+        let nodes = builder.nodes(&upstream, &knowledge.ingestion);
 
         let supervised = Supervised {
             builder: &builder,
@@ -149,6 +171,8 @@ impl App {
             knowledge: &knowledge,
             outbox: &outbox,
             counters: &counters,
+            nodes: &nodes,
+            wakers: Wakers::default(),
         };
         let root = start_actors(&settings, &rng, supervised).await?;
         Ok(Self(Arc::new(AppState {
@@ -172,11 +196,41 @@ impl App {
             presence: counters.presence,
             budgets: counters.budgets,
             ingestion: knowledge.ingestion,
+            nodes,
             search: knowledge.search,
             pipeline: knowledge.pipeline,
             root,
         })))
     }
+}
+
+/// Number of tries to read the database's clock at start.
+const CLOCK_TRIES: u32 = 5;
+
+/// Sets the clock to that of the database, by which nodes compare times. A clock that cannot be read now is read by the actor of the node.
+async fn follow_clock(store: &Store, clock: &Clock) {
+    if !store.pool().is_postgres() || clock.machine_now().is_none() {
+        return;
+    }
+    for _ in 0..CLOCK_TRIES {
+        match store.clock_follow(clock).await {
+            Ok(Some(ahead)) => {
+                if ahead.abs() > CLOCK_DIFFERENCE_MAX {
+                    let seconds = ahead.as_seconds_f64();
+                    tracing::warn!(
+                        seconds,
+                        "this machine's clock is ahead of the database's, which the server follows: synchronise them (NTP)"
+                    );
+                }
+                return;
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(error = domain::reasons(&error), "the clock of the database could not be read")
+            }
+        }
+    }
+    tracing::warn!("the database answers too slowly to read its clock; until it does, this machine's clock is used");
 }
 
 /// Starts the supervisor and waits until every actor runs.
@@ -205,7 +259,8 @@ impl AppState {
                 Some(anchor) => anchor.settle().await.map_err(PassError::from),
                 None => Ok(()),
             };
-            counts.and(remembered)
+            let left = self.nodes.leave().await.map_err(PassError::from);
+            counts.and(remembered).and(left)
         };
         // Another node signs the log at once while this one still writes its counters.
         let (settled, _) = tokio::join!(
@@ -215,7 +270,7 @@ impl AppState {
         if let Err(error) = settled.unwrap_or_else(|_| Err("the store did not answer".into())) {
             tracing::warn!(
                 error = domain::reasons(&*error),
-                "the last counts of usage and of budgets, who was seen last, or the newest checkpoint could not be written"
+                "the last counts of usage and of budgets, who was seen last, the newest checkpoint, or the end of this node could not be written"
             );
         }
         // The log shares connections with the facts, and gives its lease back before they are closed.

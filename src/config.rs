@@ -11,6 +11,7 @@ mod knowledge;
 mod limits;
 mod plans;
 pub mod reading;
+mod shared;
 mod signin;
 mod urls;
 

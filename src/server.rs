@@ -107,8 +107,9 @@ impl Server {
             listeners.push(tokio::spawn(accept(own, service, public_door(), deadlines, phases.clone())));
         }
         let connections_max = app.settings.admin.connections_max;
+        let listeners_of = crate::admin::Listeners { public: address, operator: admin_address };
         let admin_door = Door::Operators { connections_max, open: VecDeque::new() };
-        let admin_service = Service::Admin(crate::admin::router(app.clone(), phases.clone()));
+        let admin_service = Service::Admin(crate::admin::router(app.clone(), phases.clone(), listeners_of));
         // Operators watch the draining too, so their listener stops last: with the process.
         let admin = tokio::spawn(accept(admin, admin_service, admin_door, deadlines, Phases::default()));
         Ok(Self { app, http: state, address, admin_address, knowledge_address, phases, listeners, admin })
@@ -142,7 +143,7 @@ impl Server {
             listener.abort();
         }
         self.app.close(deadline).await;
-        tracing::info!("stopped");
+        tracing::info!("the server has stopped");
         outcome
     }
 

@@ -30,6 +30,10 @@
 //! | `attache_actor_quarantined_total` | counter | `kind` | keys put into quarantine |
 //! | `attache_actor_mailbox_depth` | gauge | `kind` | messages waiting |
 //! | `attache_pass_failures_total` | counter | `name` | passes of periodic actors that failed |
+//! | `attache_nodes` | gauge | – | living nodes, this one included |
+//! | `attache_node_clock_offset_seconds` | gauge | – | how far the machine's clock is ahead of the database's (PostgreSQL) |
+//! | `attache_log_sequencer` | gauge | – | 1 while this process has the lease of the sequencer |
+//! | `attache_changes_listening` | gauge | – | 1 while a connection listens for changes of other nodes (PostgreSQL) |
 
 mod histogram;
 mod recorder;

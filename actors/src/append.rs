@@ -3,7 +3,8 @@
 //! 1. An event that arrives is buffered. Once every task that is ready has run, a flush follows in the mailbox behind the events that arrived
 //!    meanwhile: this short wait makes groups several times larger, and each event cheaper.
 //! 2. The flush hands the events to the log. An SQLite file has a thread that owns its connection and takes all that waits in one visit,
-//!    so the next group is handed over while the last one is being committed. On PostgreSQL one group is committed at a time.
+//!    so the next group is handed over while the last one is being committed. On PostgreSQL one group is committed at a time; events of
+//!    chains that another node has locked leave their group and are tried again beside the next ones, for less than a second.
 //! 3. Each sender is answered after the commit of its group, by the log itself.
 //!
 //! **If it crashes:** buffered events get no answer, and their senders send them again; events that were passed to the log are
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use ractor::{ActorProcessingErr, ActorRef};
 use statistics::log::{Append, AppendOutcome, AppendReply, Log, LogError};
 use supervision::Reply;
+use supervision::periodic::Waker;
 
 /// The outcome of an event, or the reason why its group was not committed.
 pub type Appended = Result<AppendOutcome, Arc<LogError>>;
@@ -59,6 +61,8 @@ pub struct Appender {
     log: Log,
     /// Number of buffered events that are passed to the log without a further wait.
     group_max: usize,
+    /// Wakes the actor that sequences the events.
+    appended: Waker,
 }
 
 /// The events that arrived since the last flush.
@@ -69,9 +73,9 @@ pub struct AppenderState {
 }
 
 impl Appender {
-    /// Appends to `log`, at most `group_max` events at once.
-    pub fn new(log: Log, group_max: usize) -> Self {
-        Self { log, group_max }
+    /// Appends to `log`, at most `group_max` events at once, and announces each group.
+    pub fn new(log: Log, group_max: usize, appended: Waker) -> Self {
+        Self { log, group_max, appended }
     }
 
     async fn hand_over(&self, myself: &ActorRef<AppendMessage>, state: &mut AppenderState) {
@@ -79,18 +83,25 @@ impl Appender {
             return;
         }
         if self.log.queues() {
-            self.log.submit(std::mem::take(&mut state.waiting)).await;
+            // A queue has no contended events.
+            drop(self.log.submit(std::mem::take(&mut state.waiting)).await);
+            self.appended.wake();
             return;
         }
         let count = state.waiting.len().min(self.group_max);
         let group = state.waiting.drain(..count).collect();
         state.is_busy = true;
-        let (log, myself) = (self.log.clone(), myself.clone());
+        let (log, myself, appended) = (self.log.clone(), myself.clone(), self.appended.clone());
         // In a task of its own, so that the mailbox still takes events. The actor receives `Settled` however the task ends.
         let settled = OnDrop(Some(move || drop(myself.cast(AppendMessage::Settled))));
         drop(tokio::spawn(async move {
-            log.submit(group).await;
+            let contended = log.submit(group).await;
+            appended.wake();
             drop(settled);
+            if let Some(contended) = contended {
+                contended.settle().await;
+                appended.wake();
+            }
         }));
     }
 }

@@ -52,6 +52,11 @@ impl Ingestion {
         &self.dependencies.store
     }
 
+    /// Name of this process as a holder of leases.
+    pub fn runner(&self) -> &str {
+        &self.dependencies.runner
+    }
+
     /// The addresses of the batch actors, for the supervisor.
     pub fn batches(&self) -> &Directory<BatchAdd> {
         &self.batches

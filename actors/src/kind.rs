@@ -95,6 +95,8 @@ kinds! {
     Presence = "presence", PERIODIC;
     /// Stores the quota usage of senders without an account.
     Budget = "budget", PERIODIC;
+    /// Writes this node into the table of nodes and reads the others.
+    Node = "node", PERIODIC;
     /// Deletes expired records.
     Janitor = "janitor", PERIODIC;
 }

@@ -17,6 +17,7 @@ pub mod kind;
 pub mod lookup;
 pub mod mail;
 pub mod meter;
+pub mod node;
 pub mod outbox;
 pub mod presence;
 pub mod sequence;

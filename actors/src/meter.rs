@@ -86,11 +86,11 @@ impl Usage {
         }
     }
 
-    /// Counts further leaves, or writes counts that are only in memory. Returns `true` if there is more to do.
-    async fn settle(&self) -> Result<bool, PassError> {
+    /// Counts further leaves, or writes counts that are only in memory.
+    async fn settle(&self) -> Result<Next, PassError> {
         match &self.source {
             Source::Log(log) => self.follow(log).await,
-            Source::ReceiptCounter(tally) => tally.flush(&self.store).await.map(|()| false),
+            Source::ReceiptCounter(tally) => tally.flush(&self.store).await.map(|()| Next::AfterPause),
         }
     }
 
@@ -102,18 +102,18 @@ impl Usage {
         }
     }
 
-    async fn follow(&self, log: &Log) -> Result<bool, PassError> {
+    async fn follow(&self, log: &Log) -> Result<Next, PassError> {
         let counted = self.store.usage_counted().await?;
         let (until, days) = log.usage_from(counted, LEAVES_MAX).await?;
         if until == counted {
-            return Ok(false);
+            return Ok(Next::Idle);
         }
         domain::failpoint!("meter.count");
         // Not ours: another node has counted them a moment ago, and there may be more.
         self.store.usage_count(counted, until, &days).await?;
         domain::failpoint!("meter.counted");
         // Spans of the log end where its transactions ended, so a full pass may count a little less.
-        Ok(until - counted > u64::from(LEAVES_MAX) / 2)
+        Ok(Next::at_once_if(until - counted > u64::from(LEAVES_MAX) / 2))
     }
 }
 
@@ -126,7 +126,7 @@ impl Pass for UsageMeter {
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("meter.pass");
-        self.0.settle().await.map(Next::at_once_if)
+        self.0.settle().await
     }
 }
 

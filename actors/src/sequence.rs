@@ -1,10 +1,13 @@
 //! Gives new events of the embedded log their place in the tree and signs checkpoints. On PostgreSQL it also writes the newest one to the
 //! node's file.
 //!
+//! On PostgreSQL it rests while no event comes. Each node is woken by its own appends, and its passes are frequent for longer than another node's
+//! lease can last; events of a node that ended before it sequenced them are found at the slower pace of the rest.
+//!
 //! **If it crashes:** the next pass continues at the end of the log; events stay `pending` a little longer.
 
 use statistics::log::Log;
-use supervision::periodic::{Next, Pass, PassError};
+use supervision::periodic::{Next, Pass, PassError, Waker};
 
 /// One pass over the events that are not in the tree yet.
 #[derive(Debug, Clone)]
@@ -13,6 +16,8 @@ pub struct Sequence {
     pub log: Log,
     /// How many events one pass takes at most.
     pub events_max: u32,
+    /// Wakes the actor that counts the leaves of the tree.
+    pub grown: Waker,
 }
 
 impl Pass for Sequence {
@@ -32,6 +37,11 @@ impl Pass for Sequence {
         let sequenced = sequenced?;
         metrics::gauge!("attache_log_tree_size").set(as_f64(sequenced.tree_size));
         metrics::counter!("attache_log_sequenced_total").increment(u64::from(sequenced.added));
+        metrics::gauge!("attache_log_sequencer").set(f64::from(u8::from(self.log.is_sequencer())));
+        if sequenced.added == 0 {
+            return Ok(Next::Idle);
+        }
+        self.grown.wake();
         Ok(Next::at_once_if(sequenced.added >= self.events_max))
     }
 }

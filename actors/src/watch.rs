@@ -1,17 +1,25 @@
 //! Notices what other processes changed: another node, or an operator's command beside the living server.
 //!
-//! Once a second it asks the store which registrations and device codes changed since the last pass and sends hints to the running actors, and
-//! it takes over rotated signing keys. So polls never read the store, and yet a change made elsewhere is seen within about a second.
+//! On PostgreSQL one connection of each node listens for hints of other processes (`docs/decisions/0067-notify-and-poll.md`), which this actor passes
+//! on to the running actors. A hint may be lost, so the actor also asks the store which registrations and device codes changed since the last pass,
+//! and takes over rotated signing keys: every second while nothing listens and for some seconds after a hint, otherwise every five seconds. So polls
+//! never read the store, and yet a change made elsewhere is seen within about a second.
 //!
 //! **If it crashes:** it looks back far enough to miss nothing.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::secret::SecretHash;
 use domain::{Clock, Timestamp};
-use store::Store;
-use supervision::periodic::{Next, Pass, PassError};
+use store::change::{Change, ChangeListener};
+use store::{Store, StoreError};
+use supervision::periodic::{Next, Pass, PassError, Waker};
+use supervision::restart::delay_after;
+use tokio::task::JoinHandle;
 
 use crate::claim::Claims;
 use crate::device::DeviceCodes;
@@ -22,6 +30,12 @@ const OVERLAP: TimeDelta = TimeDelta::seconds(10);
 
 /// Maximum number of changes that one pass reads; the next pass continues there at once.
 const CHANGES_MAX: usize = 10_000;
+
+/// A connection that received nothing for this long is asked whether it still works.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+
+/// Shortest and longest pause before another connection listens.
+const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// The pass that reads changes of other processes.
 #[derive(Debug, Clone)]
@@ -36,6 +50,8 @@ pub struct ChangeFeed {
     pub devices: DeviceCodes,
     /// How long retired keys still verify.
     pub keep_retired_for: TimeDelta,
+    /// Wakes this actor, because a hint came.
+    pub waker: Waker,
 }
 
 /// The position that one pass leaves to the next.
@@ -45,6 +61,20 @@ pub struct ChangeCursor {
     /// Changes of registrations within the overlap, and in how many looks each was seen.
     told: HashMap<SecretHash, (Timestamp, u32)>,
     devices: TableCursor,
+    ear: Option<Ear>,
+}
+
+/// The task that listens for hints; it ends with the actor.
+#[derive(Debug)]
+struct Ear {
+    task: JoinHandle<()>,
+    is_listening: Arc<AtomicBool>,
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// How far one table was looked at.
@@ -77,6 +107,10 @@ impl Pass for ChangeFeed {
 
     async fn run(&self, seen: &mut ChangeCursor) -> Result<Next, PassError> {
         domain::failpoint!("watch.pass");
+        // One that ended has nothing to listen for, or panicked.
+        let ear = seen.ear.get_or_insert_with(|| self.listen());
+        // Before the reads: what is committed after them is announced to a connection that listens already.
+        let is_listening = ear.is_listening.load(Ordering::Acquire) && !ear.task.is_finished();
         let now = self.clock.now();
         let since = seen.registrations.since(now);
         let found = self.store.registrations_changed_since(since, CHANGES_MAX).await?;
@@ -102,7 +136,78 @@ impl Pass for ChangeFeed {
         }
         let keys = self.store.assertion_keys(now, self.keep_retired_for).await?;
         self.claims.keyring().replace(&keys)?;
-        Ok(Next::at_once_if(more_registrations || more_devices))
+        Ok(if more_registrations || more_devices {
+            Next::AtOnce
+        } else if is_listening {
+            Next::Idle
+        } else {
+            Next::AfterPause
+        })
+    }
+}
+
+impl ChangeFeed {
+    fn listen(&self) -> Ear {
+        let is_listening = Arc::default();
+        let task = tokio::spawn(self.clone().receive(Arc::clone(&is_listening)));
+        Ear { task, is_listening }
+    }
+
+    /// Receives hints until there is nothing to listen for. A lost connection is replaced, later after each failure.
+    async fn receive(self, is_listening: Arc<AtomicBool>) {
+        let listening = metrics::gauge!("attache_changes_listening");
+        let mut failures = 0;
+        loop {
+            let lost = match self.store.changes_listen().await {
+                Ok(None) => return,
+                Ok(Some(mut listener)) => {
+                    if failures > 0 {
+                        tracing::info!("changes of other nodes are announced again");
+                    }
+                    failures = 0;
+                    is_listening.store(true, Ordering::Release);
+                    listening.set(1.0);
+                    // Changes before this moment were not announced to this connection.
+                    self.waker.wake();
+                    self.hear(&mut listener).await
+                }
+                Err(error) => error,
+            };
+            is_listening.store(false, Ordering::Release);
+            listening.set(0.0);
+            self.waker.wake();
+            failures += 1;
+            if failures == 1 {
+                tracing::warn!(
+                    error = domain::reasons(&lost),
+                    "the connection that listens for changes is lost; changes of other nodes are read every second until another listens"
+                );
+            }
+            tokio::time::sleep(delay_after(failures, LISTEN_AGAIN.0, LISTEN_AGAIN.1)).await;
+        }
+    }
+
+    /// Passes hints on until the connection is lost; returns why.
+    async fn hear(&self, listener: &mut ChangeListener) -> StoreError {
+        loop {
+            let heard = match tokio::time::timeout(CHECK_EVERY, listener.next()).await {
+                Ok(Ok(change)) => {
+                    match change {
+                        Change::Registration(claim_token) => self.claims.hint(claim_token),
+                        Change::Device(code) => self.devices.hint(code),
+                        Change::Others => {}
+                    }
+                    // An actor may be starting from a row that was read before the change: the passes that follow hint again.
+                    self.waker.wake();
+                    Ok(())
+                }
+                Ok(Err(error)) => Err(error),
+                Err(_) => listener.check().await,
+            };
+            if let Err(error) = heard {
+                return error;
+            }
+        }
     }
 }
 

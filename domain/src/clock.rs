@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
 use chrono::{DateTime, Datelike, DurationRound, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Timelike, Utc};
 
@@ -85,28 +87,96 @@ fn whole_millis(text: &[u8]) -> Option<Timestamp> {
     Some(date.and_time(time).and_utc())
 }
 
-/// A source of the current time.
+/// A source of the current time. Clones are the same clock.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+pub struct Clock(Source);
+
+#[derive(Clone)]
+enum Source {
+    Machine(Arc<MachineClock>),
+    Given(Arc<dyn Fn() -> Timestamp + Send + Sync>),
+}
+
+/// The clock of the machine, or a reference that it follows.
+struct MachineClock {
+    /// By how much the machine's clock is wrong; zero outside of tests.
+    error: TimeDelta,
+    /// Zero of the times that are measured without the wall clock, which may be set.
+    epoch: Instant,
+    /// The time of `epoch` by the reference, in microseconds since 1970; [`UNSET`] while there is none.
+    reference: AtomicI64,
+}
+
+const UNSET: i64 = i64::MIN;
+
+impl MachineClock {
+    fn wall(&self) -> Timestamp {
+        #[expect(clippy::disallowed_methods, reason = "this is the one door to the wall clock")]
+        let now = Utc::now();
+        now + self.error
+    }
+
+    /// Microseconds since `epoch`.
+    fn elapsed(&self) -> i64 {
+        i64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(i64::MAX)
+    }
+
+    fn now(&self) -> Timestamp {
+        match self.reference.load(Ordering::Relaxed) {
+            UNSET => self.wall(),
+            // Fails only for a reference beyond the years that a `Timestamp` has.
+            reference => Timestamp::from_timestamp_micros(reference.saturating_add(self.elapsed()))
+                .unwrap_or_else(|| self.wall()),
+        }
+    }
+}
 
 impl Clock {
     /// The wall clock of the machine.
     pub fn system() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "this is the one door to the wall clock")]
-        Self(Arc::new(Utc::now))
+        Self::wrong_by(TimeDelta::zero())
+    }
+
+    /// The wall clock of a machine whose clock differs from the true time by `error`, for tests.
+    pub fn wrong_by(error: TimeDelta) -> Self {
+        let clock = MachineClock { error, epoch: Instant::now(), reference: AtomicI64::new(UNSET) };
+        Self(Source::Machine(Arc::new(clock)))
     }
 
     /// A clock that calls `source`, for tests and simulations.
     pub fn from_fn(source: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Self(Arc::new(source))
+        Self(Source::Given(Arc::new(source)))
     }
 
     /// The current time, truncated to milliseconds.
     pub fn now(&self) -> Timestamp {
-        let now = (self.0)();
-        // Fails only beyond the year 2262, where nanoseconds exceed 64 bits.
-        now.duration_trunc(TimeDelta::milliseconds(1)).unwrap_or(now)
+        truncated(match &self.0 {
+            Source::Machine(clock) => clock.now(),
+            Source::Given(source) => source(),
+        })
     }
+
+    /// The current time by the machine alone, truncated to milliseconds, also while the clock follows a reference; `None` for a clock of
+    /// [`Self::from_fn`], which is no machine's.
+    pub fn machine_now(&self) -> Option<Timestamp> {
+        match &self.0 {
+            Source::Machine(clock) => Some(truncated(clock.wall())),
+            Source::Given(_) => None,
+        }
+    }
+
+    /// Sets the clock to the time of a reference. From then on it runs by the time that passes, and a change of the machine's clock has no
+    /// effect. A clock of [`Self::from_fn`] follows nothing.
+    pub fn follow(&self, reference_now: Timestamp) {
+        if let Source::Machine(clock) = &self.0 {
+            clock.reference.store(reference_now.timestamp_micros() - clock.elapsed(), Ordering::Relaxed);
+        }
+    }
+}
+
+fn truncated(now: Timestamp) -> Timestamp {
+    // Fails only beyond the year 2262, where nanoseconds exceed 64 bits.
+    now.duration_trunc(TimeDelta::milliseconds(1)).unwrap_or(now)
 }
 
 impl fmt::Debug for Clock {
@@ -161,5 +231,20 @@ mod tests {
         }
         let leap = "2016-12-31T23:59:60+00:00";
         assert_eq!(from_stored(leap), DateTime::parse_from_rfc3339(leap).map(|moment| moment.to_utc()));
+    }
+
+    #[test]
+    fn a_wrong_clock_that_follows_a_reference_has_the_time_of_the_reference() {
+        let (right, wrong) = (Clock::system(), Clock::wrong_by(TimeDelta::seconds(-60)));
+        let behind = |clock: &Clock| (right.now() - clock.now()).num_seconds();
+        assert!((59..=61).contains(&behind(&wrong)));
+        let copy = wrong.clone();
+        wrong.follow(right.now());
+        assert!((-1..=1).contains(&behind(&copy)), "clones are the same clock");
+        assert!((59..=61).contains(&(right.now() - copy.machine_now().unwrap()).num_seconds()));
+
+        let given = Clock::from_fn(|| Timestamp::UNIX_EPOCH);
+        given.follow(right.now());
+        assert_eq!((given.now(), given.machine_now()), (Timestamp::UNIX_EPOCH, None));
     }
 }

@@ -69,6 +69,8 @@ macro_rules! uuid_v7_ids {
 uuid_v7_ids! {
     /// An installation: a store and the log that belongs to it.
     InstallationId;
+    /// A server process.
+    NodeId;
     /// A computer.
     MachineUuid;
     /// An event, chosen by its sender.

@@ -33,6 +33,7 @@
 //! | [`item`] | error codes of batch items |
 //! | [`token`] | token scopes and identity assertions |
 //! | [`usage`] | plans, windows and the remaining quota |
+//! | [`node`] | servers on one database and their differences |
 //! | [`clock`], [`rng`] | time and randomness as values |
 //! | [`reasons()`] | an error and its causes on one line |
 
@@ -59,6 +60,7 @@ pub mod lane;
 pub mod mail;
 pub mod memory;
 pub mod merkle;
+pub mod node;
 mod reasons;
 pub mod recorder;
 pub mod registry;

@@ -104,6 +104,12 @@ impl SecretHash {
     }
 }
 
+impl From<SecretHash> for Digest {
+    fn from(hash: SecretHash) -> Self {
+        hash.0
+    }
+}
+
 impl From<Digest> for SecretHash {
     fn from(digest: Digest) -> Self {
         Self(digest)

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `store` | a transaction on the main database does not commit within the deadline |
 //! | `reads` | a lookup of a credential fails, on SQLite also where the pooled connections would answer instead |
-//! | `log` | a transaction or a short read fails on the embedded log's database; or an append of this process failed within the last 5 seconds; or the log is halted, because it does not continue a remembered checkpoint |
+//! | `log` | a transaction (SQLite) or a short read fails on the embedded log's database; or an append of this process failed within the last 5 seconds; or the log is halted, because it does not continue a remembered checkpoint |
 //! | `disk` | the file system of the embedded databases has fewer free bytes than `admin.free_bytes_min` |
 //! | `lookup`, `intake`, `append`, `hold`, … | the actor does not run, or finished nothing for `admin.stalled_after` although messages wait |
 //! | `sequence` | passes that sign the embedded log have failed for `admin.stalled_after` |
@@ -41,6 +41,12 @@ const VITAL: [ActorKind; 7] = [
 /// The actor that signs the embedded log.
 const SEQUENCE: &str = ActorKind::Sequence.name();
 
+/// The part of an external statistics service.
+const UPSTREAM: &str = "upstream";
+
+/// The part of differences between nodes.
+const NODES: &str = "nodes";
+
 /// A failed append is evidence for this long. Without requests there is no other append that could succeed.
 const APPEND_FAILURE_FRESH: Duration = Duration::from_secs(5);
 
@@ -63,7 +69,7 @@ pub(super) struct Failing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
-    /// Failures that do not make the server unready: those of an external statistics service.
+    /// Failures that do not make the server unready: those of an external statistics service, and differences between nodes.
     pub(super) degraded: Vec<Failing>,
 }
 
@@ -80,7 +86,14 @@ impl Report {
 
     /// Whether the statistics service is well, embedded or external.
     pub(super) fn upstream_is_well(&self) -> bool {
-        self.degraded.is_empty() && self.is_well(&["log"])
+        !self.degraded.iter().any(|degraded| degraded.part == UPSTREAM) && self.is_well(&["log"])
+    }
+
+    /// All failures in one text; `None` if there is none.
+    pub(super) fn reasons(&self) -> Option<String> {
+        let failing: Vec<String> =
+            self.failing.iter().map(|Failing { part, reason }| format!("{part}: {reason}")).collect();
+        (!failing.is_empty()).then(|| failing.join("; "))
     }
 
     fn fails(&mut self, part: &'static str, reason: impl Into<String>) {
@@ -92,8 +105,9 @@ impl Readiness {
     /// Probes all parts and returns the report.
     pub(super) async fn look(&self, app: &App) -> Report {
         let pace = pace(app);
-        let degraded = app.upstream.refusal().map(|reason| Failing { part: "upstream", reason });
-        let mut report = Report { degraded: degraded.into_iter().collect(), ..Report::default() };
+        let upstream = app.upstream.refusal().map(|reason| Failing { part: UPSTREAM, reason });
+        let nodes = app.nodes.seen().differences.into_iter().map(|found| Failing { part: NODES, reason: found.text });
+        let mut report = Report { degraded: upstream.into_iter().chain(nodes).collect(), ..Report::default() };
         let (store, reads, log, tree) = tokio::join!(
             self.store.answer(pace, || {
                 let store = app.store.clone();
@@ -135,7 +149,10 @@ impl Readiness {
             .answer(pace, || {
                 let log = log.clone();
                 async move {
-                    log.writable().await.map_err(|error| reasons(&error))?;
+                    // On PostgreSQL both are one database, and the part `store` writes to it.
+                    if !log.pool().is_postgres() {
+                        log.writable().await.map_err(|error| reasons(&error))?;
+                    }
                     log.readable().await.map_err(|error| reasons(&error))
                 }
             })

@@ -6,14 +6,18 @@ use actors::ActorKind;
 use actors::budget::Budgets;
 use actors::claim::{self, Claims, Keyring};
 use actors::device::{self, DeviceCodes};
+use actors::ingest::Ingestion;
 use actors::intake::{EventProcessor, HeldBatch, HeldLately, Intake};
 use actors::lookup::MachineLookup;
 use actors::mail::{self, Mail, Mailer, Transport};
 use actors::meter::Usage;
+use actors::node::Nodes;
 use actors::outbox::Outbox;
 use actors::presence::Presence;
 use actors::signin::{self, SignIns};
 use actors::upstream::Upstream;
+use chrono::TimeDelta;
+use domain::node::NodeTraits;
 use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::token::AssertionKey;
@@ -152,6 +156,26 @@ impl Builder<'_> {
         Intake::new(processor, events.body_bytes_max, self.settings.agent_kinds(), actors.of(ActorKind::Intake))
     }
 
+    /// This node among the others. The main database has its row once it is introduced.
+    pub(super) fn nodes(&self, upstream: &Upstream, ingestion: &Ingestion) -> Nodes {
+        let started_at = self.clock.now();
+        let traits = NodeTraits {
+            id: self.rng.uuid_v7(started_at).into(),
+            name: host_name(),
+            address: String::new(),
+            operator_address: String::new(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            configuration: self.settings.shared_digest(),
+            started_at,
+            clock_ahead: TimeDelta::zero(),
+        };
+        let log = match upstream {
+            Upstream::Embedded { log, .. } => Some(log.clone()),
+            Upstream::External(_) => None,
+        };
+        Nodes::new(self.store.clone(), self.clock.clone(), log, ingestion.runner().to_owned(), traits)
+    }
+
     pub(super) fn outbox(&self, upstream: &Upstream) -> Outbox {
         Outbox {
             store: self.store.clone(),
@@ -160,4 +184,9 @@ impl Builder<'_> {
             rng: self.rng.clone(),
         }
     }
+}
+
+/// Name of the host; empty if it is no text.
+fn host_name() -> String {
+    hostname::get().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
 }

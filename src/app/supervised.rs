@@ -14,15 +14,17 @@ use actors::janitor::Janitor;
 use actors::lookup::{MachineLookup, SecretBatch};
 use actors::mail::{Mail, Mailer};
 use actors::meter::UsageMeter;
+use actors::node::{NodePass, Nodes};
 use actors::outbox::Outbox;
 use actors::presence::PresencePass;
 use actors::sequence::Sequence;
 use actors::upstream::Upstream;
 use actors::watch::ChangeFeed;
 use actors::{ActorKind, jitter};
+use domain::node::BEAT_SECONDS;
 use supervision::ChildSpec;
 use supervision::commit::Committer;
-use supervision::periodic::{Pass, Periodic, Schedule};
+use supervision::periodic::{Pass, Periodic, Rest, Schedule, Waker};
 
 use super::builder::{Builder, Counters, Hold};
 use super::knowledge::KnowledgeServices;
@@ -32,6 +34,27 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Maximum time of one pass of a periodic actor.
 const PASS_DEADLINE: Duration = Duration::from_mins(1);
+
+/// Rest of the sequencer: after how long, and how often it looks then. The first is longer than the lease of another node lasts, so that a node
+/// with events to sequence does not rest before it could take the lease.
+const SEQUENCE_REST: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2));
+
+/// Rest of the meter, which the local sequencer wakes: other nodes count the leaves that they add.
+const METER_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
+
+/// Rest of the reader of changes while a connection listens. Three passes follow each hint.
+const WATCH_REST: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(5));
+
+/// Wake actors that rest.
+#[derive(Default)]
+pub(super) struct Wakers {
+    /// Events were appended: the sequencer.
+    pub appended: Waker,
+    /// The tree has grown: the meter.
+    pub grown: Waker,
+    /// Other processes changed something: the reader of changes.
+    pub changed: Waker,
+}
 
 /// The services whose actors are supervised.
 pub(super) struct Supervised<'s> {
@@ -46,6 +69,8 @@ pub(super) struct Supervised<'s> {
     pub knowledge: &'s KnowledgeServices,
     pub outbox: &'s Outbox,
     pub counters: &'s Counters,
+    pub nodes: &'s Nodes,
+    pub wakers: Wakers,
 }
 
 impl Supervised<'_> {
@@ -73,11 +98,12 @@ impl Supervised<'_> {
             return Vec::new();
         };
         let settings = &self.builder.settings.log;
-        let appender = Appender::new(log.clone(), settings.batch_max);
-        let sequence = Sequence { log: log.clone(), events_max: settings.sequence_max };
+        let Wakers { appended, grown, .. } = &self.wakers;
+        let appender = Appender::new(log.clone(), settings.batch_max, appended.clone());
+        let sequence = Sequence { log: log.clone(), events_max: settings.sequence_max, grown: grown.clone() };
         vec![
             ChildSpec::singleton(append, move || (appender.clone(), ())),
-            self.periodic(ActorKind::Sequence, sequence, settings.checkpoint_every),
+            self.resting(ActorKind::Sequence, sequence, settings.checkpoint_every, SEQUENCE_REST, appended),
             self.periodic(ActorKind::Anchor, anchor.clone(), settings.remember_every),
         ]
     }
@@ -97,37 +123,58 @@ impl Supervised<'_> {
         let (store, embedder) = (ingestion.store().clone(), pipeline.stages().embedder.clone());
         let backfill = Backfill { store, embedder, index: search.index().clone() };
         let settings = self.builder.settings;
+        // Orphans of other nodes; on SQLite there are only those of an earlier process.
+        let drift_every = if self.builder.store.pool().is_postgres() { 2 * SECOND } else { SECOND };
         vec![
             ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())),
             self.claims.ceremonies().child(self.claims.prototype()),
             self.devices.pollers().child(self.devices.prototype()),
             self.intake.spec(settings.events.workers),
             ingestion.batches().child(ingestion.prototype()),
-            self.periodic(ActorKind::Drift, OrphanedBatches(ingestion.clone()), SECOND),
+            self.periodic(ActorKind::Drift, OrphanedBatches(ingestion.clone()), drift_every),
             self.periodic(ActorKind::Backfill, backfill, settings.knowledge.embed_missing_every),
         ]
     }
 
     /// The actors that no request waits for.
-    fn housekeeping(&self) -> [ChildSpec; 6] {
+    fn housekeeping(&self) -> [ChildSpec; 7] {
         let Builder { settings, store, clock, .. } = self.builder;
         let Counters { usage, presence, budgets } = self.counters;
+        let Wakers { grown, changed, .. } = &self.wakers;
         let changes = ChangeFeed {
             store: (*store).clone(),
             clock: (*clock).clone(),
             claims: self.claims.clone(),
             devices: self.devices.clone(),
             keep_retired_for: settings.claims.keep_keys_for(),
+            waker: changed.clone(),
         };
         let janitor = Janitor { store: (*store).clone(), clock: (*clock).clone(), settings: settings.janitor.purge };
         [
             self.periodic(ActorKind::Outbox, self.outbox.clone(), settings.consent.outbox_every),
-            self.periodic(ActorKind::Watch, changes, SECOND),
-            self.periodic(ActorKind::Meter, UsageMeter(usage.clone()), SECOND),
+            self.resting(ActorKind::Watch, changes, SECOND, WATCH_REST, changed),
+            self.resting(ActorKind::Meter, UsageMeter(usage.clone()), SECOND, METER_REST, grown),
             self.periodic(ActorKind::Presence, PresencePass(presence.clone()), SECOND),
             self.periodic(ActorKind::Budget, BudgetKeeper(budgets.clone()), SECOND),
+            self.periodic(ActorKind::Node, NodePass(self.nodes.clone()), Duration::from_secs(BEAT_SECONDS)),
             self.periodic(ActorKind::Janitor, janitor, settings.janitor.every),
         ]
+    }
+
+    /// An actor that repeats one pass, and on PostgreSQL rests while there is nothing to do: a node that is idle must cost the database little.
+    fn resting<P: Pass>(
+        &self,
+        kind: ActorKind,
+        pass: P,
+        every: Duration,
+        (after, rest): (Duration, Duration),
+        waker: &Waker,
+    ) -> ChildSpec {
+        let rest = Rest { after, every: rest, waker: waker.clone() };
+        let rest = self.builder.store.pool().is_postgres().then_some(rest);
+        let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(kind));
+        let schedule = Schedule { every, deadline: PASS_DEADLINE };
+        Periodic::new(kind, pass, schedule, jitter(self.builder.rng)).resting(rest).child(&handle)
     }
 
     /// An actor that repeats one pass.

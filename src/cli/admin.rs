@@ -8,6 +8,7 @@ mod context;
 mod held;
 mod log;
 mod machine;
+mod node;
 mod options;
 mod plan;
 mod session;
@@ -16,10 +17,11 @@ use clap::Subcommand;
 use domain::{Clock, Rng};
 
 use self::context::AdminContext;
-use super::failure::Done;
+use super::failure::{Done, Failure};
 use super::main_database::open_store;
 use crate::config::Settings;
 
+pub(in crate::cli) use node::status as node_status;
 pub use session::sign_in;
 
 /// Subcommands of `attache admin`.
@@ -49,6 +51,9 @@ pub enum Command {
     /// List, show, release and discard held events
     #[command(subcommand)]
     Held(held::Command),
+    /// List the servers on this database
+    #[command(subcommand)]
+    Node(node::Command),
     /// Begin new epochs of the event log
     #[command(subcommand)]
     Log(log::Command),
@@ -58,6 +63,8 @@ pub enum Command {
 pub async fn run(command: Command, settings: &Settings) -> Done {
     let context =
         AdminContext { settings, store: open_store(settings).await?, clock: Clock::system(), rng: Rng::system() };
+    // Times are written by the database's clock, as the servers do.
+    context.store.clock_follow(&context.clock).await.map_err(Failure::caused)?;
     let done = match command {
         Command::Account(command) => account::run(command, &context).await,
         Command::Balance(command) => balance::run(command, &context).await,
@@ -67,6 +74,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Agent(command) => agent::run(command, &context).await,
         Command::ApiKey(command) => api_key::run(command, &context).await,
         Command::Held(command) => held::run(command, &context).await,
+        Command::Node(command) => node::run(command, &context).await,
         Command::Log(command) => log::run(command, &context).await,
     };
     context.store.close().await;

@@ -6,6 +6,7 @@ mod database;
 mod extraction;
 mod finding;
 mod memory;
+mod nodes;
 mod replication;
 mod server;
 mod upstream;

@@ -1,4 +1,4 @@
-//! SIGHUP: other servers read their configuration again. This one reads it at its start only, and says what a restart would change.
+//! SIGHUP: other servers read their configuration again. This one reads it at its start only, and reports the settings that a restart would change.
 
 use std::path::{Path, PathBuf};
 

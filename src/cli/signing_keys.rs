@@ -31,6 +31,7 @@ pub enum Command {
 pub async fn run(command: Command, settings: &Settings) -> Done {
     let store = open_store(settings).await?;
     let (clock, rng) = (Clock::system(), Rng::system());
+    store.clock_follow(&clock).await.map_err(Failure::caused)?;
     store.assertion_keys_ensure(clock.now(), &rng).await.map_err(Failure::caused)?;
     match command {
         Command::List { json } => {

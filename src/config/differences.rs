@@ -9,6 +9,7 @@ impl Settings {
     pub fn differences(&self, other: &Self) -> serde_json::Result<Vec<String>> {
         let mut paths = Vec::new();
         compare(&serde_json::to_value(self)?, &serde_json::to_value(other)?, String::new(), &mut paths);
+        paths.sort();
         Ok(paths)
     }
 }

@@ -209,7 +209,7 @@ async fn record(ground: &StartContext<'_>, log: &Log, began: &EpochBegan) -> Res
             Some(AppendOutcome::Refused { refusal, .. }) => {
                 position = Position::genesis(refusal.expected().chain_epoch + 1);
             }
-            Some(AppendOutcome::EventIdConflict) | None => {}
+            Some(AppendOutcome::EventIdConflict | AppendOutcome::Busy) | None => {}
         }
     }
     Err(failed("the log did not take the record"))

@@ -14,17 +14,17 @@ pub async fn require(settings: &Settings) -> Result<(), OpenError> {
         return Err(OpenError::Absent("the main database"));
     }
     let store = Store::open(&settings.database, &settings.data.facts()).await?;
-    let checked = require_of(settings, &store).await;
+    let checked = check(settings, &store).await;
     store.close().await;
     checked
 }
 
-async fn require_of(settings: &Settings, store: &Store) -> Result<(), OpenError> {
+async fn check(settings: &Settings, store: &Store) -> Result<(), OpenError> {
     store.check_schema().await?;
     if settings.upstream.url.is_some() {
         return Ok(());
     }
-    let log = log_pool_if_there(settings, store).await?.ok_or(OpenError::Absent("the event log"))?;
+    let Some(log) = log_pool_if_there(settings, store).await? else { return Err(OpenError::Absent("the event log")) };
     let checked = Log::check_schema(&log).await;
     log.close().await;
     Ok(checked?)

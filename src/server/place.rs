@@ -7,7 +7,7 @@ use crate::http::addresses::Taken;
 /// The places of one connection; they are free again when it is dropped.
 #[derive(Debug, Default)]
 pub struct Place {
-    /// Its place among all connections, of which there are so many.
+    /// Its place among all connections, whose number is limited.
     of_all: Option<(OwnedSemaphorePermit, usize)>,
     of_address: Taken,
 }

@@ -144,6 +144,9 @@ pub enum Unavailable {
     /// The circuit breaker is open, so no request was sent.
     #[error("the statistics service has failed repeatedly and is left alone for a while")]
     BreakerOpen,
+    /// Another node has the chain of the event; nothing was written.
+    #[error("another node is appending to the same chain")]
+    ChainBusy,
     /// The database of the embedded service failed.
     #[error("the log cannot answer: {0}")]
     Log(String),

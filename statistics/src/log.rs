@@ -1,15 +1,15 @@
 //! The embedded statistics service: an append-only log of events with a Merkle tree (`docs/decisions/0023-embedded-log.md` and
 //! `docs/decisions/0024-merkle-tree-and-proofs.md`).
 //!
-//! 1. [`Log::append`] takes a group of events in one transaction: an event that was taken before gets its receipt again, the rest must continue
+//! 1. [`Log::append`] takes a group of events in one commit: an event that was taken before gets its receipt again, the rest must continue
 //!    its chain. The receipt is given after the commit.
 //! 2. [`Log::sequence`] gives events that are not in the tree yet their place, in the order of commits, and signs a checkpoint over the
 //!    grown tree. It never signs a tree that does not begin with the one signed before.
 //! 3. [`Log::audit`] reads all of it again, and says whether every event, every chain, the tree and its signature hold.
 //! 4. Everything else reads: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, however long the log is.
 //!
-//! An SQLite file is written by one thread that owns its connection (`log/writer.rs`); on PostgreSQL (`log/postgres.rs`) the database
-//! serialises the writes of several processes.
+//! An SQLite file is written by one thread that owns its connection (`log/writer.rs`); on PostgreSQL (`log/postgres.rs`) several
+//! processes write, and none waits for another.
 
 mod append;
 mod audit;
@@ -20,6 +20,7 @@ mod halt;
 mod handle;
 mod health;
 mod job;
+mod lease;
 mod memory;
 mod postgres;
 mod read;
@@ -41,4 +42,5 @@ pub use health::LogStatus;
 pub use job::{Append, AppendOutcome, AppendReply, Sequenced};
 pub use memory::Seen;
 pub use memory::file::{MemoryFault, MemoryFile};
+pub use postgres::ContendedEvents;
 pub use settings::WriterSettings;

@@ -15,13 +15,13 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use self::row::{RegistrationRow, SELECT_REGISTRATION, SELECT_STANDING, StandingRow};
+use crate::change::Change;
 use crate::error::{Corrupt, StoreError};
-use crate::held::TOTALS_LOCK;
 use crate::machine::DETACH_APPROVED_BY;
 use crate::mail::{QueuedMail, insert_mail};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
-use crate::row::{limit, parsed, secret_hash, storable};
+use crate::row::{limit, parsed, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, joined};
 
 /// What became of a claim start.
@@ -140,6 +140,7 @@ impl Store {
                     .execute(&mut *tx)
                     .await?;
                 insert_attempt(tx, attempt, now).await?;
+                self.announce_registration(tx, registration).await?;
                 Ok(AttemptStart::Started)
             },
             commit if |outcome| *outcome == AttemptStart::Started
@@ -162,13 +163,14 @@ impl Store {
         let state: Option<String> = in_transaction!(
             &self.pool,
             |tx| {
-                query(LOCK_UNCLAIMED_OF_ATTEMPT).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
-                scalar(SQL)
-                    .bind(token.as_bytes())
-                    .bind(i64::from(tries_max))
-                    .bind(now)
-                    .fetch_optional(&mut *tx)
-                    .await
+                let locked = scalar(LOCK_UNCLAIMED_OF_ATTEMPT).bind(token.as_bytes()).bind(now);
+                let registration: Option<Uuid> = locked.fetch_optional(&mut *tx).await?;
+                let count = scalar(SQL).bind(token.as_bytes()).bind(i64::from(tries_max)).bind(now);
+                let state: Option<String> = count.fetch_optional(&mut *tx).await?;
+                if let (Some(registration), Some(_)) = (registration, &state) {
+                    self.announce_registration(tx, registration).await?;
+                }
+                Ok(state)
             },
             commit if Option::is_some
         )
@@ -201,14 +203,13 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                // First, as in every transaction that holds events: events held before are seen below, and a transaction that
-                // holds events later sees the claim.
-                query(TOTALS_LOCK).execute(&mut *tx).await?;
                 if let Some(agent) = via.agent()
                     && !lock_agent(tx, agent).await?
                 {
                     return Ok(false);
                 }
+                // A transaction that holds events of the agent shares this lock: events held before are seen below, and one that holds
+                // events later sees the claim.
                 let registration: Option<Uuid> = scalar(LOCK_UNCLAIMED_OF_ATTEMPT)
                     .bind(token.as_bytes())
                     .bind(now)
@@ -236,6 +237,7 @@ impl Store {
                 if let Some(mail) = notice {
                     insert_mail(tx, mail, now).await?;
                 }
+                self.announce_registration(tx, registration).await?;
                 Ok(true)
             },
             commit if |done| *done
@@ -283,12 +285,24 @@ impl Store {
                     query(END_ATTEMPT).bind(agent).execute(&mut *tx).await?;
                     query(DETACH_APPROVED_BY).bind(agent).execute(&mut *tx).await?;
                 }
+                self.announce(tx, &Change::Others).await?;
                 Ok(true)
             },
             commit if |done| *done
         )
         .during(Operation::RevokeRegistration)
         .await
+    }
+
+    /// Announces that a registration changed. On SQLite there is no other process to announce it to.
+    async fn announce_registration(&self, tx: &mut Tx<'_>, registration: Uuid) -> Result<(), sqlx::Error> {
+        const SQL: &str = "SELECT claim_token_hash FROM registrations WHERE id = $1";
+        if !self.notifies || !tx.is_postgres() {
+            return Ok(());
+        }
+        let token: Vec<u8> = scalar(SQL).bind(registration).fetch_one(&mut *tx).await?;
+        let token = secret_hash("registrations.claim_token_hash", &token).map_err(undecodable)?;
+        self.announce(tx, &Change::Registration(token)).await
     }
 
     /// What ends with an agent: the agents that it confirmed, those that they confirmed, and the computers that any of them approved.

@@ -9,6 +9,7 @@ use domain::secret::SecretHash;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::change::Change;
 use crate::claim::lock_agent;
 use crate::error::{Corrupt, StoreError};
 use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machine};
@@ -189,6 +190,10 @@ impl Store {
                 if added == 0 {
                     return Ok((DeviceStart::UserCodeTaken, None));
                 }
+                if let Some(superseded) = superseded.as_deref() {
+                    let code = secret_hash("device_codes.device_code_hash", superseded).map_err(undecodable)?;
+                    self.announce(tx, &Change::Device(code)).await?;
+                }
                 Ok((DeviceStart::Started { superseded: None }, superseded))
             },
             commit if |(outcome, _)| matches!(outcome, DeviceStart::Started { .. })
@@ -367,6 +372,7 @@ impl Store {
                 };
                 let mail = notice(&attached);
                 insert_mail(tx, &mail, now).await?;
+                self.announce(tx, &Change::Device(*code)).await?;
                 Ok(Ok(attached.account))
             },
             commit if Result::is_ok
@@ -380,15 +386,20 @@ impl Store {
         const SQL: &str = "UPDATE device_codes
             SET state = 'denied', person_id = $2, settled_via = $3, settled_at = $4, changed_at = $4
             WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $4";
-        let done = query(SQL)
-            .bind(code.as_bytes())
-            .bind(denier.person.as_uuid())
-            .bind(denier.via.as_str())
-            .bind(now)
-            .execute(self.pool.writer())
-            .during(Operation::DenyDeviceCode)
-            .await?;
-        Ok(done == 1)
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let deny = query(SQL).bind(code.as_bytes()).bind(denier.person.as_uuid()).bind(denier.via.as_str());
+                if deny.bind(now).execute(&mut *tx).await? == 0 {
+                    return Ok(false);
+                }
+                self.announce(tx, &Change::Device(*code)).await?;
+                Ok(true)
+            },
+            commit if |done| *done
+        )
+        .during(Operation::DenyDeviceCode)
+        .await
     }
 
     /// Expires a code, before its computer receives the answer: an approval by another process that read it in time is refused then.

@@ -17,6 +17,8 @@ static POSTGRES: Migrator = sqlx_macros::migrate!("../migrations/postgres");
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) pool: Pool,
+    /// Whether changes are announced to other processes (`database.notify`).
+    pub(crate) notifies: bool,
     /// Answers searches, if the settings name one.
     pub(crate) replica: Option<Replica>,
     /// Its pool is that of a replica.
@@ -27,12 +29,13 @@ impl Store {
     /// Connects; see [`Pool::open`]. The tables are those of the last [`Store::migrate`].
     pub async fn open(settings: &DatabaseSettings, sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open(settings, sqlite_path, None).await?;
-        Ok(Self { pool, replica: Replica::of(settings, None), is_replica: false })
+        Ok(Self { pool, notifies: settings.notify, replica: Replica::of(settings, None), is_replica: false })
     }
 
     /// A copy of the facts in a file, such as a backup, for reading alone.
     pub async fn open_copy(sqlite_path: &Path) -> Result<Self, StoreError> {
-        let store = Self { pool: Pool::open_copy(sqlite_path).await?, replica: None, is_replica: false };
+        let pool = Pool::open_copy(sqlite_path).await?;
+        let store = Self { pool, notifies: false, replica: None, is_replica: false };
         store.check_schema().await?;
         Ok(store)
     }
@@ -50,6 +53,10 @@ impl Store {
     /// Writes a row in a transaction of its own and commits it, to learn whether the database takes writes.
     pub async fn writable(&self) -> Result<(), StoreError> {
         const SQL: &str = "UPDATE heartbeat SET beats = beats + 1 WHERE id = 1";
+        if self.pool.is_postgres() {
+            // A statement by itself is a transaction, in one round trip.
+            return query(SQL).execute(self.pool.writer()).during(Operation::WriteHeartbeat).await.map(drop);
+        }
         in_transaction!(&self.pool, |tx| query(SQL).execute(&mut *tx).await.map(drop))
             .during(Operation::WriteHeartbeat)
             .await

@@ -1,8 +1,9 @@
 //! Events that were acknowledged but not forwarded (`docs/decisions/0020-held-events.md`).
 //!
 //! An entry is `held` until it is released (forwarded after all) or discarded (by an operator). Its body is kept exactly as
-//! long as it is held, and not at all where the person did not consent to it. The row of `held_totals` is written first by every
-//! transaction that changes held events: it is the lock under which quotas are exact between processes.
+//! long as it is held, and not at all where the person did not consent to it. On PostgreSQL every transaction that changes what is held
+//! locks the senders first, in `held_senders`: quotas of senders are exact between processes. The sum of all is that of the rows of
+//! `held_totals`, any of which a transaction adds to, so that none waits for another.
 
 mod insert;
 mod row;
@@ -17,6 +18,7 @@ use domain::held::HoldReason;
 use domain::ids::{EventId, HeldId, MachineUuid, ReceiptId, RegistrationId, UserAccountId, UserCuid};
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use self::row::{EntryRow, SELECT_ENTRY, UnclassifiedRow};
 use crate::error::{Corrupt, StoreError};
@@ -43,6 +45,16 @@ impl fmt::Display for Sender {
             Self::Machine(id) => write!(f, "machine:{id}"),
             Self::Registration(id) => write!(f, "registration:{id}"),
             Self::Account(id) => write!(f, "account:{id}"),
+        }
+    }
+}
+
+impl Sender {
+    /// The agent, if it is one.
+    pub fn registration(&self) -> Option<RegistrationId> {
+        match self {
+            Self::Registration(id) => Some(*id),
+            Self::Machine(_) | Self::Account(_) => None,
         }
     }
 }
@@ -135,6 +147,8 @@ pub enum HeldOutcome {
     Held(HeldId),
     /// The same bytes of the same sender are held already, as this entry; nothing was added.
     AlreadyHeld(HeldId),
+    /// Another process is holding or ending events of the same sender, and did not finish in time; nothing was added.
+    Busy,
     /// There is no room for it.
     QuotaExceeded {
         /// How long until there may be some.
@@ -246,14 +260,74 @@ pub struct Unclassified {
     pub received_at: Timestamp,
 }
 
-/// Subtracts entries that are no longer held, as pairs of sender and charge, from the totals, which the caller's transaction has locked.
+/// Which entries a transaction is going to end.
+pub(crate) enum Ending<'a> {
+    /// One entry.
+    One(HeldId),
+    /// Those of an event, in a scope.
+    Event(EventId, &'a HeldScope),
+    /// Those of a computer.
+    Machine(Uuid),
+}
+
+/// Locks the senders of entries that are going to end, before the entries, as [`Store::held_insert`] does. SQLite has one writer.
+pub(crate) async fn lock_senders(tx: &mut Tx<'_>, ending: &Ending<'_>) -> Result<(), sqlx::Error> {
+    const LOCK: [&str; 2] = [
+        "SELECT s.sender FROM (SELECT set_config('lock_timeout', '500ms', TRUE) OFFSET 0) AS c
+            CROSS JOIN held_senders s WHERE s.sender IN (SELECT h.sender FROM held_events h WHERE h.state = 'held' AND ",
+        ") ORDER BY s.sender FOR UPDATE OF s",
+    ];
+    const OF_ONE: &str = joined!(LOCK[0], "h.id = $1", LOCK[1]);
+    const OF_MACHINE: &str = joined!(LOCK[0], "h.machine_uuid = $1", LOCK[1]);
+    const OF_EVENT_OF_MACHINE: &str = joined!(LOCK[0], "h.event_id = $1 AND h.machine_uuid = $2", LOCK[1]);
+    const OF_EVENT_OF_ACCOUNT: &str = joined!(
+        LOCK[0],
+        "h.event_id = $1 AND (h.account_id = $2
+            OR h.machine_uuid IN (SELECT m.machine_uuid FROM machines m WHERE m.account_id = $2))",
+        LOCK[1]
+    );
+    if !tx.is_postgres() {
+        return Ok(());
+    }
+    let lock = match ending {
+        Ending::One(id) => query(OF_ONE).bind(id.as_uuid()),
+        Ending::Machine(machine) => query(OF_MACHINE).bind(*machine),
+        Ending::Event(event, HeldScope::Machine(machine)) => {
+            query(OF_EVENT_OF_MACHINE).bind(event.as_uuid()).bind(machine.as_uuid())
+        }
+        Ending::Event(event, HeldScope::Account(account)) => {
+            query(OF_EVENT_OF_ACCOUNT).bind(event.as_uuid()).bind(account.as_str())
+        }
+    };
+    lock.execute(tx).await.map(drop)
+}
+
+/// Whether a statement waited too long for the lock of another transaction.
+pub(crate) fn is_lock_timeout(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("55P03"))
+}
+
+/// Adds to the sum of all senders; on PostgreSQL to a row that no other transaction has locked, or to a new one.
+pub(crate) async fn add_total(tx: &mut Tx<'_>, bytes: i64) -> Result<(), sqlx::Error> {
+    const SQLITE: &str = "UPDATE held_totals SET bytes = bytes + $1 WHERE id = 1";
+    const POSTGRES: &str = "INSERT INTO held_totals (id, bytes)
+        SELECT COALESCE((SELECT t.id FROM held_totals t LIMIT 1 FOR UPDATE SKIP LOCKED),
+            CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)), $1
+        ON CONFLICT (id) DO UPDATE SET bytes = held_totals.bytes + excluded.bytes";
+    query(if tx.is_postgres() { POSTGRES } else { SQLITE }).bind(bytes).execute(tx).await.map(drop)
+}
+
+/// Subtracts entries that are no longer held, as pairs of sender and charge, from the totals. The caller's transaction has locked the senders.
 pub(crate) async fn subtract_held(tx: &mut Tx<'_>, gone: &[(String, i64)]) -> Result<(), sqlx::Error> {
     const SENDER_LESS: &str = "UPDATE held_senders SET bytes = bytes - $2 WHERE sender = $1";
     const SENDER_DONE: &str = "DELETE FROM held_senders WHERE sender = $1 AND bytes <= 0";
-    for (sender, bytes) in by_sender(gone) {
-        query(TOTALS_ADD).bind(-bytes).execute(&mut *tx).await?;
-        query(SENDER_LESS).bind(sender).bind(bytes).execute(&mut *tx).await?;
-        query(SENDER_DONE).bind(sender).execute(&mut *tx).await?;
+    let senders = by_sender(gone);
+    for (sender, bytes) in &senders {
+        query(SENDER_LESS).bind(*sender).bind(*bytes).execute(&mut *tx).await?;
+        query(SENDER_DONE).bind(*sender).execute(&mut *tx).await?;
+    }
+    if !senders.is_empty() {
+        add_total(tx, -senders.values().sum::<i64>()).await?;
     }
     Ok(())
 }
@@ -294,7 +368,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                query(TOTALS_LOCK).execute(&mut *tx).await?;
+                lock_senders(tx, &Ending::Event(event, scope)).await?;
                 let gone: Vec<(String, i64)> = match scope {
                     HeldScope::Machine(machine) => query(OF_MACHINE)
                         .bind(event.as_uuid())
@@ -342,7 +416,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                query(TOTALS_LOCK).execute(&mut *tx).await?;
+                lock_senders(tx, &Ending::One(id)).await?;
                 let gone: Option<(String, i64)> = query(SQL)
                     .bind(id.as_uuid())
                     .bind(state.as_str())
@@ -428,13 +502,8 @@ impl Store {
 
     /// What all held events count against [`HeldQuotas::total_bytes`].
     pub async fn held_bytes(&self) -> Result<u64, StoreError> {
-        const SQL: &str = "SELECT bytes FROM held_totals WHERE id = 1";
+        const SQL: &str = "SELECT CAST(SUM(bytes) AS BIGINT) FROM held_totals";
         let bytes: i64 = scalar(SQL).fetch_one(&self.pool).during(Operation::ReadSizeOfHeldEvents).await?;
         Ok(bytes.try_into().map_err(|error| Corrupt::new("held_totals.bytes", error))?)
     }
 }
-
-/// Locked first by every transaction that changes held events, or the account that they belong to.
-pub(crate) const TOTALS_LOCK: &str = "UPDATE held_totals SET bytes = bytes WHERE id = 1 RETURNING bytes";
-
-pub(crate) const TOTALS_ADD: &str = "UPDATE held_totals SET bytes = bytes + $1 WHERE id = 1";

@@ -115,6 +115,8 @@ pub struct Purged {
     pub batches: u64,
     /// Verdicts of filters.
     pub verdicts: u64,
+    /// Nodes that ended without stopping.
+    pub nodes: u64,
     /// API keys.
     pub api_keys: u64,
     /// Days of usage that were added into the row of their computer.
@@ -150,6 +152,7 @@ impl Store {
             mails: self.purge_kind(MAILS, before(settings.mails_kept), settings).await?,
             batches: self.purge_kind(BATCHES, before(settings.batches_kept), settings).await?,
             verdicts: self.purge_kind(VERDICTS, before(settings.verdicts_kept), settings).await?,
+            nodes: self.purge_kind(NODES, now - TimeDelta::days(1), settings).await?,
             api_keys: self.purge_kind(API_KEYS, before(settings.api_keys_kept), settings).await?,
             usage_days: self.fold_usage(Day::of(before(settings.usage_days_kept)), settings).await?,
         })
@@ -217,6 +220,9 @@ const SIGNIN_ADDRESSES: &str = "DELETE FROM signin_addresses WHERE email IN
 
 const SIGNIN_ERRANDS: &str = "DELETE FROM signin_errands WHERE errand_hash IN
     (SELECT errand_hash FROM signin_errands WHERE expires_at < $1 LIMIT $2)";
+
+const NODES: &str = "DELETE FROM nodes WHERE id IN
+    (SELECT id FROM nodes WHERE last_beat_at < $1 LIMIT $2)";
 
 /// By the time when they were written, which both databases have an index for; queued mails stay.
 const MAILS: &str = "DELETE FROM mails WHERE id IN

@@ -29,6 +29,8 @@
 //! | [`janitor`] | retention |
 //! | [`installation`] | the id of the installation, and the remembered checkpoint of its log |
 //! | [`inventory`] | how much there is of everything |
+//! | [`node`] | the servers on this database |
+//! | [`change`] | hints to other processes that rows changed |
 //! | [`pool`] | one way to either database |
 //! | [`replica`] | a copy of the database that answers reads |
 
@@ -37,6 +39,7 @@ pub mod api_key;
 pub mod balance;
 pub mod batch;
 pub mod budget;
+pub mod change;
 pub mod claim;
 pub mod consent;
 pub mod device;
@@ -50,6 +53,7 @@ pub mod key;
 pub mod machine;
 pub mod mail;
 pub mod memory;
+pub mod node;
 pub mod operation;
 pub mod outbox;
 pub mod passage;

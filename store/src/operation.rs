@@ -162,6 +162,10 @@ pub enum Operation {
     ListMachines,
     #[strum(serialize = "list memories")]
     ListMemories,
+    #[strum(serialize = "list nodes")]
+    ListNodes,
+    #[strum(serialize = "listen for changes")]
+    ListenForChanges,
     #[strum(serialize = "list people")]
     ListPeople,
     #[strum(serialize = "list registrations that changed")]
@@ -206,6 +210,10 @@ pub enum Operation {
     MarkMailAsSent,
     #[strum(serialize = "provision an account")]
     ProvisionAccount,
+    #[strum(serialize = "remove a node")]
+    RemoveNode,
+    #[strum(serialize = "write a node")]
+    WriteNode,
     #[strum(serialize = "read an account")]
     ReadAccount,
     #[strum(serialize = "read an API key")]

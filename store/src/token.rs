@@ -6,6 +6,7 @@ use domain::token::{AssertionKey, KeyState, TokenScope};
 use domain::{Rng, Timestamp};
 use sqlx_macros::FromRow;
 
+use crate::change::Change;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
@@ -132,6 +133,7 @@ impl Store {
                 }
                 let active: Option<String> = scalar(ACTIVATE).bind(now).fetch_optional(&mut *tx).await?;
                 insert_key(tx, &next).await?;
+                self.announce(tx, &Change::Others).await?;
                 Ok(active)
             },
             commit if Option::is_some

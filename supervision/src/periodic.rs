@@ -1,5 +1,7 @@
 //! An actor that runs the same pass repeatedly: signing, watching, purging.
 //!
+//! An actor whose passes find nothing may rest ([`Rest`]): its passes are then rarer until a [`Waker`] announces work.
+//!
 //! It guards that one pass ends before the next begins, and that a pass which hangs is cut off. A failed pass is counted and retried; it does
 //! not crash the actor. The log has one line when passes begin to fail and one when they succeed again; between the two, [`Passes`] gives the
 //! time and the reason.
@@ -10,9 +12,13 @@ pub(crate) mod passes;
 
 use std::error::Error;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorProcessingErr, ActorRef};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
 pub use passes::{FailingPasses, Passes};
@@ -43,6 +49,8 @@ pub enum Next {
     AtOnce,
     /// After the pause of the schedule.
     AfterPause,
+    /// There was nothing to do: after the pause of the schedule, or after that of [`Rest`] if the actor may rest.
+    Idle,
 }
 
 impl Next {
@@ -61,11 +69,36 @@ pub struct Schedule {
     pub deadline: Duration,
 }
 
+/// How an actor rests while its passes find nothing to do.
+#[derive(Debug, Clone)]
+pub struct Rest {
+    /// Time without work and without a wake after which it rests.
+    pub after: Duration,
+    /// Pause between passes while it rests, ± 10 %: the net for work that no wake announces.
+    pub every: Duration,
+    /// Ends the rest.
+    pub waker: Waker,
+}
+
+/// Wakes a resting periodic actor: its next pass begins at once, but no sooner after the last one than the pause of the schedule. A wake
+/// during a pass causes another pass. Clones wake the same actor.
+#[derive(Debug, Clone, Default)]
+pub struct Waker(Arc<Notify>);
+
+impl Waker {
+    /// Announces work.
+    pub fn wake(&self) {
+        self.0.notify_one();
+    }
+}
+
 /// Sent by the actor's own timer.
 #[derive(Debug)]
 pub enum PeriodicMessage {
     /// Run a pass.
     Tick,
+    /// Run a pass: work was announced.
+    Woken,
 }
 
 /// The periodic actor of one pass.
@@ -73,8 +106,28 @@ pub enum PeriodicMessage {
 pub struct Periodic<P> {
     pass: P,
     schedule: Schedule,
+    rest: Option<Rest>,
     jitter: Jitter,
     passes: Passes,
+}
+
+/// The state that an actor keeps from one pass to the next.
+#[derive(Debug)]
+pub struct PeriodicState<M> {
+    memory: M,
+    /// When there was last work or a wake.
+    active_at: Instant,
+    /// The timer of a rest, aborted with the actor: it would take a wake from the next one.
+    timer: Option<AbortOnDrop>,
+}
+
+#[derive(Debug)]
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl<P: Pass> Periodic<P> {
@@ -82,7 +135,14 @@ impl<P: Pass> Periodic<P> {
     ///
     /// Metrics are registered here: install the metrics recorder first.
     pub fn new(kind: impl Kind, pass: P, schedule: Schedule, jitter: Jitter) -> Self {
-        Self { pass, schedule, jitter, passes: Passes::new(kind) }
+        Self { pass, schedule, rest: None, jitter, passes: Passes::new(kind) }
+    }
+
+    /// Lets the actor rest while its passes return [`Next::Idle`].
+    #[must_use]
+    pub fn resting(mut self, rest: Option<Rest>) -> Self {
+        self.rest = rest;
+        self
     }
 
     /// The record of its passes, which restarts keep.
@@ -117,25 +177,76 @@ impl<P: Pass> Periodic<P> {
         }
     }
 
-    fn pause(&self) -> Duration {
-        self.schedule.every.mul_f64(0.9 + 0.2 * self.jitter.fraction())
+    fn varied(&self, pause: Duration) -> Duration {
+        pause.mul_f64(0.9 + 0.2 * self.jitter.fraction())
+    }
+
+    async fn step(
+        &self,
+        myself: &ActorRef<PeriodicMessage>,
+        state: &mut PeriodicState<P::Memory>,
+    ) -> Result<(), ActorProcessingErr> {
+        drop(state.timer.take());
+        let pause = self.varied(self.schedule.every);
+        match (self.pass(&mut state.memory).await, &self.rest) {
+            (Next::AtOnce, _) => {
+                state.active_at = Instant::now();
+                myself.cast(PeriodicMessage::Tick)?;
+            }
+            (Next::Idle, Some(rest)) if state.active_at.elapsed() >= rest.after => {
+                let (least, most) = (Instant::now() + pause, self.varied(rest.every));
+                let (waker, myself) = (rest.waker.clone(), myself.clone());
+                state.timer = Some(AbortOnDrop(tokio::spawn(async move {
+                    let message = tokio::select! {
+                        () = tokio::time::sleep(most) => PeriodicMessage::Tick,
+                        () = waker.0.notified() => {
+                            tokio::time::sleep_until(least).await;
+                            PeriodicMessage::Woken
+                        }
+                    };
+                    // Fails only if the actor has ended.
+                    let _ = myself.cast(message);
+                })));
+            }
+            (next, _) => {
+                if next == Next::AfterPause {
+                    state.active_at = Instant::now();
+                }
+                // The timer's task ends by itself when the actor does.
+                drop(myself.send_after(pause, || PeriodicMessage::Tick));
+            }
+        }
+        Ok(())
     }
 }
 
-#[ractor::actor(message = PeriodicMessage, state = P::Memory)]
+#[ractor::actor(message = PeriodicMessage, state = PeriodicState<P::Memory>)]
 impl<P: Pass> Periodic<P> {
-    async fn pre_start(&self, myself: ActorRef<PeriodicMessage>, (): ()) -> Result<P::Memory, ActorProcessingErr> {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<PeriodicMessage>,
+        (): (),
+    ) -> Result<PeriodicState<P::Memory>, ActorProcessingErr> {
         myself.cast(PeriodicMessage::Tick)?;
-        Ok(P::Memory::default())
+        Ok(PeriodicState { memory: P::Memory::default(), active_at: Instant::now(), timer: None })
     }
 
     #[ractor::message(PeriodicMessage::Tick)]
-    async fn tick(&self, myself: ActorRef<PeriodicMessage>, memory: &mut P::Memory) -> Result<(), ActorProcessingErr> {
-        match self.pass(memory).await {
-            Next::AtOnce => myself.cast(PeriodicMessage::Tick)?,
-            // The timer's task ends by itself when the actor does.
-            Next::AfterPause => drop(myself.send_after(self.pause(), || PeriodicMessage::Tick)),
-        }
-        Ok(())
+    async fn tick(
+        &self,
+        myself: ActorRef<PeriodicMessage>,
+        state: &mut PeriodicState<P::Memory>,
+    ) -> Result<(), ActorProcessingErr> {
+        self.step(&myself, state).await
+    }
+
+    #[ractor::message(PeriodicMessage::Woken)]
+    async fn woken(
+        &self,
+        myself: ActorRef<PeriodicMessage>,
+        state: &mut PeriodicState<P::Memory>,
+    ) -> Result<(), ActorProcessingErr> {
+        state.active_at = Instant::now();
+        self.step(&myself, state).await
     }
 }

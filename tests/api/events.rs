@@ -7,6 +7,7 @@ use domain::envelope::Lane;
 use serde_json::{Value, json};
 
 use blackbox::client::Credential;
+use blackbox::eventually;
 use blackbox::world::World;
 use harness::event::{Chain, Machine, seal};
 use harness::on_each_database;
@@ -403,4 +404,30 @@ async fn the_registry_is_public_and_can_be_extended() {
     empty["payload"] = json!({});
     seal(&mut empty);
     world.event(&machine, &empty).await.held("payload_invalid");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_that_another_node_has_locked_is_424_and_the_others_are_recorded_on_postgres() {
+    const LOCK: &str = "SELECT 1 FROM statistics.chain_heads WHERE CAST(machine_id AS TEXT) = $1 FOR UPDATE";
+    let Some(world) = World::on_postgres().await else { return };
+    let (locked, free) = (world.machine().await, world.machine().await);
+    let (mut of_locked, mut of_free) = (Chain::new(&locked), Chain::new(&free));
+    world.event(&locked, &of_locked.next()).await.receipt();
+    // A node that has stopped within a transaction.
+    let mut stopped = world.server.app.store.pool().begin().await.unwrap();
+    let mut connection = stopped.connection().unwrap();
+    let patient = store::pool::query("SET LOCAL idle_in_transaction_session_timeout TO 0");
+    patient.execute(&mut connection).await.unwrap();
+    assert_eq!(store::pool::query(LOCK).bind(&locked.uuid).execute(&mut connection).await.unwrap(), 1);
+    let waiting = of_locked.next();
+    let (refused, ()) = tokio::join!(world.event(&locked, &waiting), async {
+        for _ in 0..5 {
+            world.event(&free, &of_free.next()).await.receipt();
+        }
+    });
+    let body = refused.refused(424, "temporarily_unavailable");
+    assert_eq!((&body["retryable"], refused.header("retry-after")), (&json!(true), Some("1")));
+    drop(stopped);
+    eventually("the lock is gone", async || (world.event(&locked, &waiting).await.status == 202).then_some(())).await;
+    world.event(&locked, &of_locked.next()).await.receipt();
 }

@@ -24,6 +24,7 @@ mod identities;
 mod knowledge;
 mod machines;
 mod mail;
+mod nodes;
 mod oidc;
 mod openapi;
 mod pressure;

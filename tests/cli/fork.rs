@@ -57,7 +57,7 @@ fn is_valid(proof: &Value, vkey: &str) {
     assert_eq!(done.json()["valid"], true, "{done:?}");
 }
 
-/// Everything that a halted server is to show and refuse, and what it still answers.
+/// Everything that a halted server is to show, to refuse, and still to answer.
 async fn is_refused(home: &Home, server: &Server, machine: &Machine, chain: &Chain, words: &[&str]) {
     let reason = halted(server).await;
     for word in words {
@@ -259,7 +259,7 @@ fn address(url: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_lost_signed_events_is_noticed_by_a_running_node() {
     let Some(primary) = harness::postgres::cluster().await else { return };
-    let standby = primary.standby().await;
+    let standby = primary.standby();
     let switch = Switch::before(&primary.url).await;
     let home = Home::new().set("database.url", &switch.url);
     let server = home.serve().await;

@@ -164,7 +164,7 @@ async fn a_lame_duck_is_unready_and_serves_until_it_closes() {
     assert_eq!(ask(&mut kept).await, (200, true));
     assert_eq!(server.process.exit().await.code(), Some(0), "{}", server.process.stderr.text());
     let log = server.process.stderr.text();
-    let steps = ["draining", "unready", "the listeners close", "the actors finish", "stopped"];
+    let steps = ["draining", "unready", "the listeners close", "the actors finish", "the server has stopped"];
     let places: Vec<_> = steps.iter().map(|step| log.find(step).unwrap_or_else(|| panic!("{step}: {log}"))).collect();
     assert!(places.is_sorted(), "{log}");
 }
@@ -183,7 +183,7 @@ async fn a_signal_from_the_terminal_skips_the_lame_duck_and_a_second_one_ends_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hangup_ends_nothing_and_reports_what_a_restart_would_change() {
+async fn a_hangup_ends_nothing_and_reports_the_changes_of_a_restart() {
     let home = Home::new();
     let file = home.dir.path().join("config.toml");
     std::fs::write(&file, "[limits]\nclaim_starts_per_minute = 7\n").unwrap();

@@ -9,7 +9,7 @@ use crate::world::{Differences, NODES, World};
 async fn soak_killed_nodes_lose_nothing_and_delay_no_other() {
     let Some(database) = harness::postgres::database().await else { return };
     let mut world = World::begin(&database.url, Differences::default()).await;
-    for _ in 0..4 * world.scale.rounds {
+    for _ in 0..world.scale.deaths {
         world.traffic(Duration::from_millis(world.rng.below(500))).await;
         let dying = index(&world.rng, NODES);
         world.nodes[dying].touch();

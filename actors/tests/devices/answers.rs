@@ -1,7 +1,7 @@
 //! approve ∥ approve ∥ deny ∥ expire ∥ a newer code ∥ polls, on two nodes over one database: one end, one owner.
 //!
-//! Each round draws who does what, where, and after how many turns of the scheduler, lets it all run at once, and then asks everybody
-//! what they were told. `ATTACHE_SOAK=1` plays 100,000 rounds instead of as many as fit into some seconds.
+//! Each round draws who does what, where, and after how many turns of the scheduler, lets it all run at once, and then compares
+//! the answers of all. `ATTACHE_SOAK=1` plays 100,000 rounds instead of as many as fit into some seconds.
 
 use domain::confirm::ConfirmedVia;
 use std::sync::Arc;

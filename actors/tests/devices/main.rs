@@ -1,5 +1,5 @@
 //! Device codes on the real store and real actors: who gets the computer when everybody answers at once, and how polls are paced. And how
-//! a claim learns of changes that nobody told.
+//! a claim learns of changes without a notification.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the answer")]
 

@@ -30,7 +30,7 @@ pub struct Disk {
     file: File,
 }
 
-/// What the senders measured.
+/// The measurements of the senders.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// From handing over a record until it was durable, in nanoseconds.

@@ -5,6 +5,7 @@ use store::{Pool, Store, StoreError};
 
 use super::clock::ClockReference;
 use super::finding::Finding;
+use super::nodes;
 use crate::config::Settings;
 use crate::installation::{Mismatch, is_lone_log};
 
@@ -36,7 +37,7 @@ pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<C
     if let Ok(Some(now)) = store.pool().now().await {
         witnesses.push(ClockReference::of_the_present("the database", now));
     }
-    let found = of_store(&store, deep).await;
+    let found = of_store(settings, &store, deep).await;
     store.close().await;
     found
 }
@@ -51,8 +52,8 @@ pub(super) async fn read_through(about: &'static str, pool: &Pool) -> Finding {
     match pool.faults().await {
         Ok(faults) if faults.is_empty() && pool.is_postgres() => Finding::good(
             about,
-            "every value of every row of every table was read by the database server; not read: indexes (use the extension amcheck), \
-             page checksums of free space, the standbys",
+            "every row of every table was read; indexes were not: use PostgreSQL's extension amcheck for them. Read was the server of \
+             database.url: its standbys and backups were not",
         ),
         Ok(faults) if faults.is_empty() => Finding::good(about, "intact: every page, index and reference was read"),
         Ok(faults) => Finding::bad(about, faults.join("; "), restore),
@@ -60,7 +61,7 @@ pub(super) async fn read_through(about: &'static str, pool: &Pool) -> Finding {
     }
 }
 
-async fn of_store(store: &Store, deep: bool) -> Vec<Finding> {
+async fn of_store(settings: &Settings, store: &Store, deep: bool) -> Vec<Finding> {
     let mut findings = vec![match store.pool().describe().await {
         Ok(words) => Finding::good(DATABASE, words.join(", ")),
         Err(error) => Finding::bad(DATABASE, reasons(&error), "check the database's log"),
@@ -82,6 +83,7 @@ async fn of_store(store: &Store, deep: bool) -> Vec<Finding> {
             Finding::bad("writes", reasons(&error), "check that the disk is not full and the file is writable")
         }
     });
+    findings.push(nodes::check(settings, store).await);
     if deep {
         findings.push(read_through("file", store.pool()).await);
     }

@@ -12,9 +12,6 @@ const DURABILITY: &str = "durability";
 const CONNECTIONS: &str = "connections";
 const TRANSACTIONS: &str = "transactions";
 
-/// Pools of one server: the main database and the log.
-const POOLS: i64 = 2;
-
 /// Age of a transaction in seconds above which it is reported: it keeps PostgreSQL from removing old rows, and may hold locks.
 const TRANSACTION_SECONDS_MAX: i64 = 300;
 
@@ -32,7 +29,7 @@ pub(super) async fn check(settings: &Settings) -> Vec<Finding> {
     store.close().await;
     match status {
         Ok(Some(status)) => {
-            let per_node = i64::from(settings.database.connections_max) * POOLS;
+            let per_node = i64::from(settings.database.connections_max);
             vec![replicated(&status), durable(&status), connections(&status, per_node), transactions(&status)]
         }
         Ok(None) => Vec::new(),

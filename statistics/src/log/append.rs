@@ -1,4 +1,4 @@
-//! Appending events of many senders in one transaction.
+//! Appending events of many senders at once.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use tokio::sync::oneshot;
 use super::error::LogError;
 use super::handle::Log;
 use super::job::{Append, AppendOutcome, AppendReply};
+use super::postgres::ContendedEvents;
 
 impl Log {
-    /// Takes a group of events; one outcome per event, in order. New events are durable when it returns; after an error, nothing of the
-    /// group is known to be.
+    /// Takes a group of events; one outcome per event, in order. New events are durable when it returns; after an error, any of the group
+    /// may be.
     pub async fn append(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
         self.admits()?;
         let Some(writer) = &self.writer else { return self.append_on_postgres(group).await };
@@ -29,43 +30,20 @@ impl Log {
         outcomes.into_iter().map(|each| outcome(each).map_err(LogError::Group)).collect()
     }
 
-    /// Appends events and answers each after the commit of its group, or with the error that prevented the commit. On SQLite it only queues
-    /// them: groups form while another one is committed. On PostgreSQL the events are one group; if one of them makes the group fail, each
-    /// is appended alone.
-    pub async fn submit(&self, events: Vec<(Append, AppendReply)>) {
+    /// Appends events and answers each after its commit, or with the error that prevented it. On SQLite it only queues them: groups form
+    /// while another one is committed. On PostgreSQL it returns when all are answered, except the events of chains that another process had
+    /// locked: those are returned, to be settled beside the next group.
+    pub async fn submit(&self, events: Vec<(Append, AppendReply)>) -> Option<ContendedEvents> {
         if let Err(error) = self.admits() {
             let error = Arc::new(error);
             for (_, answer) in events {
                 answer(Err(Arc::clone(&error)));
             }
-            return;
+            return None;
         }
-        if let Some(writer) = &self.writer {
-            writer.append(events);
-            return;
-        }
-        let (group, answers): (Vec<Append>, Vec<AppendReply>) = events.into_iter().unzip();
-        match self.append_on_postgres(&group).await {
-            Ok(outcomes) => outcomes.into_iter().zip(answers).for_each(|(outcome, answer)| answer(Ok(outcome))),
-            Err(error) if error.is_unavailable() || group.len() == 1 => {
-                let error = Arc::new(error);
-                for answer in answers {
-                    answer(Err(Arc::clone(&error)));
-                }
-            }
-            Err(error) => {
-                tracing::warn!(
-                    items = group.len(),
-                    error = domain::reasons(&error),
-                    "a group of events was not committed; each is tried alone"
-                );
-                for (event, answer) in group.iter().zip(answers) {
-                    let alone = self.append_on_postgres(std::slice::from_ref(event)).await;
-                    let outcome = alone.map(|mut outcomes| outcomes.pop()).map_err(Arc::new);
-                    answer(outcome.and_then(|outcome| outcome.ok_or_else(|| Arc::new(LogError::Contended))));
-                }
-            }
-        }
+        let Some(writer) = &self.writer else { return self.submit_on_postgres(events).await };
+        writer.append(events);
+        None
     }
 
     /// Whether [`Self::submit`] only queues, so that the next group need not wait for the commit of the last one.

@@ -52,9 +52,6 @@ pub enum LogError {
     /// The commit of the event's group failed; all events of the group share the error.
     #[error(transparent)]
     Group(Arc<Self>),
-    /// Another process appended to the same chains concurrently; nothing was written.
-    #[error("appending: another process moved the same chains")]
-    Contended,
     /// `log.origin` is not the name of a log.
     #[error(transparent)]
     Name(#[from] InvalidLogName),
@@ -94,7 +91,6 @@ impl LogError {
         match self {
             Self::Store(error) => error.is_unavailable(),
             Self::Sql { source, .. } => !matches!(source, sqlx::Error::Database(error) if error.is_unique_violation()),
-            Self::Contended => false,
             Self::Sqlite { source, .. } => !is_of_one_row(source),
             Self::Group(error) => error.is_unavailable(),
             _ => true,

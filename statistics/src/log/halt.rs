@@ -147,7 +147,7 @@ impl Log {
         }
     }
 
-    /// Drops what is known of an earlier database: numbers of sources, tiles, the signed tree.
+    /// Drops the cache of an earlier database: numbers of sources, tiles, the signed tree.
     pub(super) fn drop_caches(&self) {
         self.sources.clear();
         self.shelf.clear();

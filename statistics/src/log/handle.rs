@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use dashmap::DashMap;
+use domain::chain::ChainKey;
 use domain::ids::MachineUuid;
 use domain::{Clock, Rng};
+use quick_cache::sync::Cache;
 use sqlx::migrate::Migrator;
 use store::pool::{query, scalar};
 use store::{Pool, Replica, in_transaction};
@@ -13,7 +15,9 @@ use uuid::Uuid;
 use super::error::{During, LogError};
 use super::halt::HaltFlag;
 use super::health::appends::Appends;
+use super::lease::SequencerLease;
 use super::memory::Memory;
+use super::postgres::StoredHead;
 use super::recent::UnindexedEvents;
 use super::replica::LogReplica;
 use super::settings::WriterSettings;
@@ -37,9 +41,15 @@ pub struct Log {
     pub(super) clock: Clock,
     pub(super) rng: Rng,
     /// PostgreSQL: the numbers of sources, which never change; at most [`SOURCES_MAX`].
-    pub(super) sources: Arc<DashMap<Source, i64>>,
+    pub(super) sources: Arc<Cache<Source, i64>>,
+    /// PostgreSQL: heads of chains, of which any may be outdated; at most [`HEADS_MAX`].
+    pub(super) heads: Arc<Cache<ChainKey, StoredHead>>,
+    /// PostgreSQL: chains with events that wait for another process.
+    pub(super) contended: Arc<DashMap<ChainKey, ()>>,
     /// PostgreSQL: id of this process in the lease of the sequencer.
     pub(super) holder: Uuid,
+    /// PostgreSQL: the lease of the sequencer, while this process has it.
+    pub(super) lease: Arc<SequencerLease>,
     /// SQLite: handle of the thread that writes.
     pub(super) writer: Option<Writer>,
     /// SQLite: usage that the newest leaves add.
@@ -58,8 +68,11 @@ pub struct Log {
     pub(super) halt: Arc<HaltFlag>,
 }
 
-/// Maximum number of sources in memory; beyond it all are dropped and read again.
-pub(super) const SOURCES_MAX: usize = 65_536;
+/// Maximum number of sources in memory; beyond it those that were used least are read again.
+const SOURCES_MAX: usize = 65_536;
+
+/// Maximum number of heads in memory, of some 200 bytes each; beyond it those that were used least are read again.
+const HEADS_MAX: usize = 65_536;
 
 impl Log {
     /// Opens the log in `pool`, with the default limits of its writer: see [`Self::open_with`].
@@ -123,8 +136,11 @@ impl Log {
             pool,
             clock: clock.clone(),
             rng: rng.clone(),
-            sources: Arc::default(),
+            sources: Arc::new(Cache::new(SOURCES_MAX)),
+            heads: Arc::new(Cache::new(HEADS_MAX)),
+            contended: Arc::default(),
             holder,
+            lease: Arc::default(),
             writer: None,
             spans: UsageSums::default(),
             recent: UnindexedEvents::default(),
@@ -164,6 +180,11 @@ impl Log {
         } else {
             Err(LogError::OtherOrigin { begun, asked: origin.to_owned() })
         }
+    }
+
+    /// Whether this process signs the log: on PostgreSQL while it has the lease of the sequencer, on SQLite always.
+    pub fn is_sequencer(&self) -> bool {
+        self.writer.is_some() || self.lease.is_held()
     }
 
     /// The connection pool, for metrics.

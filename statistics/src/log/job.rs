@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::error::LogError;
-use crate::contract::{Passed, Submission, SubmitOutcome};
+use crate::contract::{Passed, Submission, SubmitOutcome, Unavailable};
 use crate::leaf::{Leaf, VERSION};
 use crate::merkle;
 
@@ -72,6 +72,8 @@ pub enum AppendOutcome {
     Receipt(ReceiptId),
     /// Another event has this id: 409 `event_id_conflict`.
     EventIdConflict,
+    /// Another process has the chain, locked or moved again and again; nothing was written: 424.
+    Busy,
     /// The event does not continue its chain: 409 or 422, with the position that would.
     Refused {
         /// The violated rule of the chain.
@@ -85,6 +87,7 @@ impl From<AppendOutcome> for SubmitOutcome {
     fn from(outcome: AppendOutcome) -> Self {
         match outcome {
             AppendOutcome::Receipt(receipt) => Self::Receipt(receipt),
+            AppendOutcome::Busy => Self::Unavailable(Unavailable::ChainBusy),
             AppendOutcome::EventIdConflict => {
                 Self::PassThrough(Passed::json(StatusCode::CONFLICT, &json!({ "error": "event_id_conflict" })))
             }

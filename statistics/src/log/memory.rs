@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_learned_or_served_is_read_again_by_the_next_process() {
+    async fn learned_and_served_checkpoints_are_read_again_by_the_next_process() {
         let (folder, rng) = (tempfile::tempdir().unwrap(), Rng::seeded(3));
         let path = folder.path().join("node").join("checkpoint.json");
         let installation = InstallationId::from(rng.uuid_v7(Timestamp::UNIX_EPOCH));

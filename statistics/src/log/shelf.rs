@@ -68,8 +68,8 @@ impl Log {
         hands.missing.first().map_or(Ok(path), |id| Err(TreeFault::Missing(*id).into()))
     }
 
-    /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. An answer never changes while the log
-    /// keeps its events.
+    /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. An answer never changes while the
+    /// log keeps its events.
     pub async fn tile(&self, wanted: TilePath) -> Result<Passed, LogError> {
         let known = self.shelf.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
         let is_known = known.is_some_and(|known| wanted.is_in(known.signed.size));

@@ -46,26 +46,41 @@ impl Rows {
     }
 }
 
-/// `{pos, agent_id}` of [`postgres::HEADS`]; bytes: `machine_id`.
+/// A chain of [`postgres::READ`]; bytes: `machine_id`.
 #[derive(Debug, Serialize)]
-pub struct HeadKey<'a> {
+pub struct ChainKeyRow<'a> {
+    pub chain: usize,
     pub pos: usize,
     pub agent_id: &'a str,
 }
 
-/// A row of [`postgres::SOURCES_ADD`] and [`postgres::SOURCES`]; bytes: `machine_id`.
+/// A source of [`postgres::READ`] and [`postgres::SOURCES`]; bytes: `machine_id`.
 #[derive(Debug, Serialize)]
 pub struct SourceRow<'a> {
+    pub place: usize,
     pub pos: usize,
     pub agent_id: &'a str,
     pub user_cuid: &'a str,
     pub lane: &'a str,
 }
 
-/// A row of [`postgres::EVENTS_ADD`]; bytes: `event_id`, `receipt_id`, `self`, `leaf_hash`, `prev_event_id` (nought for a
+/// A chain of [`postgres::APPEND`]: its head after the group, and the number of moves before it, 0 for a new chain. Bytes: `machine_id`,
+/// `self` of the head before the group (nought for a new chain), `self` and `event_id` of the head after it.
+#[derive(Debug, Serialize)]
+pub struct ChainRow<'a> {
+    pub chain: usize,
+    pub pos: usize,
+    pub agent_id: &'a str,
+    pub chain_epoch: u64,
+    pub seq: u64,
+    pub moves: i64,
+}
+
+/// An event of [`postgres::APPEND`]; bytes: `event_id`, `receipt_id`, `self`, `leaf_hash`, `prev_event_id` (nought for a
 /// beginning), `canonical`.
 #[derive(Debug, Serialize)]
 pub struct EventRow<'a> {
+    pub chain: usize,
     pub pos: usize,
     pub len: usize,
     pub source_id: i64,
@@ -79,16 +94,6 @@ pub struct EventRow<'a> {
     pub received_at_ms: i64,
 }
 
-/// A row of [`postgres::HEADS_MOVE`]; bytes: `machine_id`, `self`, `event_id`.
-#[derive(Debug, Serialize)]
-pub struct HeadRow<'a> {
-    pub pos: usize,
-    pub agent_id: &'a str,
-    pub chain_epoch: u64,
-    pub seq: u64,
-    pub moves: i64,
-}
-
 /// A row of [`postgres::TILES_PUT`]; bytes: `hashes`.
 #[derive(Debug, Serialize)]
 pub struct TileRow {
@@ -98,14 +103,40 @@ pub struct TileRow {
     pub place: u64,
 }
 
-/// `(machine_id, agent_id, chain_epoch, seq, self, event_id, moves)` of [`postgres::HEADS`].
+/// `(machine_id, agent_id, chain_epoch, seq, self, event_id, moves)` of [`HEADS_ALL`].
 pub type FoundHead = (Uuid, String, i64, i64, Vec<u8>, Uuid, i64);
-/// `(event_id, receipt_id, self)` of [`postgres::KNOWN`].
-pub type KnownEvent = (Uuid, Uuid, Vec<u8>);
-/// `(id, machine_id, agent_id, user_cuid, lane)` of [`postgres::SOURCES`].
-pub type FoundSource = (i64, Uuid, String, String, String);
 /// `(level, place, hashes)` of [`Dialect::tiles`].
 pub type FoundTile = (i64, i64, Vec<u8>);
+
+/// A row of [`postgres::READ`]: a head (`chain`, `chain_epoch`, `seq`, `self`, `event_id`, `moves`), a stored event (`event_id`, `receipt_id`,
+/// `self`), or a source (`chain`: its place, `source`: its number).
+#[derive(Debug, sqlx_macros::FromRow)]
+pub struct FoundRow {
+    pub chain: Option<i64>,
+    pub source: Option<i64>,
+    pub receipt_id: Option<Uuid>,
+    pub chain_epoch: Option<i64>,
+    pub seq: Option<i64>,
+    #[sqlx(rename = "self")]
+    pub self_hash: Option<Vec<u8>>,
+    pub event_id: Option<Uuid>,
+    pub moves: Option<i64>,
+}
+
+/// A row of [`postgres::APPEND`]: whether the events of a chain are stored, whether one of their ids was stored before, and the head before
+/// the group; null for a new chain and for a head that another transaction has locked.
+#[derive(Debug, sqlx_macros::FromRow)]
+pub struct AppendedRow {
+    pub chain: i64,
+    pub won: bool,
+    pub taken: bool,
+    pub chain_epoch: Option<i64>,
+    pub seq: Option<i64>,
+    #[sqlx(rename = "self")]
+    pub self_hash: Option<Vec<u8>>,
+    pub event_id: Option<Uuid>,
+    pub moves: Option<i64>,
+}
 
 /// A row of [`postgres::STATE`].
 #[derive(Debug, sqlx_macros::FromRow)]

@@ -80,9 +80,10 @@ on_each_database! {
                     match log.append(&[world.append(event)]).await {
                         Ok(outcomes) => match &outcomes[0] {
                             AppendOutcome::Receipt(receipt) => break receipts.push(*receipt),
+                            AppendOutcome::Busy => {}
                             other => panic!("{other:?}"),
                         },
-                        Err(LogError::Contended | LogError::Sql { .. }) => {}
+                        Err(LogError::Sql { .. }) => {}
                         Err(other) => panic!("{other}"),
                     }
                 }

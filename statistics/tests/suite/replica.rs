@@ -26,7 +26,7 @@ impl Pair {
         let primary = harness::postgres::cluster().await?;
         // The tables are there before the copy is made.
         drop(log_on(&primary.url, None, lag_max).await);
-        let replica = primary.standby().await;
+        let replica = primary.standby();
         let log = log_on(&primary.url, Some(&replica.url), lag_max).await;
         Some(Self { primary, replica, log, world: World::on_sqlite().await })
     }

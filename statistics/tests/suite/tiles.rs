@@ -113,7 +113,7 @@ on_each_database! {
         let leaves: Vec<Digest> = (0..70_000_u64).map(|number| merkle::leaf_hash(&number.to_be_bytes())).collect();
         let (mut tiles, mut size) = (Tiles::default(), 0);
         for grown in [65_535_usize, 65_536, 65_537, 70_000] {
-            // Tiles and the signed tree are written directly: the rows of so many events say nothing about tiles.
+            // Tiles and the signed tree are written directly: the rows of their events say nothing about tiles.
             let touched = tiles.append(size as u64, &leaves[size..grown]).unwrap();
             let root = merkle::root(&mut tiles, grown as u64).unwrap();
             let checkpoint = key.sign(grown as u64, root);

@@ -44,6 +44,18 @@ impl World {
         open(&self.dir, self.database.as_ref(), origin).await
     }
 
+    /// Another process, whose connections have this URL.
+    pub async fn another_at(&self, url: &str) -> Log {
+        let settings = DatabaseSettings { url: Some(url.to_owned()), ..DatabaseSettings::default() };
+        let pool = Pool::open(&settings, &self.dir.path().join("statistics.db"), Some("statistics")).await.unwrap();
+        Log::open(pool, ORIGIN, &Clock::system(), &Rng::system()).await.unwrap()
+    }
+
+    /// The URL of the database on PostgreSQL.
+    pub fn url(&self) -> &str {
+        &self.database.as_ref().unwrap().url
+    }
+
     /// The database of the log, for tests that damage it.
     pub async fn pool(&self) -> Pool {
         pool(&self.dir, self.database.as_ref()).await

@@ -1,12 +1,14 @@
 //! Holding many events in one transaction.
 //!
-//! 1. Lock the totals: from here on no other transaction changes the held events, and no claim is completed.
+//! 1. Lock the senders: from here on no other transaction changes what they have. SQLite has one writer; on PostgreSQL events of senders that
+//!    another transaction has locked leave the group ([`shared`]).
 //! 2. Read the remaining quota of each sender, and of each unclaimed agent, and whether it is still unclaimed.
 //! 3. Take the events in the order given: find those that are held already, insert those that fit. SQLite does that row by row with
 //!    prepared statements, PostgreSQL in statements of many rows.
 //! 4. Add the inserted events to the totals, and to those of the senders.
 
 mod postgres;
+mod shared;
 mod sqlite;
 
 use std::collections::HashMap;
@@ -15,7 +17,7 @@ use chrono::TimeDelta;
 use domain::ids::{HeldId, RegistrationId, UserAccountId};
 use domain::{Digest, Timestamp};
 
-use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, TOTALS_ADD, TOTALS_LOCK};
+use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, add_total};
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
@@ -23,24 +25,36 @@ use crate::row::{chunks, parsed_opt};
 use crate::{Store, in_transaction};
 
 impl Store {
-    /// Holds events, all in one transaction; one outcome for each, in the same order. The same bytes of the same sender are
-    /// one entry as long as it is held. What exceeds a quota is refused by itself, the others are held.
+    /// Holds events; one outcome for each, in the same order. The same bytes of the same sender are one entry as long as it is held. What
+    /// exceeds a quota, and what a sender sends that another process has locked, is refused by itself, the others are held. After an error
+    /// nothing of a sender is held, or all that fits.
     pub async fn held_insert(&self, new: &[NewHeld], quotas: &HeldQuotas) -> Result<Vec<HeldOutcome>, StoreError> {
-        const AGENT: &str = "SELECT r.account_id, (SELECT CAST(COALESCE(SUM(h.charged_bytes), 0) AS BIGINT)
-                FROM held_events h WHERE h.registration_id = r.id AND h.received_at > $2),
-                (SELECT MIN(h.received_at) FROM held_events h WHERE h.registration_id = r.id AND h.received_at > $2)
-            FROM registrations r WHERE r.id = $1";
         if new.is_empty() {
             return Ok(Vec::new());
         }
         let senders: Vec<String> = new.iter().map(|held| held.sender.to_string()).collect();
-        let keys: Vec<Key<'_>> =
-            senders.iter().zip(new).map(|(sender, held)| (sender.as_str(), held.body_sha256)).collect();
-        let mut distinct: Vec<&str> = senders.iter().map(String::as_str).collect();
-        distinct.sort_unstable();
-        distinct.dedup();
+        let candidates: Vec<Candidate<'_>> =
+            senders.iter().zip(new).map(|(sender, held)| (held, (sender.as_str(), held.body_sha256))).collect();
+        let holding = async {
+            if self.pool.is_postgres() {
+                self.hold_shared(&candidates, quotas).await
+            } else {
+                self.hold_alone(&candidates, quotas).await
+            }
+        };
+        holding.during(Operation::HoldEvents).await
+    }
+
+    /// As the only writer of the database.
+    async fn hold_alone(
+        &self,
+        candidates: &[Candidate<'_>],
+        quotas: &HeldQuotas,
+    ) -> Result<Vec<HeldOutcome>, sqlx::Error> {
+        const TOTAL: &str = "SELECT bytes FROM held_totals WHERE id = 1";
+        let distinct = distinct_senders(candidates);
         in_transaction!(&self.pool, |tx| {
-            let total = lock_total(tx).await?;
+            let total = scalar(TOTAL).fetch_one(&mut *tx).await?;
             let mut ledger = Ledger::new(quotas, total);
             for chunk in chunks(&distinct) {
                 let mut sql = QueryBuilder::new("WITH wanted (sender) AS (");
@@ -54,43 +68,65 @@ impl Store {
                 let rows: Vec<(String, i64)> = sql.build().fetch_all(&mut *tx).await?;
                 ledger.senders_have(chunk, &rows);
             }
-            for held in new {
-                let (Sender::Registration(agent), None) = (&held.sender, &held.account) else { continue };
-                if ledger.agents.contains_key(agent) {
-                    continue;
-                }
-                let since = held.received_at - SHARE_WINDOW;
+            for (agent, since) in unclaimed_agents(candidates) {
                 let row: Option<AgentRow> =
                     query(AGENT).bind(agent.as_uuid()).bind(since).fetch_optional(&mut *tx).await?;
-                ledger.agents.insert(*agent, Agent::of(row)?);
+                ledger.agents.insert(agent, Agent::of(row)?);
             }
             let outcomes = match tx {
-                Tx::Sqlite(connection) => sqlite::hold(connection, new, &keys, &mut ledger)?,
-                Tx::Postgres(connection) => postgres::hold(connection, new, &keys, &mut ledger).await?,
+                Tx::Sqlite(connection) => sqlite::hold(connection, candidates, &mut ledger)?,
+                Tx::Postgres(_) => return Err(sqlx::Error::WorkerCrashed),
             };
             if ledger.total != total {
-                query(TOTALS_ADD).bind(ledger.total - total).execute(&mut *tx).await?;
+                add_total(tx, ledger.total - total).await?;
             }
-            let added = ledger.added();
-            for chunk in chunks(&added) {
-                let mut sql = QueryBuilder::new("INSERT INTO held_senders (sender, bytes) ");
-                sql.push_values(chunk, |mut row, (sender, bytes)| {
-                    row.push_bind(*sender).push_bind(*bytes);
-                });
-                sql.push(" ON CONFLICT (sender) DO UPDATE SET bytes = held_senders.bytes + excluded.bytes");
-                sql.build().execute(&mut *tx).await?;
-            }
+            add_shares(tx, &ledger.added()).await?;
             Ok(outcomes)
         })
-        .during(Operation::HoldEvents)
         .await
     }
 }
 
-/// Step 1. `BEGIN IMMEDIATE` of SQLite has locked the row already.
-async fn lock_total(tx: &mut Tx<'_>) -> Result<i64, sqlx::Error> {
-    const TOTAL: &str = "SELECT bytes FROM held_totals WHERE id = 1";
-    scalar(if tx.is_postgres() { TOTALS_LOCK } else { TOTAL }).fetch_one(tx).await
+/// Account, bytes of the last day, its oldest entry: id of the agent, beginning of the day.
+const AGENT: &str = "SELECT r.account_id, (SELECT CAST(COALESCE(SUM(h.charged_bytes), 0) AS BIGINT)
+        FROM held_events h WHERE h.registration_id = r.id AND h.received_at > $2),
+        (SELECT MIN(h.received_at) FROM held_events h WHERE h.registration_id = r.id AND h.received_at > $2)
+    FROM registrations r WHERE r.id = $1";
+
+/// An event that is to be held, with its key.
+type Candidate<'a> = (&'a NewHeld, Key<'a>);
+
+/// The senders, each once, in one order everywhere.
+fn distinct_senders<'a>(candidates: &[Candidate<'a>]) -> Vec<&'a str> {
+    let mut distinct: Vec<&str> = candidates.iter().map(|(_, (sender, _))| *sender).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    distinct
+}
+
+/// The agents whose events come without an account, each once, with the beginning of the day of its first event.
+fn unclaimed_agents(candidates: &[Candidate<'_>]) -> Vec<(RegistrationId, Timestamp)> {
+    let mut agents: Vec<(RegistrationId, Timestamp)> = Vec::new();
+    for (held, _) in candidates {
+        let (Sender::Registration(agent), None) = (&held.sender, &held.account) else { continue };
+        if !agents.iter().any(|(known, _)| known == agent) {
+            agents.push((*agent, held.received_at - SHARE_WINDOW));
+        }
+    }
+    agents
+}
+
+/// Adds bytes to the parts of senders, in the order given.
+async fn add_shares(tx: &mut Tx<'_>, added: &[(&str, i64)]) -> Result<(), sqlx::Error> {
+    for chunk in chunks(added) {
+        let mut sql = QueryBuilder::new("INSERT INTO held_senders (sender, bytes) ");
+        sql.push_values(chunk, |mut row, (sender, bytes)| {
+            row.push_bind(*sender).push_bind(*bytes);
+        });
+        sql.push(" ON CONFLICT (sender) DO UPDATE SET bytes = held_senders.bytes + excluded.bytes");
+        sql.build().execute(&mut *tx).await?;
+    }
+    Ok(())
 }
 
 /// Sender and body: what makes two events one entry.

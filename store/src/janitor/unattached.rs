@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::PurgeSettings;
 use crate::error::StoreError;
-use crate::held::{TOTALS_LOCK, subtract_held};
+use crate::held::{Ending, lock_senders, subtract_held};
 use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::{Store, in_transaction};
@@ -90,7 +90,7 @@ impl Store {
         const SQL: &str = "DELETE FROM held_events WHERE id IN (SELECT id FROM held_events
                 WHERE machine_uuid = $1 AND state = 'held' LIMIT $2) RETURNING sender, charged_bytes";
         in_transaction!(&self.pool, |tx| {
-            query(TOTALS_LOCK).execute(&mut *tx).await?;
+            lock_senders(tx, &Ending::Machine(machine)).await?;
             let gone: Vec<(String, i64)> = query(SQL).bind(machine).bind(rows_max).fetch_all(&mut *tx).await?;
             subtract_held(tx, &gone).await?;
             Ok(gone.len() as u64)

@@ -39,7 +39,7 @@ impl Store {
     }
 
     async fn fold_some(&self, before: Day, rows_max: i64) -> Result<u64, StoreError> {
-        // The transaction that deletes a row adds it: a second janitor finds none.
+        // The janitor that deletes a row adds it: a second one finds it gone.
         const TAKE: &str = "DELETE FROM usage_days WHERE (user_cuid, machine_uuid, day) IN
                 (SELECT user_cuid, machine_uuid, day FROM usage_days WHERE day >= 0 AND day < $1 ORDER BY day LIMIT $2)
             RETURNING user_cuid, machine_uuid, memory, retrospectives";

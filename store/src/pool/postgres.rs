@@ -1,7 +1,7 @@
 //! PostgreSQL, or an engine that speaks its protocol.
 //!
 //! A future that is dropped while `BEGIN` is on its way leaves a transaction open of which the driver knows nothing; the next user of the
-//! connection would work inside it and lose everything. So a connection is lent with a record of what was sent on it
+//! connection would work inside it and lose everything. So a connection is lent with a record of its statements
 //! ([`PostgresConnection`]), and is given back only if every statement was answered and every transaction was ended. Any other is closed,
 //! which ends its transaction too.
 //!

@@ -4,7 +4,7 @@ use super::handle::Pool;
 use super::query;
 use crate::error::{Context, StoreError};
 
-/// The state of a PostgreSQL server. What a role may not see is missing.
+/// The state of a PostgreSQL server. Values that a role may not see are missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
     /// Whether the server is a standby, or replays its log after a crash.

@@ -39,8 +39,8 @@ impl Pool {
         let applied = self.applied().await?;
         refuse_newer(&applied, migrator)?;
         let is_as_known = |migration: &Migration| {
-            let as_known = |found: &&Applied| *found.checksum == *migration.checksum;
-            applied.iter().find(|found| found.version == migration.version).filter(as_known).is_some()
+            let of_it = applied.iter().find(|found| found.version == migration.version);
+            of_it.is_some_and(|found| *found.checksum == *migration.checksum)
         };
         if migrator.iter().all(is_as_known) {
             return Ok(());

@@ -23,6 +23,9 @@ pub struct DatabaseSettings {
     pub connections_max: u32,
     /// SQLite: most connections that read, beside the one that writes; at most as many again answer short reads.
     pub readers_max: u32,
+    /// PostgreSQL: announce changes to other nodes (`NOTIFY`) and listen for theirs on one of the connections. Without it they are read once a
+    /// second.
+    pub notify: bool,
     /// Longest wait for a free connection.
     #[serde(with = "humantime_serde")]
     pub acquire_timeout: Duration,
@@ -63,6 +66,7 @@ impl Default for DatabaseSettings {
             replica_deadline: Duration::from_secs(1),
             connections_max: 16,
             readers_max: 4,
+            notify: true,
             acquire_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(3),
             silent_after: Duration::from_secs(1),

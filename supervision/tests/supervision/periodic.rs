@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use metrics::with_local_recorder;
 use supervision::Root;
-use supervision::periodic::{FailingPasses, Next, Pass, PassError, Periodic, Schedule};
+use supervision::periodic::{FailingPasses, Next, Pass, PassError, Periodic, Rest, Schedule, Waker};
 
 use crate::log::Captured;
 use crate::metrics::Numbers;
@@ -66,6 +66,60 @@ async fn passes_that_fail_are_counted_shown_and_logged_when_they_begin_and_when_
     assert_eq!(failing(&root).await, None);
     assert_eq!(lines.of("WARN").len(), 1);
     assert_eq!(lines.of("INFO").iter().filter(|line| *line == "passes succeed again").count(), 1);
+    root.drain(Duration::from_secs(1)).await;
+    world.deserted().await;
+}
+
+/// A pass that finds work as long as there is some.
+#[derive(Clone, Default)]
+struct Seldom {
+    work: Arc<AtomicU64>,
+    passes: Arc<AtomicU64>,
+}
+
+impl Pass for Seldom {
+    type Memory = ();
+
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
+        self.passes.fetch_add(1, Ordering::SeqCst);
+        let is_done = |work: u64| work.checked_sub(1);
+        let done = self.work.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_done);
+        Ok(done.map_or(Next::Idle, |_| Next::AfterPause))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_without_work_rests_until_it_is_woken() {
+    let (world, numbers) = (World::new(), Numbers::default());
+    let (seldom, waker) = (Seldom::default(), Waker::default());
+    let handle = Periodic::<Seldom>::handle(TestKind("seldom"), &settings());
+    let schedule = Schedule { every: Duration::from_secs(1), deadline: Duration::from_mins(1) };
+    let rest = Rest { after: Duration::from_secs(3), every: Duration::from_mins(1), waker: waker.clone() };
+    let periodic =
+        with_local_recorder(&numbers, || Periodic::new(TestKind("seldom"), seldom.clone(), schedule, jitter()));
+    let root = world.root(vec![periodic.resting(Some(rest)).child(&handle)]).await;
+    let passes_in = async |seconds: u64| {
+        let before = seldom.passes.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        seldom.passes.load(Ordering::SeqCst) - before
+    };
+    assert!((3..=5).contains(&passes_in(5).await), "at first it looks every second");
+    assert!((9..=11).contains(&passes_in(600).await), "while it rests it looks every minute");
+
+    seldom.work.store(2, Ordering::SeqCst);
+    waker.wake();
+    assert!((5..=8).contains(&passes_in(10).await), "woken, it works, and looks for another three seconds");
+    assert_eq!(seldom.work.load(Ordering::SeqCst), 0);
+    assert_eq!(passes_in(20).await, 0, "then it rests again");
+
+    // Wakes at every moment cause no more than a pass every second, and none is lost.
+    let before = seldom.passes.load(Ordering::SeqCst);
+    for _ in 0..1000 {
+        waker.wake();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let passes = seldom.passes.load(Ordering::SeqCst) - before;
+    assert!((8..=13).contains(&passes), "{passes}");
     root.drain(Duration::from_secs(1)).await;
     world.deserted().await;
 }

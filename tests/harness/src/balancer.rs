@@ -1,8 +1,6 @@
 //! A balancer between clients and servers, as plain as those that run in front of servers: round robin for each request, kept connections
 //! to the servers, health checks of `/readyz`, and no second attempt. A request that a server does not answer is a 502 to its client.
 
-#![expect(clippy::missing_panics_doc, reason = "a helper that cannot continue fails its test")]
-
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -44,6 +42,9 @@ struct Target {
 
 impl Balancer {
     /// Listens at `address` and asks each server for its health after each pause of `check_every`.
+    ///
+    /// # Panics
+    /// When the address cannot be bound.
     pub async fn start(address: SocketAddr, check_every: Duration) -> Self {
         let listener =
             TcpListener::bind(address).await.unwrap_or_else(|error| panic!("the balancer at {address}: {error}"));

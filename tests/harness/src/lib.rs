@@ -7,8 +7,9 @@
 //! - [`oidc`]: a real OpenID provider, with accounts that anyone may sign in as.
 //! - [`postgres`]: an empty database for each test, in the cluster that the test run started.
 //! - [`python`]: environments of the packages that tests use from `PyPI`.
-//! - [`relay`]: a relay to a database, which loses or holds what is sent.
+//! - [`relay`]: a relay to a database, which loses or holds data.
 //! - [`smtp`]: a real mail server that stores received mails.
+//! - [`statements`]: a relay that counts the statements on the way to PostgreSQL.
 //! - [`upstream`]: a fake statistics service that records requests, checks them against the contract, and fails on request.
 //!
 //! A test whose component is absent reports that on standard error and ends; with `ATTACHE_TEST_REQUIRE_ALL=1`, which `make test` sets,
@@ -23,4 +24,5 @@ pub mod postgres;
 pub mod python;
 pub mod relay;
 pub mod smtp;
+pub mod statements;
 pub mod upstream;

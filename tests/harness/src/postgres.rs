@@ -184,7 +184,11 @@ impl Drop for TestDatabase {
     }
 }
 
-async fn connect(cluster: &str) -> PgConnection {
+/// Connects to a cluster or a database of it.
+///
+/// # Panics
+/// When it refuses.
+pub async fn connect(cluster: &str) -> PgConnection {
     match PgConnection::connect(cluster).await {
         Ok(connection) => connection,
         Err(error) => panic!("ATTACHE_TEST_POSTGRES={cluster}: {error}"),

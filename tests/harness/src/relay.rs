@@ -1,4 +1,4 @@
-//! A relay between a server and its database, which loses or holds what is sent, as a network or a frozen machine does.
+//! A relay between a server and its database, which loses or holds data, as a network or a frozen machine does.
 //!
 //! ```no_run
 //! # async fn a_test() {
@@ -32,7 +32,7 @@ pub struct Relay {
 struct State {
     /// Nothing is passed on, in either direction; a connection is accepted and no more.
     is_frozen: bool,
-    /// Connections below this number are black holes: what is sent on them is lost, and neither side learns when the other closes.
+    /// Connections below this number are black holes: data on them is lost, and neither side learns when the other closes.
     lost: u64,
     /// Number of the next connection.
     accepted: u64,

@@ -31,7 +31,7 @@ pub enum MemoryFault {
         why: String,
     },
     /// The file could not be written.
-    #[error("{} cannot be written: {source}", .path.display())]
+    #[error("{} cannot be written", .path.display())]
     Unwritable {
         /// Path of the file.
         path: PathBuf,

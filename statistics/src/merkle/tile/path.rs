@@ -54,7 +54,7 @@ impl fmt::Display for TilePath {
 impl FromStr for TilePath {
     type Err = NotATile;
 
-    /// Accepts the only encoding of each path: what is read is written alike.
+    /// Accepts the only encoding of each path, which is the one that is written.
     fn from_str(text: &str) -> Result<Self, NotATile> {
         let (level, rest) = text.split_once('/').ok_or(NotATile)?;
         let (index, width) = rest.split_once(".p/").map_or((rest, None), |(index, width)| (index, Some(width)));

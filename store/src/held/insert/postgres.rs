@@ -3,21 +3,19 @@
 use domain::ids::UserAccountId;
 use uuid::Uuid;
 
-use super::{Key, Ledger, charge, clamped};
+use super::{Candidate, Key, Ledger, charge, clamped};
 use crate::held::{HeldOutcome, NewHeld, Sender};
-use crate::pool::{PostgresConnection, QueryBuilder, Tx};
+use crate::pool::{QueryBuilder, Tx};
 use crate::row::{chunks, storable};
 
 /// Step 3: one outcome for each event. The statements look each body up in the index, also with a plan that was made when the table was empty.
 pub(super) async fn hold<'a>(
-    on: &mut PostgresConnection,
-    new: &[NewHeld],
-    keys: &[Key<'a>],
+    tx: &mut Tx<'_>,
+    candidates: &[Candidate<'a>],
     ledger: &mut Ledger<'a>,
 ) -> Result<Vec<HeldOutcome>, sqlx::Error> {
-    let mut tx = Tx::Postgres(on);
     let (mut named, mut unnamed) = (Vec::new(), Vec::new());
-    for (place, (held, (sender, digest))) in (0_i64..).zip(new.iter().zip(keys)) {
+    for (place, (held, (sender, digest))) in (0_i64..).zip(candidates) {
         match held.outline.event_id {
             Some(event) => named.push((place, event.as_uuid(), *sender, *digest)),
             None => unnamed.push((place, *sender, *digest)),
@@ -34,7 +32,7 @@ pub(super) async fn hold<'a>(
                     AND h.body_sha256 = wanted.body_sha256 AND h.state = 'held') AS id
             FROM wanted) AS found WHERE id IS NOT NULL",
         );
-        ledger.are_held(keys, sql.build().fetch_all(&mut tx).await?);
+        ledger.are_held(candidates, sql.build().fetch_all(&mut *tx).await?);
     }
     for chunk in chunks(&unnamed) {
         let mut sql = QueryBuilder::new("WITH wanted (place, sender, body_sha256) AS (");
@@ -47,16 +45,15 @@ pub(super) async fn hold<'a>(
                     AND h.body_sha256 = wanted.body_sha256 AND h.state = 'held') AS id
             FROM wanted) AS found WHERE id IS NOT NULL",
         );
-        ledger.are_held(keys, sql.build().fetch_all(&mut tx).await?);
+        ledger.are_held(candidates, sql.build().fetch_all(&mut *tx).await?);
     }
 
-    let outcomes: Vec<HeldOutcome> = new.iter().zip(keys).map(|(held, key)| ledger.admit(held, *key)).collect();
-    let admitted: Vec<(&NewHeld, &str)> = new
+    let outcomes: Vec<HeldOutcome> = candidates.iter().map(|(held, key)| ledger.admit(held, *key)).collect();
+    let admitted: Vec<(&NewHeld, &str)> = candidates
         .iter()
-        .zip(keys)
         .zip(&outcomes)
         .filter(|(_, outcome)| matches!(outcome, HeldOutcome::Held(_)))
-        .map(|((held, (sender, _)), _)| (held, *sender))
+        .map(|((held, (sender, _)), _)| (*held, *sender))
         .collect();
     for chunk in chunks(&admitted) {
         let mut sql = QueryBuilder::new(
@@ -91,16 +88,16 @@ pub(super) async fn hold<'a>(
                 .push_bind(held.received_at)
                 .push_bind("held");
         });
-        sql.build().execute(&mut tx).await?;
+        sql.build().execute(&mut *tx).await?;
     }
     Ok(outcomes)
 }
 
 impl<'a> Ledger<'a> {
     /// Records the bodies that are held already: place in the batch, entry.
-    fn are_held(&mut self, keys: &[Key<'a>], rows: Vec<(i64, Uuid)>) {
+    fn are_held(&mut self, candidates: &[Candidate<'a>], rows: Vec<(i64, Uuid)>) {
         for (place, id) in rows {
-            if let Some(key) = usize::try_from(place).ok().and_then(|place| keys.get(place)) {
+            if let Some((_, key)) = usize::try_from(place).ok().and_then(|place| candidates.get(place)) {
                 self.held.insert(*key, id.into());
             }
         }

@@ -8,7 +8,7 @@ use domain::{Digest, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ffi, params};
 use uuid::Uuid;
 
-use super::{Key, Ledger, charge, clamped};
+use super::{Candidate, Key, Ledger, charge, clamped};
 use crate::held::{HeldOutcome, NewHeld, Sender};
 use crate::pool::DirectConnection;
 use crate::row::storable;
@@ -19,15 +19,14 @@ const IN_PLACE_ROWS_MAX: usize = 128;
 /// Step 3: one outcome for each event.
 pub(super) fn hold<'a>(
     on: &mut DirectConnection,
-    new: &[NewHeld],
-    keys: &[Key<'a>],
+    candidates: &[Candidate<'a>],
     ledger: &mut Ledger<'a>,
 ) -> Result<Vec<HeldOutcome>, sqlx::Error> {
     let hold = |connection: &Connection| {
         let mut rows = Rows::new(connection)?;
-        new.iter().zip(keys).map(|(held, key)| rows.hold(held, *key, ledger)).collect()
+        candidates.iter().map(|(held, key)| rows.hold(held, *key, ledger)).collect()
     };
-    if new.len() > IN_PLACE_ROWS_MAX { on.visit_long(hold) } else { on.visit(hold) }
+    if candidates.len() > IN_PLACE_ROWS_MAX { on.visit_long(hold) } else { on.visit(hold) }
 }
 
 struct Rows<'c> {

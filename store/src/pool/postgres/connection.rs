@@ -16,7 +16,7 @@ use super::session::{Session, no_answer};
 /// Number of examinations in which the server may wait for this process: a large answer takes its time on a slow network.
 const WAITS_MAX: u32 = 10;
 
-/// What is known about a lent connection.
+/// The record of a lent connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// No statement runs, and no transaction is open that is not ended.

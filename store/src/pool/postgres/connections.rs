@@ -191,7 +191,9 @@ impl Shared {
             }
             match timeout(self.limits.trial, session.connection.ping()).await {
                 Ok(Ok(())) => return Some(session),
-                Ok(Err(error)) => tracing::debug!(%error, "an idle connection to the database has ended"),
+                Ok(Err(error)) => {
+                    tracing::debug!(error = domain::reasons(&error), "an idle connection to the database has ended");
+                }
                 Err(_) => self.distrust(session.generation),
             }
         }

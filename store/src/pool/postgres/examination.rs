@@ -32,7 +32,7 @@ pub(super) struct Examiner {
 }
 
 impl Examiner {
-    /// Asks what the process `backend` of the server does, for at most `longest`. Those who waited for another's examination share its
+    /// Asks for the work of the process `backend` of the server, for at most `longest`. Those who waited for another's examination share its
     /// result if the server did not answer.
     pub(super) async fn examine(&self, options: &PgConnectOptions, backend: i32, longest: Duration) -> Verdict {
         let asked = Instant::now();

@@ -50,7 +50,7 @@ impl PgTransaction {
             }
             Err(error) if keep => Err(error),
             Err(error) => {
-                tracing::debug!(%error, "a transaction could not be rolled back");
+                tracing::debug!(error = domain::reasons(&error), "a transaction could not be rolled back");
                 outcome
             }
         }

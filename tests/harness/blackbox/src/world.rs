@@ -101,11 +101,17 @@ impl World {
 
     /// Starts a second server on the same PostgreSQL database, with the same clock.
     pub async fn beside(&self) -> Self {
+        self.beside_with(clock(&self.ahead), |_| {}).await
+    }
+
+    /// The same with another clock and changed settings.
+    pub async fn beside_with(&self, clock: Clock, change: impl FnOnce(&mut Settings)) -> Self {
         assert!(self.database.is_some(), "a database file belongs to one server");
         let dir = tempfile::tempdir().unwrap();
         let mut settings = self.server.app.settings.clone();
         settings.data.dir = dir.path().join("data");
-        let server = Server::start(settings, clock(&self.ahead), Rng::system()).await.unwrap();
+        change(&mut settings);
+        let server = Server::start(settings, clock, Rng::system()).await.unwrap();
         let (client, ahead) = (self.client.clone(), Arc::clone(&self.ahead));
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database: None }
     }

@@ -17,7 +17,7 @@ impl TestCluster {
     ///
     /// # Panics
     /// When PostgreSQL refuses.
-    pub async fn standby(&self) -> TestCluster {
+    pub fn standby(&self) -> TestCluster {
         let folder = self.folder.with_file_name("standby");
         let owner = fs::metadata(&self.folder).unwrap_or_else(|error| panic!("{}: {error}", self.folder.display()));
         let made = fs::DirBuilder::new().mode(0o700).create(&folder);

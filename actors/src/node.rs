@@ -1,0 +1,196 @@
+//! Writes this node into the table of nodes, keeps its clock with the database's, and reads the other nodes
+//! (`docs/decisions/0066-table-of-nodes.md`, `docs/decisions/0068-database-clock.md`).
+//!
+//! Every five seconds it writes one row and reads all of them. A difference from another node (settings, version, a wrong clock, silence) is
+//! logged when it appears and when it ends, and `/readyz` shows it as a degradation.
+//!
+//! **If it crashes:** the next pass writes the row again; other nodes call this one silent after 15 seconds without a row.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use chrono::TimeDelta;
+use domain::Clock;
+use domain::ids::NodeId;
+use domain::node::{Difference, DifferenceKind, Node, NodeTraits, differences};
+use statistics::log::Log;
+use store::node::NodeBeat;
+use store::{Store, StoreError};
+use supervision::periodic::{Next, Pass, PassError};
+
+/// Whether the node is ready, as `/readyz` answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Why it is not ready; `None` while it is.
+    pub unready: Option<String>,
+    /// Whether it is shutting down.
+    pub is_draining: bool,
+}
+
+/// Finds out whether the node is ready; `None` once the server is gone.
+pub type StandingProbe = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Option<Standing>> + Send>> + Send + Sync>;
+
+/// This node among the others. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Nodes(Arc<State>);
+
+struct State {
+    store: Store,
+    clock: Clock,
+    /// The embedded log, if there is one.
+    log: Option<Log>,
+    /// Name of this process as a holder of leases of batches.
+    runner: String,
+    traits: NodeTraits,
+    introduced: OnceLock<Introduced>,
+    seen: Mutex<Seen>,
+}
+
+/// Known after the listeners were bound.
+struct Introduced {
+    address: String,
+    operator_address: String,
+    standing: StandingProbe,
+}
+
+/// The nodes at the last look.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// How far the machine's clock is ahead of the database's.
+    pub clock_ahead: TimeDelta,
+    /// All nodes but this one, silent ones too.
+    pub others: Vec<Node>,
+    /// How nodes differ, and whose clock is wrong, this one's too.
+    pub differences: Vec<Difference>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nodes").field("traits", &self.traits).finish_non_exhaustive()
+    }
+}
+
+impl Nodes {
+    /// This node, which has no row until it is introduced. `traits` has no addresses yet.
+    pub fn new(store: Store, clock: Clock, log: Option<Log>, runner: String, traits: NodeTraits) -> Self {
+        let (introduced, seen) = (OnceLock::new(), Mutex::default());
+        Self(Arc::new(State { store, clock, log, runner, traits, introduced, seen }))
+    }
+
+    /// Announces this node to the others from the next pass on: the addresses of its listeners, and how to find out whether it is ready.
+    pub fn introduce(&self, address: String, operator_address: String, standing: StandingProbe) {
+        // A second introduction changes nothing.
+        let _ = self.0.introduced.set(Introduced { address, operator_address, standing });
+    }
+
+    /// The id of this node.
+    pub fn id(&self) -> NodeId {
+        self.0.traits.id
+    }
+
+    /// The nodes at the last look.
+    pub fn seen(&self) -> Seen {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Deletes the row of this node, when it stops.
+    pub async fn leave(&self) -> Result<(), StoreError> {
+        if self.0.introduced.get().is_none() {
+            return Ok(());
+        }
+        self.0.store.node_remove(self.0.traits.id).await
+    }
+
+    /// Writes the row of this node.
+    async fn beat(&self, introduced: &Introduced, clock_ahead: TimeDelta, is_first: bool) -> Result<(), StoreError> {
+        let State { store, clock, log, runner, traits, .. } = &*self.0;
+        // Beside a server that is gone there is no reader of the row.
+        let standing = (introduced.standing)().await.unwrap_or_default();
+        let traits = NodeTraits {
+            address: introduced.address.clone(),
+            operator_address: introduced.operator_address.clone(),
+            clock_ahead,
+            ..traits.clone()
+        };
+        if is_first {
+            store.node_succeed(&traits).await?;
+        }
+        let beat = NodeBeat {
+            traits: &traits,
+            unready: standing.unready.as_deref(),
+            is_draining: standing.is_draining,
+            has_sequencer: log.as_ref().is_some_and(Log::is_sequencer),
+            runner,
+        };
+        store.node_beat(&beat, clock.now()).await
+    }
+}
+
+/// The pass that writes and reads the table.
+#[derive(Debug, Clone)]
+pub struct NodePass(pub Nodes);
+
+/// The logged differences, so that each difference is logged once.
+#[derive(Debug, Default)]
+pub struct Logged {
+    has_beaten: bool,
+    differences: BTreeMap<(NodeId, DifferenceKind), String>,
+}
+
+impl Pass for NodePass {
+    type Memory = Logged;
+
+    async fn run(&self, logged: &mut Logged) -> Result<Next, PassError> {
+        domain::failpoint!("node.pass");
+        let State { store, clock, traits, introduced, seen, .. } = &*self.0.0;
+        let ahead = store.clock_follow(clock).await?;
+        let clock_ahead = ahead.unwrap_or_else(|| self.0.seen().clock_ahead);
+        metrics::gauge!("attache_node_clock_offset_seconds").set(clock_ahead.as_seconds_f64());
+        let Some(introduced) = introduced.get() else { return Ok(Next::AfterPause) };
+        self.0.beat(introduced, clock_ahead, !logged.has_beaten).await?;
+        logged.has_beaten = true;
+        let nodes = store.nodes(clock.now()).await?;
+        let alive = nodes.iter().filter(|node| !node.is_silent()).count();
+        metrics::gauge!("attache_nodes").set(f64::from(u32::try_from(alive).unwrap_or(u32::MAX)));
+        let found = differences(&traits.configuration, &traits.version, &nodes);
+        logged.compare(&found);
+        let others = nodes.into_iter().filter(|node| node.traits.id != traits.id).collect();
+        *seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen { clock_ahead, others, differences: found };
+        Ok(Next::AfterPause)
+    }
+}
+
+impl Logged {
+    /// Logs the differences that appeared and those that ended.
+    fn compare(&mut self, found: &[Difference]) {
+        let now: BTreeMap<_, _> = found.iter().map(|found| ((found.node, found.kind), found.text.clone())).collect();
+        for ((id, _), text) in now.iter().filter(|(key, _)| !self.differences.contains_key(key)) {
+            tracing::warn!(node.id = %id, "nodes differ: {text}");
+        }
+        for ((id, _), text) in self.differences.iter().filter(|(key, _)| !now.contains_key(key)) {
+            tracing::info!(node.id = %id, "nodes no longer differ: {text}");
+        }
+        self.differences = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Rng, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn a_difference_is_kept_until_it_ends() {
+        let node = NodeId::from(Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH));
+        let difference = |text: &str| Difference { node, kind: DifferenceKind::Clock, text: text.to_owned() };
+        let mut logged = Logged::default();
+        for (found, kept) in [(vec![difference("3 s")], 1), (vec![difference("4 s")], 1), (vec![], 0)] {
+            logged.compare(&found);
+            assert_eq!(logged.differences.len(), kept);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The lease of the sequencer, as the process that has it knows it (PostgreSQL).
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The last lease of this process.
+#[derive(Debug, Default)]
+pub(super) struct SequencerLease(Mutex<Option<Held>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    fence: i64,
+    until: Instant,
+}
+
+impl SequencerLease {
+    /// Notes a lease that was taken or renewed for this long. The fence grows when another process had it meanwhile.
+    pub(super) fn taken(&self, fence: i64, held_for: Duration) {
+        let held = Held { fence, until: Instant::now() + held_for };
+        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(held);
+        if before.is_none_or(|before| before.fence != fence) {
+            tracing::info!(fence, "this node has the lease of the sequencer and signs the log");
+        }
+    }
+
+    /// Notes that another process has the lease.
+    pub(super) fn lost(&self) {
+        if let Some(Held { fence, .. }) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            tracing::info!(fence, "another node has taken the lease of the sequencer");
+        }
+    }
+
+    /// Whether the lease has not expired.
+    pub(super) fn is_held(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|held| Instant::now() < held.until)
+    }
+}

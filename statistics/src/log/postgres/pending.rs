@@ -1,0 +1,107 @@
+//! Events with their senders' answers, while other processes have their chains.
+
+use std::sync::Arc;
+
+use domain::chain::ChainKey;
+
+use super::append::{Outcomes, PAUSES};
+use super::judge::Part;
+use crate::log::error::LogError;
+use crate::log::handle::Log;
+use crate::log::job::{Append, AppendOutcome, AppendReply};
+
+/// Events whose chains another process had locked. [`Self::settle`] tries them again; dropping it answers none of them. Until then further
+/// events of these chains are answered [`AppendOutcome::Busy`], since they would overtake.
+pub struct ContendedEvents {
+    pending: Pending,
+    keys: Vec<ChainKey>,
+}
+
+/// Events, and the chains of them that are not settled.
+struct Pending {
+    log: Log,
+    group: Vec<Append>,
+    answers: Vec<Option<AppendReply>>,
+    left: Vec<Part>,
+}
+
+impl Log {
+    /// Appends events and answers those whose chains no other process has locked; returns the others.
+    pub(in crate::log) async fn submit_on_postgres(
+        &self,
+        events: Vec<(Append, AppendReply)>,
+    ) -> Option<ContendedEvents> {
+        let (group, answers): (Vec<Append>, Vec<_>) =
+            events.into_iter().map(|(event, answer)| (event, Some(answer))).unzip();
+        let (contended, left): (Vec<Part>, Vec<Part>) =
+            Part::all(&group).into_iter().partition(|part| self.contended.contains_key(&part.key));
+        let mut pending = Pending { log: self.clone(), group, answers, left };
+        pending.refuse(&contended);
+        pending.attempt().await;
+        if pending.left.is_empty() {
+            return None;
+        }
+        let keys: Vec<ChainKey> = pending.left.iter().map(|part| part.key.clone()).collect();
+        for key in &keys {
+            self.contended.insert(key.clone(), ());
+        }
+        Some(ContendedEvents { pending, keys })
+    }
+}
+
+impl ContendedEvents {
+    /// Tries again, after pauses of less than a second together, and answers each event: with [`AppendOutcome::Busy`] if its chain is still
+    /// locked.
+    pub async fn settle(mut self) {
+        for pause in PAUSES {
+            tokio::time::sleep(pause).await;
+            self.pending.attempt().await;
+            if self.pending.left.is_empty() {
+                return;
+            }
+        }
+        let left = std::mem::take(&mut self.pending.left);
+        self.pending.refuse(&left);
+    }
+}
+
+impl Drop for ContendedEvents {
+    fn drop(&mut self) {
+        for key in &self.keys {
+            self.pending.log.contended.remove(key);
+        }
+    }
+}
+
+impl Pending {
+    async fn attempt(&mut self) {
+        let mut outcomes = Outcomes::new();
+        let left = std::mem::take(&mut self.left);
+        let attempted = self.log.attempt(&self.group, left, &mut outcomes).await;
+        for (event, outcome) in outcomes {
+            self.answer(event, outcome);
+        }
+        match attempted {
+            Ok(left) => self.left = left,
+            Err(error) => {
+                let error = Arc::new(error);
+                for answer in self.answers.iter_mut().filter_map(Option::take) {
+                    answer(Err(Arc::clone(&error)));
+                }
+            }
+        }
+    }
+
+    /// Answers that another process has the chains.
+    fn refuse(&mut self, parts: &[Part]) {
+        for event in parts.iter().flat_map(|part| &part.events) {
+            self.answer(*event, Ok(AppendOutcome::Busy));
+        }
+    }
+
+    fn answer(&mut self, event: usize, outcome: Result<AppendOutcome, Arc<LogError>>) {
+        if let Some(answer) = self.answers.get_mut(event).and_then(Option::take) {
+            answer(outcome);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Reading what a group is judged by, in one statement; and the numbers of sources.
+
+use std::collections::HashMap;
+
+use domain::Digest;
+use domain::chain::Head;
+use store::pool::query;
+use uuid::Uuid;
+
+use super::judge::{KnownEvents, Part, StoredHead};
+use crate::log::error::{During as _, LogError};
+use crate::log::handle::{Log, Source};
+use crate::log::job::Append;
+use crate::log::sql::{self, Rows, postgres};
+
+/// Maximum number of statements for the sources of a group. A second one finds those that another process added meanwhile.
+const SOURCES_TRIES_MAX: u32 = 3;
+
+/// The rows of one moment.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// By the place of the chain among those that were asked for.
+    pub heads: HashMap<usize, StoredHead>,
+    pub events: KnownEvents,
+}
+
+/// The numbers of the sources of a group.
+pub type SourceNumbers = HashMap<Source, i64>;
+
+/// The source of an event.
+pub fn source_of(append: &Append) -> Source {
+    let event = append.submission();
+    (event.machine, event.agent_id.clone(), event.identity.as_str().to_owned(), event.lane.as_str())
+}
+
+impl Log {
+    /// Reads heads and stored events of some chains, and the numbers of sources that this process does not know.
+    pub(super) async fn read_chains(
+        &self,
+        group: &[Append],
+        parts: &[Part],
+        sources: &mut SourceNumbers,
+    ) -> Result<Found, LogError> {
+        let (mut chains, mut ids) = (Rows::default(), Rows::default());
+        for (chain, part) in parts.iter().enumerate() {
+            let row = sql::ChainKeyRow { chain, pos: chains.pos(), agent_id: &part.key.agent_id };
+            chains.push(&row, &[part.key.machine_id.as_uuid().as_bytes()]);
+            for append in part.events.iter().filter_map(|event| group.get(*event)) {
+                ids.push(&ids.pos(), &[append.submission().event_id.as_uuid().as_bytes()]);
+            }
+        }
+        let unknown = self.unknown_sources(group, sources);
+        let ((chains, chain_bytes), (ids, id_bytes)) = (chains.parameters(), ids.parameters());
+        let (names, name_bytes) = source_rows(&unknown).parameters();
+        let rows: Vec<sql::FoundRow> = query(postgres::READ)
+            .bind(&chains)
+            .bind(&chain_bytes)
+            .bind(&ids)
+            .bind(&id_bytes)
+            .bind(&names)
+            .bind(&name_bytes)
+            .fetch_all(self.postgres())
+            .await
+            .during("read the heads of chains")?;
+        let mut found = Found::default();
+        for row in rows {
+            match row {
+                sql::FoundRow { chain: Some(place), source: Some(id), .. } => {
+                    self.learn_source(&unknown, place, id, sources);
+                }
+                sql::FoundRow { chain: Some(chain), chain_epoch, seq, self_hash, event_id, moves, .. } => {
+                    let place = usize::try_from(chain).map_err(|_| LogError::Corrupt("the place of a chain"))?;
+                    let head = stored_head(chain_epoch, seq, self_hash.as_deref(), event_id, moves)?;
+                    found.heads.extend(head.map(|head| (place, head)));
+                }
+                sql::FoundRow { receipt_id: Some(receipt), event_id: Some(id), self_hash: Some(seal), .. } => {
+                    let seal = Digest::try_from(&seal[..]).map_err(|_| LogError::Corrupt("events.self"))?;
+                    found.events.insert(id.into(), (receipt.into(), seal));
+                }
+                _ => return Err(LogError::Corrupt("a row without a meaning")),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds the sources of a group that are new, and reads their numbers. Makes no statement if this process knows them all.
+    pub(super) async fn add_sources(&self, group: &[Append], sources: &mut SourceNumbers) -> Result<(), LogError> {
+        for _ in 0..SOURCES_TRIES_MAX {
+            let unknown = self.unknown_sources(group, sources);
+            if unknown.is_empty() {
+                return Ok(());
+            }
+            let (names, bytes) = source_rows(&unknown).parameters();
+            let rows: Vec<(i64, i64)> = query(postgres::SOURCES)
+                .bind(&names)
+                .bind(&bytes)
+                .fetch_all(self.postgres())
+                .await
+                .during("add sources")?;
+            for (place, id) in rows {
+                self.learn_source(&unknown, place, id, sources);
+            }
+        }
+        if self.unknown_sources(group, sources).is_empty() { Ok(()) } else { Err(LogError::Corrupt("sources")) }
+    }
+
+    /// The sources of a group without a number in `sources`, each once. Takes numbers from the cache.
+    fn unknown_sources(&self, group: &[Append], sources: &mut SourceNumbers) -> Vec<Source> {
+        let mut unknown = Vec::new();
+        for source in group.iter().map(source_of) {
+            if sources.contains_key(&source) || unknown.contains(&source) {
+                continue;
+            }
+            match self.sources.get(&source) {
+                Some(id) => drop(sources.insert(source, id)),
+                None => unknown.push(source),
+            }
+        }
+        unknown
+    }
+
+    fn learn_source(&self, asked: &[Source], place: i64, id: i64, sources: &mut SourceNumbers) {
+        if let Some(source) = usize::try_from(place).ok().and_then(|place| asked.get(place)) {
+            self.sources.insert(source.clone(), id);
+            sources.insert(source.clone(), id);
+        }
+    }
+}
+
+fn source_rows(sources: &[Source]) -> Rows {
+    let mut rows = Rows::default();
+    for (place, (machine, agent_id, user_cuid, lane)) in sources.iter().enumerate() {
+        let row = sql::SourceRow { place, pos: rows.pos(), agent_id, user_cuid, lane };
+        rows.push(&row, &[machine.as_uuid().as_bytes()]);
+    }
+    rows
+}
+
+/// The head in a row; `None` if the row has none.
+pub(super) fn stored_head(
+    chain_epoch: Option<i64>,
+    seq: Option<i64>,
+    self_hash: Option<&[u8]>,
+    event_id: Option<Uuid>,
+    moves: Option<i64>,
+) -> Result<Option<StoredHead>, LogError> {
+    let (Some(epoch), Some(seq), Some(self_hash), Some(event_id), Some(moves)) =
+        (chain_epoch, seq, self_hash, event_id, moves)
+    else {
+        return Ok(None);
+    };
+    let number =
+        |value: i64| u64::try_from(value).map_err(|_| LogError::Corrupt("chain_heads.seq or chain_heads.chain_epoch"));
+    let self_hash = Digest::try_from(self_hash).map_err(|_| LogError::Corrupt("chain_heads.self"))?;
+    let head = Head { chain_epoch: number(epoch)?, seq: number(seq)?, self_hash };
+    Ok(Some(StoredHead { head, event_id: event_id.into(), moves }))
+}
