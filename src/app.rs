@@ -28,6 +28,7 @@ use actors::outbox::Outbox;
 use actors::presence::Presence;
 use actors::signin::SignIns;
 use actors::upstream::Upstream;
+use actors::witness::Witnesses;
 use domain::node::CLOCK_DIFFERENCE_MAX;
 use domain::registry::Registry;
 use domain::secret::CodeKey;
@@ -90,6 +91,8 @@ pub struct AppState {
     pub upstream: Upstream,
     /// Stores the newest checkpoint of the embedded log in the main database.
     pub anchor: Option<Anchor>,
+    /// Asks witnesses to cosign the newest checkpoint.
+    pub witnesses: Option<Witnesses>,
     /// Counts of forwarded events.
     pub usage: Usage,
     /// The time at which each computer was last seen.
@@ -158,11 +161,13 @@ impl App {
         let outbox = builder.outbox(&upstream);
         let anchor = installation::anchor_of(&store, &upstream, &clock);
         let nodes = builder.nodes(&upstream, &knowledge.ingestion);
+        let witnesses = installation::witnesses_of(&upstream, &settings)?;
 
         let supervised = Supervised {
             builder: &builder,
             lookup: &lookup,
             log: (&upstream, anchor.as_ref()),
+            witnesses: witnesses.as_ref(),
             hold: &hold,
             mail: (&mail, mailer),
             claims: &claims,
@@ -192,6 +197,7 @@ impl App {
             outbox,
             upstream,
             anchor,
+            witnesses,
             usage: counters.usage,
             presence: counters.presence,
             budgets: counters.budgets,

@@ -23,6 +23,7 @@ use ::actors::budget::BudgetSettings;
 use serde::{Deserialize, Serialize};
 use statistics::client::UpstreamSettings;
 use statistics::log::WriterSettings;
+use statistics::witness::{InvalidWitness, WitnessAddress};
 use store::DatabaseSettings;
 use store::held::HeldQuotas;
 use supervision::RootSettings;
@@ -182,6 +183,10 @@ pub struct LogSettings {
     /// How often the main database remembers the newest checkpoint, while the log grows.
     #[serde(with = "humantime_serde")]
     pub remember_every: Duration,
+    /// Witnesses that cosign checkpoints, each as `URL KEY`.
+    pub witness: Vec<String>,
+    /// How many witnesses must have cosigned a checkpoint before the next one is signed.
+    pub witness_quorum: usize,
     /// SQLite: how many chains have their heads in memory.
     pub chains_max: usize,
     /// SQLite: size of a page of a log file that is created, in bytes; a power of two from 512 to 65,536.
@@ -197,6 +202,11 @@ pub struct LogSettings {
 }
 
 impl LogSettings {
+    /// The addresses of the witnesses.
+    pub fn witnesses(&self) -> Result<Vec<WitnessAddress>, InvalidWitness> {
+        self.witness.iter().map(|witness| witness.parse()).collect()
+    }
+
     /// The limits of the writer of an SQLite file.
     pub fn writer(&self) -> WriterSettings {
         WriterSettings {
@@ -217,6 +227,8 @@ impl Default for LogSettings {
             checkpoint_every: Duration::from_millis(500),
             sequence_max: 20_000,
             remember_every: Duration::from_secs(5),
+            witness: Vec::new(),
+            witness_quorum: 0,
             chains_max: WriterSettings::default().chains_max,
             page_bytes: 16_384,
             wal_bytes: WriterSettings::default().wal_bytes,
@@ -452,6 +464,14 @@ impl Settings {
             (Duration::from_secs(1)..=Duration::from_mins(1)).contains(&self.log.remember_every),
             "log.remember_every",
             "must be from 1s to 1m",
+        );
+        if let Err(error) = self.log.witnesses() {
+            rule(false, "log.witness", &error.to_string());
+        }
+        rule(
+            self.log.witness_quorum <= self.log.witness.len(),
+            "log.witness_quorum",
+            "must be at most the number of witnesses in log.witness",
         );
         rule(
             statistics::checkpoint::base_of(&self.log.origin) == self.log.origin,

@@ -21,11 +21,13 @@ mod schema;
 
 use actors::anchor::Anchor;
 use actors::upstream::Upstream;
+use actors::witness::Witnesses;
 use actors::{ActorKind, anchor};
 use domain::ids::InstallationId;
 use domain::{Clock, Rng};
 use statistics::client::Client;
 use statistics::log::{Log, LogError, LogHead, MemoryFault, MemoryFile};
+use statistics::witness::Witness;
 use store::Store;
 use supervision::Handle;
 
@@ -180,6 +182,18 @@ impl StartContext<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// The pass that asks witnesses for cosignatures; `None` without witnesses.
+pub fn witnesses_of(upstream: &Upstream, settings: &Settings) -> Result<Option<Witnesses>, OpenError> {
+    let Upstream::Embedded { log, .. } = upstream else { return Ok(None) };
+    // The configuration was checked when it was read.
+    let addresses = settings.log.witnesses().unwrap_or_default();
+    if addresses.is_empty() {
+        return Ok(None);
+    }
+    let witnesses = addresses.into_iter().map(Witness::new).collect::<Result<_, _>>()?;
+    Ok(Some(Witnesses::new(log.clone(), witnesses)))
 }
 
 /// The pass that stores the newest checkpoint while the server runs; `None` with an external statistics service.

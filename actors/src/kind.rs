@@ -55,6 +55,8 @@ kinds! {
     Sequence = "sequence", PERIODIC;
     /// Stores the newest checkpoint of the embedded log in the main database.
     Anchor = "anchor", PERIODIC;
+    /// Asks witnesses to cosign the newest checkpoint of the embedded log.
+    Witness = "witness", PERIODIC;
     /// Commits held events, many in one transaction.
     Hold = "hold", GROUPED;
     /// Sends mail.

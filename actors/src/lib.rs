@@ -24,6 +24,7 @@ pub mod sequence;
 pub mod signin;
 pub mod upstream;
 pub mod watch;
+pub mod witness;
 
 pub use infra_error::InfraError;
 pub use kind::{ActorKind, jitter};

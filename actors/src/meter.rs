@@ -46,7 +46,7 @@ pub struct Usage {
 
 #[derive(Debug, Clone)]
 enum Source {
-    Log(Log),
+    Log(Box<Log>),
     ReceiptCounter(Arc<ReceiptCounter>),
 }
 
@@ -54,7 +54,7 @@ impl Usage {
     /// Counts what goes to `upstream`.
     pub fn new(store: Store, upstream: &Upstream) -> Self {
         let source = match upstream {
-            Upstream::Embedded { log, .. } => Source::Log(log.clone()),
+            Upstream::Embedded { log, .. } => Source::Log(Box::new(log.clone())),
             Upstream::External(_) => Source::ReceiptCounter(Arc::default()),
         };
         Self { store, source }

@@ -145,9 +145,7 @@ impl VerifierKey {
     }
 
     fn new(name: &str, key: VerifyingKey) -> Self {
-        let digest = Digest::of_parts(&[name.as_bytes(), b"\n", &[ED25519], key.as_bytes()]);
-        let [a, b, c, d, ..] = *digest.as_bytes();
-        Self { name: name.to_owned(), id: [a, b, c, d], key }
+        Self { name: name.to_owned(), id: key_id(name, ED25519, &key), key }
     }
 }
 
@@ -162,22 +160,37 @@ impl FromStr for VerifierKey {
     type Err = NotAKey;
 
     fn from_str(text: &str) -> Result<Self, NotAKey> {
-        let mut parts = text.splitn(3, '+');
-        let mut part = || parts.next().ok_or(NotAKey("a part is missing"));
-        let (name, id, key) = (part()?, part()?, part()?);
-        if !is_valid_name(name) {
-            return Err(NotAKey("the name is empty, or holds a space or a plus"));
-        }
-        let bytes = BASE64_STANDARD.decode(key).map_err(|_| NotAKey("the key is not base64"))?;
-        let [ED25519, key @ ..] = &bytes[..] else { return Err(NotAKey("the key is not of Ed25519")) };
-        let key = <[u8; 32]>::try_from(key).map_err(|_| NotAKey("the key has not 32 bytes"))?;
-        let key = VerifyingKey::from_bytes(&key).map_err(|_| NotAKey("the key is not on the curve"))?;
-        let known = Self::new(name, key);
-        if format!("{:08x}", u32::from_be_bytes(known.id)) == id {
-            Ok(known)
-        } else {
-            Err(NotAKey("the key id does not fit name and key"))
-        }
+        let (name, key) = parse_key(text, ED25519)?;
+        Ok(Self::new(&name, key))
+    }
+}
+
+/// The id of a key of a signature type.
+pub(crate) fn key_id(name: &str, kind: u8, key: &VerifyingKey) -> [u8; 4] {
+    let digest = Digest::of_parts(&[name.as_bytes(), b"\n", &[kind], key.as_bytes()]);
+    let [a, b, c, d, ..] = *digest.as_bytes();
+    [a, b, c, d]
+}
+
+/// Parses `name+key id+base64` of a signature type into name and key.
+pub(crate) fn parse_key(text: &str, kind: u8) -> Result<(String, VerifyingKey), NotAKey> {
+    let mut parts = text.splitn(3, '+');
+    let mut part = || parts.next().ok_or(NotAKey("a part is missing"));
+    let (name, id, key) = (part()?, part()?, part()?);
+    if !is_valid_name(name) {
+        return Err(NotAKey("the name is empty, or holds a space or a plus"));
+    }
+    let bytes = BASE64_STANDARD.decode(key).map_err(|_| NotAKey("the key is not base64"))?;
+    let Some((found, key)) = bytes.split_first() else { return Err(NotAKey("the key is empty")) };
+    if *found != kind {
+        return Err(NotAKey("the key is of another type: logs have Ed25519 (1), witnesses its cosignatures (4)"));
+    }
+    let key = <[u8; 32]>::try_from(key).map_err(|_| NotAKey("the key has not 32 bytes"))?;
+    let key = VerifyingKey::from_bytes(&key).map_err(|_| NotAKey("the key is not on the curve"))?;
+    if format!("{:08x}", u32::from_be_bytes(key_id(name, kind, &key))) == id {
+        Ok((name.to_owned(), key))
+    } else {
+        Err(NotAKey("the key id does not fit name and key"))
     }
 }
 
@@ -239,10 +252,12 @@ pub fn is_valid_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || c == '+')
 }
 
-type SignatureLine<'n> = (&'n str, [u8; 4], Vec<u8>);
+pub(crate) type SignatureLine<'n> = (&'n str, [u8; 4], Vec<u8>);
 
 /// Splits a note into the signed text and its signatures.
-fn parse_note(note: &str) -> Result<(&str, impl Iterator<Item = Result<SignatureLine<'_>, NoteFault>>), NoteFault> {
+pub(crate) fn parse_note(
+    note: &str,
+) -> Result<(&str, impl Iterator<Item = Result<SignatureLine<'_>, NoteFault>>), NoteFault> {
     if note.len() > NOTE_BYTES_MAX {
         return Err(NoteFault::Form("too long"));
     }
@@ -258,7 +273,7 @@ fn parse_note(note: &str) -> Result<(&str, impl Iterator<Item = Result<Signature
     Ok((text, signatures.split('\n').map(parse_signature)))
 }
 
-fn parse_signature(line: &str) -> Result<SignatureLine<'_>, NoteFault> {
+pub(crate) fn parse_signature(line: &str) -> Result<SignatureLine<'_>, NoteFault> {
     let fault = NoteFault::Form("a signature line is an em dash, a name and base64");
     let (name, signed) = line.strip_prefix("— ").and_then(|rest| rest.split_once(' ')).ok_or(fault)?;
     let bytes = BASE64_STANDARD.decode(signed).map_err(|_| fault)?;

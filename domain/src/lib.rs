@@ -12,6 +12,7 @@
 //! | [`envelope`] | the event envelope and its seal |
 //! | [`chain`] | rules for positions in hash chains |
 //! | [`checkpoint`] | signed checkpoints of a log, its keys and origins |
+//! | [`cosignature`] | cosignatures of checkpoints by witnesses |
 //! | [`merkle`] | hashes of a Merkle tree, and verification of its proofs |
 //! | [`epoch`] | the record with which the log begins an epoch |
 //! | [`registry`] | event types, lanes, payload schemas |
@@ -46,6 +47,7 @@ pub mod claim;
 pub mod clock;
 pub mod confirm;
 pub mod consent;
+pub mod cosignature;
 pub mod device;
 pub mod digest;
 pub mod envelope;

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use actors::ActorKind;
 use actors::upstream::Upstream;
+use actors::witness::Witnesses;
 use domain::reasons;
 use serde::Serialize;
 use supervision::root::{Node, Status};
@@ -43,6 +44,9 @@ const SEQUENCE: &str = ActorKind::Sequence.name();
 
 /// The part of an external statistics service.
 const UPSTREAM: &str = "upstream";
+
+/// The part of witnesses of the log.
+const WITNESS: &str = "witness";
 
 /// The part of differences between nodes.
 const NODES: &str = "nodes";
@@ -69,7 +73,8 @@ pub(super) struct Failing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
-    /// Failures that do not make the server unready: those of an external statistics service, and differences between nodes.
+    /// Failures that do not make the server unready: those of an external statistics service and of witnesses, and differences between
+    /// nodes.
     pub(super) degraded: Vec<Failing>,
 }
 
@@ -107,7 +112,10 @@ impl Readiness {
         let pace = pace(app);
         let upstream = app.upstream.refusal().map(|reason| Failing { part: UPSTREAM, reason });
         let nodes = app.nodes.seen().differences.into_iter().map(|found| Failing { part: NODES, reason: found.text });
-        let mut report = Report { degraded: upstream.into_iter().chain(nodes).collect(), ..Report::default() };
+        let witnesses = app.witnesses.iter().flat_map(Witnesses::faults);
+        let witnesses = witnesses.map(|reason| Failing { part: WITNESS, reason });
+        let degraded = upstream.into_iter().chain(nodes).chain(witnesses).collect();
+        let mut report = Report { degraded, ..Report::default() };
         let (store, reads, log, tree) = tokio::join!(
             self.store.answer(pace, || {
                 let store = app.store.clone();

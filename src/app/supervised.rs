@@ -20,6 +20,7 @@ use actors::presence::PresencePass;
 use actors::sequence::Sequence;
 use actors::upstream::Upstream;
 use actors::watch::ChangeFeed;
+use actors::witness::Witnesses;
 use actors::{ActorKind, jitter};
 use domain::node::BEAT_SECONDS;
 use supervision::ChildSpec;
@@ -61,6 +62,7 @@ pub(super) struct Supervised<'s> {
     pub builder: &'s Builder<'s>,
     pub lookup: &'s MachineLookup,
     pub log: (&'s Upstream, Option<&'s Anchor>),
+    pub witnesses: Option<&'s Witnesses>,
     pub hold: &'s Hold,
     pub mail: (&'s Mail, Mailer),
     pub claims: &'s Claims,
@@ -101,11 +103,14 @@ impl Supervised<'_> {
         let Wakers { appended, grown, .. } = &self.wakers;
         let appender = Appender::new(log.clone(), settings.batch_max, appended.clone());
         let sequence = Sequence { log: log.clone(), events_max: settings.sequence_max, grown: grown.clone() };
-        vec![
+        let mut children = vec![
             ChildSpec::singleton(append, move || (appender.clone(), ())),
             self.resting(ActorKind::Sequence, sequence, settings.checkpoint_every, SEQUENCE_REST, appended),
             self.periodic(ActorKind::Anchor, anchor.clone(), settings.remember_every),
-        ]
+        ];
+        let witnesses = self.witnesses.cloned();
+        children.extend(witnesses.map(|pass| self.periodic(ActorKind::Witness, pass, settings.checkpoint_every)));
+        children
     }
 
     /// Stores held events in groups.

@@ -17,6 +17,9 @@ pub enum OpenError {
     /// A database that is not to be made does not exist.
     #[error("{0} does not exist yet")]
     Absent(&'static str),
+    /// The client of a witness cannot be set up.
+    #[error("the client of a witness in log.witness cannot be set up")]
+    Witness(#[from] statistics::witness::WitnessError),
     /// Facts and log do not belong together.
     #[error(transparent)]
     Mismatch(#[from] StartRefusal),

@@ -1,7 +1,8 @@
 //! The two databases before their tables are touched.
 
 use domain::{Clock, Rng};
-use statistics::log::Log;
+use statistics::log::{Log, Witnessing};
+use statistics::witness::WitnessAddress;
 use store::{DatabaseSettings, Pool, Replica, Store};
 
 use super::error::OpenError;
@@ -40,6 +41,8 @@ impl StartContext<'_> {
     /// Starts the log in a pool. A log that begins has this origin.
     pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, OpenError> {
         let log = Log::open_with(pool, origin, self.clock, self.rng, &self.settings.log.writer()).await?;
+        let keys = self.settings.log.witnesses().unwrap_or_default().iter().map(WitnessAddress::key).collect();
+        let log = log.with_witnesses(Witnessing::new(keys, self.settings.log.witness_quorum));
         let replica = Replica::of(&self.settings.database, Some(SCHEMA));
         Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes).with_replica(replica))
     }

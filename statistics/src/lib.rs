@@ -5,6 +5,7 @@
 //! | [`contract`] | requests to a statistics service, and its answers |
 //! | [`client`], [`breaker`] | an external service behind HTTP |
 //! | [`log`] | the embedded service: append-only, sequenced, signed |
+//! | [`witness`] | the client of a witness, which cosigns checkpoints |
 //! | [`merkle`], [`leaf`], [`checkpoint`] | RFC 6962 tree, its leaves, C2SP signed notes |
 //! | [`proof`] | the audit proof, and checking one offline |
 
@@ -16,5 +17,6 @@ pub mod log;
 pub mod merkle;
 pub mod proof;
 pub mod trace;
+pub mod witness;
 
 pub use domain::checkpoint;

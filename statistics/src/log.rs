@@ -14,6 +14,7 @@
 mod append;
 mod audit;
 mod compare;
+mod cosign;
 mod epoch;
 mod error;
 mod halt;
@@ -34,6 +35,7 @@ mod usage;
 mod writer;
 
 pub use audit::{AuditFault, Audited};
+pub use cosign::{CosignError, Witnessing};
 pub use epoch::{Continuity, LogHead};
 pub use error::LogError;
 pub use halt::{Fork, Halt};

@@ -87,7 +87,7 @@ async fn without_the_connection_that_listens_changes_are_polled_until_another_li
 async fn differing_nodes_are_degradations_and_a_node_that_stops_leaves() {
     let Some(world) = World::on_postgres().await else { return };
     let clock = Clock::wrong_by(TimeDelta::seconds(-60));
-    let other = world.beside_with(clock, |settings| settings.plans.free.memory_events = 7).await;
+    let other = world.beside_with(clock, |settings| settings.account.section_deadline = Duration::from_secs(7)).await;
     let body = eventually("the first node sees both differences", async || {
         let (status, body) = readiness(&world).await;
         assert_eq!(status, StatusCode::OK, "{body}");

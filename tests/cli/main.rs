@@ -31,3 +31,4 @@ mod search;
 mod secrets;
 mod serve;
 mod verify;
+mod witness;

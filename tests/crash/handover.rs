@@ -9,8 +9,10 @@ async fn a_batch_of_a_node_that_stops_is_continued_by_another_at_once() {
     const NOTES: usize = 200;
     let Some(database) = harness::postgres::database().await else { return };
     // A lease that no test waits for: the other node may continue only because it is given back.
-    let home =
-        || node(&database.url).set("knowledge.batch.lease", "1h").set("knowledge.base_url", "http://attache.test");
+    let home = || {
+        let home = Home::new().set("database.url", &database.url).set("knowledge.base_url", "http://attache.test");
+        home.set("knowledge.batch.lease", "1h")
+    };
     let (one, other) = (home(), home());
     let key = library::key_of(&one);
     let (mut first, second) = (one.serve().await, other.serve().await);

@@ -22,6 +22,7 @@ const DEFAULTS: &[(&str, &[&str])] = &[
     (
         "types of this repository with text keys always serialise",
         &[
+            "serde_json::to_string(&halt)",
             "serde_json::to_string(&line)",
             "serde_json::to_string(&note)",
             "serde_json::to_string(&settings)",

@@ -68,7 +68,7 @@ impl Log {
             if let Some(fork) = self.fork(&expected, &found).await? {
                 let halt = Halt::of(&expected, &found, fork);
                 let reason = halt.reason.clone();
-                self.halt(halt).await;
+                self.halt(halt, &found.vkey).await;
                 return Err(LogError::Halted(reason));
             }
         }

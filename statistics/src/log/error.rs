@@ -74,6 +74,16 @@ pub enum LogError {
     /// The log does not continue a checkpoint that this node or another one remembers, or a witness has cosigned.
     #[error("{0}")]
     Halted(String),
+    /// Too few witnesses have cosigned the newest checkpoint.
+    #[error(
+        "{have} witnesses have cosigned the newest checkpoint, fewer than log.witness_quorum = {quorum}: the next one is not signed before"
+    )]
+    Unwitnessed {
+        /// Configured witnesses that have.
+        have: usize,
+        /// The required number.
+        quorum: usize,
+    },
     /// The database is a standby, which may lag behind its primary.
     #[error("the database server is in recovery (a standby): nothing is signed there")]
     Recovering,

@@ -6,14 +6,18 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use store::in_transaction;
 use store::pool::{query, scalar};
 
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::memory::Seen;
 
-/// Stores the refusal, unless there is one, and invalidates the lease of the sequencer.
-const HALT: &str = "UPDATE sequencer SET halted = $1, fence = fence + 1, holder = NULL WHERE id = 1 AND halted IS NULL";
+/// Locks the row of the sequencer and invalidates its lease.
+const LOCK: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL WHERE id = 1 AND halted IS NULL";
+/// Stores the refusal of a log that is still signed with a key: a new epoch, which has another one, ended the reason for it.
+const HALT: &str = "UPDATE sequencer SET halted = $1 WHERE id = 1 AND halted IS NULL
+    AND EXISTS (SELECT 1 FROM tree WHERE id = 1 AND vkey = $2)";
 const HALTED: &str = "SELECT halted FROM sequencer WHERE id = 1";
 
 /// Why the log is neither signed nor extended.
@@ -36,6 +40,15 @@ impl Halt {
             shown(found)
         );
         Self { reason, vkey: remembered.vkey.clone(), checkpoint: Some(remembered.checkpoint.clone()) }
+    }
+
+    /// The refusal of a witness.
+    pub(super) fn by_witness(name: &str, found: &Seen, why: &str) -> Self {
+        let reason = format!(
+            "the log does not continue the checkpoint that the witness {name} remembers: {why}. Found: {}. {REMEDIES}",
+            shown(found)
+        );
+        Self { reason, vkey: found.vkey.clone(), checkpoint: None }
     }
 }
 
@@ -102,16 +115,22 @@ impl Log {
         self.halt.get().map_or(Ok(()), |halt| Err(LogError::Halted(halt.reason)))
     }
 
-    /// Halts the log here and, through the database, on every other node.
-    pub async fn halt(&self, halt: Halt) {
-        let stored = serde_json::to_string(&halt).unwrap_or_default();
-        self.set_halt(Some(halt));
-        let stored = query(HALT).bind(&stored).execute(self.pool.writer()).await;
-        if let Err(error) = stored {
-            tracing::error!(
-                error = domain::reasons(&error),
-                "that the log is halted could not be stored for other nodes; the next pass tries again"
-            );
+    /// Halts the log here and, through the database, on every other node, unless it is no longer signed with `vkey`.
+    pub(super) async fn halt(&self, halt: Halt, vkey: &str) {
+        let text = serde_json::to_string(&halt).unwrap_or_default();
+        let stored: Result<(), sqlx::Error> = in_transaction!(&self.pool, |tx| {
+            // The key is read by a later statement than the lock, so it is that of an epoch which was committed meanwhile.
+            query(LOCK).execute(&mut *tx).await?;
+            query(HALT).bind(&text).bind(vkey).execute(&mut *tx).await.map(drop)
+        })
+        .await;
+        let followed = match stored {
+            Ok(()) => self.stored_halt().await.map(|stored| self.set_halt(stored)),
+            Err(source) => Err(LogError::Sql { operation: "store that the log is halted", source }),
+        };
+        if let Err(error) = followed {
+            tracing::error!(error = domain::reasons(&error), "other nodes do not know that the log is halted");
+            self.set_halt(Some(halt));
         }
     }
 
@@ -141,15 +160,21 @@ impl Log {
             return;
         }
         self.drop_caches();
-        match reason {
-            Some(reason) => tracing::error!(reason, "the log is halted"),
-            None => tracing::warn!("the log is no longer halted"),
+        if let Some(reason) = reason {
+            tracing::error!(reason, "the log is halted");
+        } else {
+            tracing::warn!("the log is no longer halted");
         }
     }
 
-    /// Drops the cache of an earlier database: numbers of sources, tiles, the signed tree.
+    /// Drops what is known of an earlier database: numbers of sources, heads of chains, the lease, tiles, the signed tree.
     pub(super) fn drop_caches(&self) {
         self.sources.clear();
+        self.heads.clear();
+        self.lease.lost();
         self.shelf.clear();
+        if let Some(replica) = &self.replica {
+            replica.shelf.clear();
+        }
     }
 }

@@ -12,6 +12,7 @@ use store::pool::{query, scalar};
 use store::{Pool, Replica, in_transaction};
 use uuid::Uuid;
 
+use super::cosign::Witnessing;
 use super::error::{During, LogError};
 use super::halt::HaltFlag;
 use super::health::appends::Appends;
@@ -64,6 +65,8 @@ pub struct Log {
     pub(super) replica: Option<LogReplica>,
     /// PostgreSQL: the newest checkpoint that this process signed or saw.
     pub(super) memory: Arc<Memory>,
+    /// The witnesses whose cosignatures are served and required.
+    pub(super) witnessing: Arc<Witnessing>,
     /// Why the log is not signed, if it is not.
     pub(super) halt: Arc<HaltFlag>,
 }
@@ -130,6 +133,13 @@ impl Log {
         self
     }
 
+    /// Sets the witnesses whose cosignatures are served, and how many are required. The default is none.
+    #[must_use]
+    pub fn with_witnesses(mut self, witnessing: Witnessing) -> Self {
+        self.witnessing = Arc::new(witnessing);
+        self
+    }
+
     fn over(pool: Pool, clock: &Clock, rng: &Rng) -> Self {
         let holder = rng.uuid_v7(clock.now());
         Self {
@@ -148,6 +158,7 @@ impl Log {
             shelf: Arc::default(),
             replica: None,
             memory: Arc::default(),
+            witnessing: Arc::default(),
             halt: Arc::default(),
         }
     }

@@ -153,9 +153,10 @@ impl Log {
         Ok(unindexed.map(|row| row.id))
     }
 
-    /// `GET /v1/audit/checkpoint`: the signed note.
+    /// `GET /v1/audit/checkpoint`: the signed note, with the cosignatures that it has.
     pub async fn checkpoint(&self) -> Result<Passed, LogError> {
-        Ok(Passed::text(self.signed().await?.checkpoint))
+        let signed = self.signed().await?;
+        Ok(Passed::text(self.cosigned_note(signed.checkpoint, &signed.vkey, signed.size).await?))
     }
 
     /// `GET /v1/audit/consistency`: `{from, to, proof, checkpoint}`; without `to` up to the newest checkpoint.
@@ -169,7 +170,8 @@ impl Log {
         }
         let tree = self.signed_tree(signed.size).await?;
         let proof = self.path(&tree, None, |tiles| merkle::consistency(tiles, from, to)).await?;
-        let body = json!({ "from": from, "to": to, "proof": proof, "checkpoint": signed.checkpoint });
+        let checkpoint = self.cosigned_note(signed.checkpoint, &signed.vkey, signed.size).await?;
+        let body = json!({ "from": from, "to": to, "proof": proof, "checkpoint": checkpoint });
         Ok(Passed::json(StatusCode::OK, &body))
     }
 

@@ -1,7 +1,7 @@
 //! Reads of activity and proofs on a replica of the database.
 //!
-//! What the replica does not have yet is looked for on the primary: an event that was acknowledged is found. Checkpoints, consistency proofs and
-//! tiles are read on the primary, so that nobody sees the log shrink.
+//! A proof that the replica does not have yet is read on the primary: an event that was acknowledged is found. Checkpoints, consistency proofs
+//! and tiles are read on the primary, so that no monitor sees the log shrink.
 
 use std::sync::Arc;
 

@@ -50,8 +50,8 @@ pub enum MemoryFault {
         remembered: InstallationId,
     },
     /// The task that wrote the file ended early.
-    #[error("the file of the newest checkpoint was not written: {0}")]
-    Task(tokio::task::JoinError),
+    #[error("the task that writes the file of the newest checkpoint ended early")]
+    Task(#[source] tokio::task::JoinError),
 }
 
 #[derive(Serialize, Deserialize)]

@@ -33,6 +33,7 @@ pub mod raw;
 pub mod sender;
 pub mod site;
 pub mod stream;
+pub mod witness;
 pub mod world;
 
 use std::time::Duration;

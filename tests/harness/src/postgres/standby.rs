@@ -17,6 +17,7 @@ impl TestCluster {
     ///
     /// # Panics
     /// When PostgreSQL refuses.
+    #[must_use]
     pub fn standby(&self) -> TestCluster {
         let folder = self.folder.with_file_name("standby");
         let owner = fs::metadata(&self.folder).unwrap_or_else(|error| panic!("{}: {error}", self.folder.display()));

@@ -1,0 +1,77 @@
+//! Asks the configured witnesses to cosign the newest checkpoint of the embedded log.
+//!
+//! 1. Each pass asks every witness that has not cosigned the newest checkpoint, all at the same time. On several nodes the first answer is
+//!    stored for all.
+//! 2. A witness that has seen another history halts the log. One that cannot be reached is a degradation, and is asked again after a pause.
+//!
+//! **If it crashes:** the next pass asks again; what the witnesses cosigned is in the log's database and with them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::future;
+use statistics::log::{CosignError, Log, LogError};
+use statistics::witness::Witness;
+use supervision::periodic::{Next, Pass, PassError};
+
+/// Pause after a witness did not answer.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The witnesses of the log. Clones share the faults.
+#[derive(Debug, Clone)]
+pub struct Witnesses {
+    log: Log,
+    all: Arc<[Witness]>,
+    /// By name: why a witness did not cosign, and when.
+    faults: Arc<Mutex<BTreeMap<String, (String, Instant)>>>,
+}
+
+impl Witnesses {
+    /// The witnesses of `log`.
+    pub fn new(log: Log, witnesses: Vec<Witness>) -> Self {
+        Self { log, all: witnesses.into(), faults: Arc::default() }
+    }
+
+    /// The witnesses that did not cosign when they were asked last, and why.
+    pub fn faults(&self) -> Vec<String> {
+        self.lock().iter().map(|(name, (fault, _))| format!("{name}: {fault}")).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (String, Instant)>> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, witness: &Witness) -> Result<(), LogError> {
+        let name = witness.name();
+        if self.lock().get(name).is_some_and(|(_, at)| at.elapsed() < PAUSE) {
+            return Ok(());
+        }
+        let fault = match self.log.cosign(witness).await {
+            Ok(()) => None,
+            Err(CosignError::Log(error)) => return Err(error),
+            Err(fault) => Some(domain::reasons(&fault)),
+        };
+        let mut faults = self.lock();
+        match fault {
+            None => drop(faults.remove(name)),
+            Some(fault) => {
+                if !faults.contains_key(name) {
+                    tracing::warn!(witness = name, error = fault, "a witness did not cosign the newest checkpoint");
+                }
+                faults.insert(name.to_owned(), (fault, Instant::now()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pass for Witnesses {
+    type Memory = ();
+
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
+        let asked = future::join_all(self.all.iter().map(|witness| self.ask(witness))).await;
+        asked.into_iter().collect::<Result<(), LogError>>()?;
+        Ok(Next::AfterPause)
+    }
+}

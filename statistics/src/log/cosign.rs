@@ -1,0 +1,188 @@
+//! Cosignatures of the newest checkpoint by witnesses, and what a refusal of a witness means for the log.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use domain::merkle::verify_consistency;
+use store::in_transaction;
+use store::pool::query;
+
+use super::error::{During, LogError};
+use super::halt::Halt;
+use super::handle::Log;
+use super::memory::Seen;
+use crate::merkle;
+use crate::merkle::tile::Tiles;
+use crate::witness::{Witness, WitnessAnswer, WitnessError};
+
+/// Requests to one witness for one checkpoint: it may have seen another size, and another node may ask it meanwhile.
+const ATTEMPTS_MAX: u32 = 4;
+/// Time in which a checkpoint may lack cosignatures before that is an error of the passes that sign.
+const LACK_MAX: Duration = Duration::from_secs(2);
+
+/// `(log_vkey, size)` of the newest checkpoint that a witness has cosigned.
+const COSIGNED: &str = "SELECT log_vkey, size FROM cosignatures WHERE witness = $1";
+/// `(witness, lines)` of a checkpoint. Parameters: vkey, size.
+const LINES: &str = "SELECT witness, lines FROM cosignatures WHERE log_vkey = $1 AND size = $2 ORDER BY witness";
+const PUT: &str = "INSERT INTO cosignatures (witness, log_vkey, size, lines, cosigned_at) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (witness) DO UPDATE SET log_vkey = excluded.log_vkey, size = excluded.size, lines = excluded.lines,
+        cosigned_at = excluded.cosigned_at
+    WHERE cosignatures.log_vkey <> excluded.log_vkey OR cosignatures.size <= excluded.size";
+
+/// The witnesses of the log and how many of them have to cosign.
+#[derive(Debug, Default)]
+pub struct Witnessing {
+    keys: Vec<String>,
+    quorum: usize,
+    /// The size of the tree that lacks cosignatures, and since when.
+    lack: Mutex<Option<(u64, Instant)>>,
+}
+
+impl Witnessing {
+    /// Serves the cosignatures of these keys; the next checkpoint is signed once `quorum` of them have cosigned the newest.
+    pub fn new(keys: Vec<String>, quorum: usize) -> Self {
+        Self { keys, quorum, lack: Mutex::default() }
+    }
+}
+
+/// Why a witness has not cosigned the newest checkpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum CosignError {
+    /// The log could not be read or written, or was halted because of the answer.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The witness did not answer as one.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
+    /// The log grew faster than the witness answered.
+    #[error("other nodes have its answers; the next pass tries again")]
+    Overtaken,
+}
+
+impl Log {
+    /// Asks a witness for its cosignature of the newest checkpoint, unless it is stored. Halts the log if the witness has seen another one.
+    pub async fn cosign(&self, witness: &Witness) -> Result<(), CosignError> {
+        if self.halted().is_some() {
+            return Ok(());
+        }
+        let key = witness.key();
+        let mut seen = self.seen().await?;
+        let mut old = match self.cosigned(&key).await? {
+            Some((vkey, size)) if vkey == seen.vkey && size == seen.size => return Ok(()),
+            Some((vkey, size)) if vkey == seen.vkey && size < seen.size => size,
+            _ => 0,
+        };
+        if seen.size == 0 {
+            return Ok(());
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            let proof = self.continuation(old, &seen).await?;
+            match witness.add_checkpoint(old, &proof, &seen.checkpoint).await? {
+                WitnessAnswer::Cosigned(lines) => return Ok(self.keep_cosignature(&key, &seen, &lines).await?),
+                WitnessAnswer::Conflict(Some(size)) if size <= seen.size && size != old => old = size,
+                WitnessAnswer::Conflict(Some(size)) if size > seen.size => {
+                    // Another node may have grown the log and asked meanwhile.
+                    let newer = self.seen().await?;
+                    if newer.vkey == seen.vkey && newer.size < size {
+                        return Err(self
+                            .halt_for(witness, &newer, &format!("it has cosigned {size} events"))
+                            .await
+                            .into());
+                    }
+                    (seen, old) = (newer, 0);
+                }
+                WitnessAnswer::Conflict(_) if old == seen.size => {
+                    return Err(self
+                        .halt_for(witness, &seen, "it has cosigned another root of this size")
+                        .await
+                        .into());
+                }
+                WitnessAnswer::Inconsistent => {
+                    let why = format!("the first {old} events are not those that it has cosigned");
+                    return Err(self.halt_for(witness, &seen, &why).await.into());
+                }
+                WitnessAnswer::Conflict(_) => return Err(CosignError::Overtaken),
+            }
+        }
+        Err(CosignError::Overtaken)
+    }
+
+    async fn halt_for(&self, witness: &Witness, found: &Seen, why: &str) -> LogError {
+        let halt = Halt::by_witness(witness.name(), found, why);
+        let reason = halt.reason.clone();
+        self.halt(halt, &found.vkey).await;
+        LogError::Halted(reason)
+    }
+
+    /// The proof that the tree of `seen` continues its first `old` leaves, checked before it is sent.
+    async fn continuation(&self, old: u64, seen: &Seen) -> Result<Vec<domain::Digest>, LogError> {
+        if old == 0 || old == seen.size {
+            return Ok(Vec::new());
+        }
+        let mut names = Tiles::needed(|tree| merkle::consistency(tree, old, seen.size))?;
+        names.extend(Tiles::needed(|tree| merkle::root(tree, old))?);
+        names.extend(Tiles::edge(seen.size));
+        let mut tiles = self.tiles(names).await?;
+        let (proof, root) = (merkle::consistency(&mut tiles, old, seen.size)?, merkle::root(&mut tiles, old)?);
+        let checked = verify_consistency(old, seen.size, &root, &seen.root, &proof);
+        checked.map(|()| proof).map_err(|_| LogError::Inconsistent)
+    }
+
+    /// The key and size of the newest checkpoint that the witness has cosigned.
+    async fn cosigned(&self, witness: &str) -> Result<Option<(String, u64)>, LogError> {
+        let row: Option<(String, i64)> =
+            query(COSIGNED).bind(witness).fetch_optional(&self.pool).await.during("read a cosignature")?;
+        let size = |size| u64::try_from(size).map_err(|_| LogError::Corrupt("cosignatures.size"));
+        row.map(|(vkey, stored)| Ok((vkey, size(stored)?))).transpose()
+    }
+
+    async fn keep_cosignature(&self, witness: &str, seen: &Seen, lines: &str) -> Result<(), LogError> {
+        let size = i64::try_from(seen.size).map_err(|_| LogError::Corrupt("tree.size"))?;
+        let now = self.clock.now();
+        in_transaction!(&self.pool, |tx| {
+            let put = query(PUT).bind(witness).bind(&seen.vkey).bind(size).bind(lines).bind(now);
+            put.execute(&mut *tx).await.map(drop)
+        })
+        .await
+        .during("store a cosignature")
+    }
+
+    /// The note of a checkpoint with the cosignatures that it has.
+    pub(super) async fn cosigned_note(&self, checkpoint: String, vkey: &str, size: u64) -> Result<String, LogError> {
+        if self.witnessing.keys.is_empty() {
+            return Ok(checkpoint);
+        }
+        let lines = self.cosignatures(vkey, size).await?;
+        Ok(lines.into_iter().fold(checkpoint, |note, lines| note + &lines))
+    }
+
+    /// The lines of the configured witnesses for a checkpoint.
+    async fn cosignatures(&self, vkey: &str, size: u64) -> Result<Vec<String>, LogError> {
+        let size = i64::try_from(size).map_err(|_| LogError::Corrupt("tree.size"))?;
+        let rows: Vec<(String, String)> =
+            query(LINES).bind(vkey).bind(size).fetch_all(&self.pool).await.during("read cosignatures")?;
+        let known = rows.into_iter().filter(|(witness, _)| self.witnessing.keys.contains(witness));
+        Ok(known.map(|(_, lines)| lines).collect())
+    }
+
+    /// Whether enough witnesses have cosigned the newest checkpoint, so that the next one may be signed; an error once they have not for a while.
+    pub(super) async fn is_witnessed(&self) -> Result<bool, LogError> {
+        let Witnessing { quorum, lack, .. } = &*self.witnessing;
+        if *quorum == 0 {
+            return Ok(true);
+        }
+        let signed = self.signed_row().await?;
+        let have = if signed.size == 0 { *quorum } else { self.cosignatures(&signed.vkey, signed.size).await?.len() };
+        let mut lack = lack.lock().unwrap_or_else(PoisonError::into_inner);
+        if have >= *quorum {
+            *lack = None;
+            return Ok(true);
+        }
+        let (_, since) = lack.filter(|(size, _)| *size == signed.size).unwrap_or((signed.size, Instant::now()));
+        *lack = Some((signed.size, since));
+        if since.elapsed() < LACK_MAX {
+            return Ok(false);
+        }
+        Err(LogError::Unwitnessed { have, quorum: *quorum })
+    }
+}

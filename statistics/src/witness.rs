@@ -1,0 +1,164 @@
+//! The client of a witness (C2SP `tlog-witness`): it asks for a cosignature of a checkpoint, with a proof that the tree continues the one that the
+//! witness cosigned before.
+
+use std::fmt::Write as _;
+use std::str::FromStr;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use domain::Digest;
+use domain::checkpoint::{NotAKey, NoteFault};
+use domain::cosignature::WitnessKey;
+use reqwest::redirect::Policy;
+use reqwest::{StatusCode, Url};
+
+/// Maximum time of one request.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Maximum size of an answer in bytes: a few signature lines, or a number.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
+
+/// Address and key of a witness; its text is `URL KEY`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WitnessAddress {
+    url: Url,
+    key: WitnessKey,
+}
+
+impl WitnessAddress {
+    /// The verifier key, as text.
+    pub fn key(&self) -> String {
+        self.key.to_string()
+    }
+}
+
+/// A text that is no address of a witness.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidWitness {
+    /// There is no space between URL and key.
+    #[error("expected the URL and the key of a witness, with a space between them")]
+    Form,
+    /// The URL is not one of http or https.
+    #[error("the URL must begin with http:// or https://")]
+    Url,
+    /// The key is invalid.
+    #[error(transparent)]
+    Key(#[from] NotAKey),
+}
+
+impl FromStr for WitnessAddress {
+    type Err = InvalidWitness;
+
+    fn from_str(text: &str) -> Result<Self, InvalidWitness> {
+        let (url, key) = text.trim().split_once(' ').ok_or(InvalidWitness::Form)?;
+        let url = format!("{}/add-checkpoint", url.trim_end_matches('/'));
+        let url = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        Ok(Self { url: url.ok_or(InvalidWitness::Url)?, key: key.trim().parse()? })
+    }
+}
+
+/// A client of one witness. Clones share connections.
+#[derive(Debug, Clone)]
+pub struct Witness {
+    http: reqwest::Client,
+    address: WitnessAddress,
+}
+
+/// The answer to a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WitnessAnswer {
+    /// Verified lines to append to the note.
+    Cosigned(String),
+    /// The witness has cosigned a tree of this size, or, without a size, another root of the same size.
+    Conflict(Option<u64>),
+    /// The proof does not hold for the tree that the witness cosigned.
+    Inconsistent,
+}
+
+/// Why a witness did not answer as one.
+#[derive(Debug, thiserror::Error)]
+pub enum WitnessError {
+    /// No exchange took place.
+    #[error("it cannot be asked")]
+    Http(#[from] reqwest::Error),
+    /// Another status: the witness does not know the log (404) or its key (403), or failed.
+    #[error("it answers {0}")]
+    Status(StatusCode),
+    /// The answer is too large or not text.
+    #[error("its answer is too long, or no text")]
+    Answer,
+    /// The cosignature does not hold.
+    #[error("its cosignature does not hold")]
+    Cosignature(#[from] NoteFault),
+}
+
+impl Witness {
+    /// A client; does not connect.
+    pub fn new(address: WitnessAddress) -> Result<Self, WitnessError> {
+        // Fails if the process has installed a provider already, which serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().timeout(DEADLINE).redirect(Policy::none()).no_proxy().build()?;
+        Ok(Self { http, address })
+    }
+
+    /// The key of the witness, as text.
+    pub fn key(&self) -> String {
+        self.address.key.to_string()
+    }
+
+    /// The name of the witness.
+    pub fn name(&self) -> &str {
+        self.address.key.name()
+    }
+
+    /// Asks for a cosignature of `checkpoint`; `proof` leads from `old` leaves to its size.
+    pub async fn add_checkpoint(
+        &self,
+        old: u64,
+        proof: &[Digest],
+        checkpoint: &str,
+    ) -> Result<WitnessAnswer, WitnessError> {
+        let mut body = format!("old {old}\n");
+        for hash in proof {
+            // Writing to a string cannot fail.
+            let _ = writeln!(body, "{}", BASE64_STANDARD.encode(hash.as_bytes()));
+        }
+        body.push('\n');
+        body.push_str(checkpoint);
+        let response = self.http.post(self.address.url.clone()).body(body).send().await?;
+        let status = response.status();
+        match status {
+            StatusCode::OK => {
+                let lines = text(response).await?;
+                Ok(WitnessAnswer::Cosigned(self.address.key.cosignatures(checkpoint, &lines)?))
+            }
+            StatusCode::CONFLICT => Ok(WitnessAnswer::Conflict(text(response).await?.trim_end().parse().ok())),
+            StatusCode::UNPROCESSABLE_ENTITY => Ok(WitnessAnswer::Inconsistent),
+            _ => Err(WitnessError::Status(status)),
+        }
+    }
+}
+
+async fn text(mut response: reqwest::Response) -> Result<String, WitnessError> {
+    let mut body = Vec::new();
+    while let Some(part) = response.chunk().await? {
+        body.extend_from_slice(&part);
+        if body.len() > ANSWER_BYTES_MAX {
+            return Err(WitnessError::Answer);
+        }
+    }
+    String::from_utf8(body).map_err(|_| WitnessError::Answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_url_and_a_key() {
+        let key = "witness.example/w1+";
+        assert_eq!("https://witness.example".parse::<WitnessAddress>(), Err(InvalidWitness::Form));
+        assert!(matches!(format!("https://w.example {key}").parse::<WitnessAddress>(), Err(InvalidWitness::Key(_))));
+        assert_eq!("ftp://w.example key".parse::<WitnessAddress>(), Err(InvalidWitness::Url));
+    }
+}
