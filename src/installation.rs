@@ -27,7 +27,7 @@ use domain::ids::InstallationId;
 use domain::{Clock, Rng};
 use statistics::client::Client;
 use statistics::log::{Log, LogError, LogHead, MemoryFault, MemoryFile};
-use statistics::witness::Witness;
+use statistics::witness::WitnessClient;
 use store::Store;
 use supervision::Handle;
 
@@ -192,7 +192,7 @@ pub fn witnesses_of(upstream: &Upstream, settings: &Settings) -> Result<Option<W
     if addresses.is_empty() {
         return Ok(None);
     }
-    let witnesses = addresses.into_iter().map(Witness::new).collect::<Result<_, _>>()?;
+    let witnesses = addresses.into_iter().map(WitnessClient::new).collect::<Result<_, _>>()?;
     Ok(Some(Witnesses::new(log.clone(), witnesses)))
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future;
 use statistics::log::{CosignError, Log, LogError};
-use statistics::witness::Witness;
+use statistics::witness::WitnessClient;
 use supervision::periodic::{Next, Pass, PassError};
 
 /// Pause after a witness did not answer.
@@ -22,14 +22,14 @@ const PAUSE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub struct Witnesses {
     log: Log,
-    all: Arc<[Witness]>,
+    all: Arc<[WitnessClient]>,
     /// By name: why a witness did not cosign, and when.
     faults: Arc<Mutex<BTreeMap<String, (String, Instant)>>>,
 }
 
 impl Witnesses {
     /// The witnesses of `log`.
-    pub fn new(log: Log, witnesses: Vec<Witness>) -> Self {
+    pub fn new(log: Log, witnesses: Vec<WitnessClient>) -> Self {
         Self { log, all: witnesses.into(), faults: Arc::default() }
     }
 
@@ -42,7 +42,7 @@ impl Witnesses {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, witness: &Witness) -> Result<(), LogError> {
+    async fn ask(&self, witness: &WitnessClient) -> Result<(), LogError> {
         let name = witness.name();
         if self.lock().get(name).is_some_and(|(_, at)| at.elapsed() < PAUSE) {
             return Ok(());

@@ -15,7 +15,7 @@ use domain::epoch::EpochBegan;
 use domain::ids::InstallationId;
 use domain::{Clock, Rng};
 use statistics::contract::{RecordScope, Submission};
-use statistics::log::{Append, AppendOutcome, Log, LogError, MemoryFile, Seen};
+use statistics::log::{Append, AppendOutcome, Log, LogError, MemoryFile, SeenCheckpoint};
 use store::{Pool, Store};
 
 use super::error::OpenError;
@@ -31,7 +31,7 @@ const RECORD_BYTES_MAX: usize = 65_536;
 pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Result<(Store, Log), OpenError> {
     let now = ground.clock.now();
     let remembered = remembered_by_node(ground.settings);
-    let origin = later_origin(ground, remembered.as_ref().map(Seen::origin));
+    let origin = later_origin(ground, remembered.as_ref().map(SeenCheckpoint::origin));
     let are_facts_lost = is_lone_log(ground.settings);
     let Found { store, are_facts_empty, log: pool } = ground.look().await?;
     store.migrate().await?;
@@ -113,7 +113,7 @@ async fn declare_in(
     let (halted, head) = (log.halted(), log.head().await?);
     let remembered = remembered_by_node(ground.settings);
     let names = [&head.vkey].into_iter().chain(halted.iter().map(|halt| &halt.vkey));
-    let names = names.filter_map(|vkey| vkey.split('+').next()).chain(remembered.as_ref().map(Seen::origin));
+    let names = names.filter_map(|vkey| vkey.split('+').next()).chain(remembered.as_ref().map(SeenCheckpoint::origin));
     let origin = later_origin(ground, names);
     let checkpoint_before = halted.and_then(|halt| halt.checkpoint).or_else(|| newest(remembered, facts));
     log.begin_epoch(&origin).await?;
@@ -138,13 +138,13 @@ fn later_origin<'o>(ground: &StartContext<'_>, origins: impl IntoIterator<Item =
 }
 
 /// The checkpoint in the file of the node on which the command runs. A file that cannot be read is replaced by the epoch.
-fn remembered_by_node(settings: &Settings) -> Option<Seen> {
+fn remembered_by_node(settings: &Settings) -> Option<SeenCheckpoint> {
     settings.database.url.as_ref()?;
     Some(MemoryFile::new(&settings.data.checkpoint()).read().ok()??.1)
 }
 
 /// The larger one of the checkpoints that the node and the facts remember.
-fn newest(remembered: Option<Seen>, facts: &Facts) -> Option<String> {
+fn newest(remembered: Option<SeenCheckpoint>, facts: &Facts) -> Option<String> {
     let size = facts.log().map_or(0, |log| log.size);
     let own = remembered.filter(|seen| seen.size > size).map(|seen| seen.checkpoint);
     own.or_else(|| facts.log().map(|log| log.checkpoint.clone()))

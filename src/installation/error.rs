@@ -19,7 +19,7 @@ pub enum OpenError {
     Absent(&'static str),
     /// The client of a witness cannot be set up.
     #[error("the client of a witness in log.witness cannot be set up")]
-    Witness(#[from] statistics::witness::WitnessError),
+    Witness(#[from] statistics::witness::WitnessFault),
     /// Facts and log do not belong together.
     #[error(transparent)]
     Mismatch(#[from] StartRefusal),

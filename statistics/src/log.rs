@@ -42,7 +42,7 @@ pub use halt::{Fork, Halt};
 pub use handle::Log;
 pub use health::LogStatus;
 pub use job::{Append, AppendOutcome, AppendReply, Sequenced};
-pub use memory::Seen;
+pub use memory::SeenCheckpoint;
 pub use memory::file::{MemoryFault, MemoryFile};
 pub use postgres::ContendedEvents;
 pub use settings::WriterSettings;

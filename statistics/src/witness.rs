@@ -59,7 +59,7 @@ impl FromStr for WitnessAddress {
 
 /// A client of one witness. Clones share connections.
 #[derive(Debug, Clone)]
-pub struct Witness {
+pub struct WitnessClient {
     http: reqwest::Client,
     address: WitnessAddress,
 }
@@ -77,7 +77,7 @@ pub enum WitnessAnswer {
 
 /// Why a witness did not answer as one.
 #[derive(Debug, thiserror::Error)]
-pub enum WitnessError {
+pub enum WitnessFault {
     /// No exchange took place.
     #[error("it cannot be asked")]
     Http(#[from] reqwest::Error),
@@ -92,9 +92,9 @@ pub enum WitnessError {
     Cosignature(#[from] NoteFault),
 }
 
-impl Witness {
+impl WitnessClient {
     /// A client; does not connect.
-    pub fn new(address: WitnessAddress) -> Result<Self, WitnessError> {
+    pub fn new(address: WitnessAddress) -> Result<Self, WitnessFault> {
         // Fails if the process has installed a provider already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().timeout(DEADLINE).redirect(Policy::none()).no_proxy().build()?;
@@ -117,7 +117,7 @@ impl Witness {
         old: u64,
         proof: &[Digest],
         checkpoint: &str,
-    ) -> Result<WitnessAnswer, WitnessError> {
+    ) -> Result<WitnessAnswer, WitnessFault> {
         let mut body = format!("old {old}\n");
         for hash in proof {
             // Writing to a string cannot fail.
@@ -134,20 +134,20 @@ impl Witness {
             }
             StatusCode::CONFLICT => Ok(WitnessAnswer::Conflict(text(response).await?.trim_end().parse().ok())),
             StatusCode::UNPROCESSABLE_ENTITY => Ok(WitnessAnswer::Inconsistent),
-            _ => Err(WitnessError::Status(status)),
+            _ => Err(WitnessFault::Status(status)),
         }
     }
 }
 
-async fn text(mut response: reqwest::Response) -> Result<String, WitnessError> {
+async fn text(mut response: reqwest::Response) -> Result<String, WitnessFault> {
     let mut body = Vec::new();
     while let Some(part) = response.chunk().await? {
         body.extend_from_slice(&part);
         if body.len() > ANSWER_BYTES_MAX {
-            return Err(WitnessError::Answer);
+            return Err(WitnessFault::Answer);
         }
     }
-    String::from_utf8(body).map_err(|_| WitnessError::Answer)
+    String::from_utf8(body).map_err(|_| WitnessFault::Answer)
 }
 
 #[cfg(test)]

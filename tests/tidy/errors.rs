@@ -10,11 +10,13 @@ const DEFAULTS: &[(&str, &[&str])] = &[
         "strings, numbers and lists of them always serialise",
         &[
             "serde_json::to_string(&begins)",
+            "serde_json::to_string(&missing)",
             "serde_json::to_string(&numbers)",
             "serde_json::to_string(&recorders)",
             "serde_json::to_string(&sources)",
             "serde_json::to_string(&stems)",
             "serde_json::to_string(computers)",
+            "serde_json::to_string(senders)",
             "serde_json::to_string(new.spaces)",
             "serde_json::to_string(spaces)",
         ],

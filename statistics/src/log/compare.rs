@@ -13,7 +13,7 @@ use store::pool::scalar;
 use super::error::{During, LogError};
 use super::halt::{Fork, Halt};
 use super::handle::Log;
-use super::memory::Seen;
+use super::memory::SeenCheckpoint;
 use super::memory::file::MemoryFault;
 use super::sql;
 use crate::merkle;
@@ -80,7 +80,7 @@ impl Log {
     }
 
     /// How the stored log, whose newest checkpoint is `found`, does not continue `expected`; `None` if it does.
-    async fn fork(&self, expected: &Seen, found: &Seen) -> Result<Option<Fork>, LogError> {
+    async fn fork(&self, expected: &SeenCheckpoint, found: &SeenCheckpoint) -> Result<Option<Fork>, LogError> {
         if expected.vkey != found.vkey {
             let is_continued = self.is_key_known(&expected.vkey).await? || is_later_epoch(found, expected);
             return Ok((!is_continued).then_some(Fork::OtherKey));
@@ -94,7 +94,7 @@ impl Log {
     }
 
     /// The newest checkpoint in the database, verified.
-    pub async fn seen(&self) -> Result<Seen, LogError> {
+    pub async fn seen(&self) -> Result<SeenCheckpoint, LogError> {
         let signed = self.signed_row().await?;
         let corrupt = || LogError::Corrupt("tree.checkpoint");
         let key: VerifierKey = signed.vkey.parse().map_err(|_| LogError::Corrupt("tree.vkey"))?;
@@ -102,11 +102,11 @@ impl Log {
         if (checkpoint.size, checkpoint.root) != (signed.size, signed.root) {
             return Err(corrupt());
         }
-        Ok(Seen { vkey: signed.vkey, checkpoint: signed.checkpoint, size: signed.size, root: signed.root })
+        Ok(SeenCheckpoint { vkey: signed.vkey, checkpoint: signed.checkpoint, size: signed.size, root: signed.root })
     }
 
     /// How the log does not continue a checkpoint that a node remembers; `None` if it does. Reads O(log n) hashes.
-    pub async fn fork_from(&self, remembered: &Seen) -> Result<Option<Halt>, LogError> {
+    pub async fn fork_from(&self, remembered: &SeenCheckpoint) -> Result<Option<Halt>, LogError> {
         let found = self.seen().await?;
         let fork = self.fork(remembered, &found).await?;
         Ok(fork.map(|fork| Halt::of(remembered, &found, fork)))
@@ -133,7 +133,7 @@ impl Log {
 }
 
 /// Whether the log is signed in an epoch that began after the remembered one, which a restored database need not know.
-fn is_later_epoch(found: &Seen, remembered: &Seen) -> bool {
+fn is_later_epoch(found: &SeenCheckpoint, remembered: &SeenCheckpoint) -> bool {
     let (found, remembered) = (found.origin(), remembered.origin());
     base_of(found) == base_of(remembered) && epoch_of(found) > epoch_of(remembered)
 }

@@ -10,10 +10,10 @@ use store::pool::query;
 use super::error::{During, LogError};
 use super::halt::Halt;
 use super::handle::Log;
-use super::memory::Seen;
+use super::memory::SeenCheckpoint;
 use crate::merkle;
 use crate::merkle::tile::Tiles;
-use crate::witness::{Witness, WitnessAnswer, WitnessError};
+use crate::witness::{WitnessAnswer, WitnessClient, WitnessFault};
 
 /// Requests to one witness for one checkpoint: it may have seen another size, and another node may ask it meanwhile.
 const ATTEMPTS_MAX: u32 = 4;
@@ -53,7 +53,7 @@ pub enum CosignError {
     Log(#[from] LogError),
     /// The witness did not answer as one.
     #[error(transparent)]
-    Witness(#[from] WitnessError),
+    Witness(#[from] WitnessFault),
     /// The log grew faster than the witness answered.
     #[error("other nodes have its answers; the next pass tries again")]
     Overtaken,
@@ -61,7 +61,7 @@ pub enum CosignError {
 
 impl Log {
     /// Asks a witness for its cosignature of the newest checkpoint, unless it is stored. Halts the log if the witness has seen another one.
-    pub async fn cosign(&self, witness: &Witness) -> Result<(), CosignError> {
+    pub async fn cosign(&self, witness: &WitnessClient) -> Result<(), CosignError> {
         if self.halted().is_some() {
             return Ok(());
         }
@@ -107,7 +107,7 @@ impl Log {
         Err(CosignError::Overtaken)
     }
 
-    async fn halt_for(&self, witness: &Witness, found: &Seen, why: &str) -> LogError {
+    async fn halt_for(&self, witness: &WitnessClient, found: &SeenCheckpoint, why: &str) -> LogError {
         let halt = Halt::by_witness(witness.name(), found, why);
         let reason = halt.reason.clone();
         self.halt(halt, &found.vkey).await;
@@ -115,7 +115,7 @@ impl Log {
     }
 
     /// The proof that the tree of `seen` continues its first `old` leaves, checked before it is sent.
-    async fn continuation(&self, old: u64, seen: &Seen) -> Result<Vec<domain::Digest>, LogError> {
+    async fn continuation(&self, old: u64, seen: &SeenCheckpoint) -> Result<Vec<domain::Digest>, LogError> {
         if old == 0 || old == seen.size {
             return Ok(Vec::new());
         }
@@ -136,7 +136,7 @@ impl Log {
         row.map(|(vkey, stored)| Ok((vkey, size(stored)?))).transpose()
     }
 
-    async fn keep_cosignature(&self, witness: &str, seen: &Seen, lines: &str) -> Result<(), LogError> {
+    async fn keep_cosignature(&self, witness: &str, seen: &SeenCheckpoint, lines: &str) -> Result<(), LogError> {
         let size = i64::try_from(seen.size).map_err(|_| LogError::Corrupt("tree.size"))?;
         let now = self.clock.now();
         in_transaction!(&self.pool, |tx| {

@@ -11,7 +11,7 @@ use store::pool::{query, scalar};
 
 use super::error::{During, LogError};
 use super::handle::Log;
-use super::memory::Seen;
+use super::memory::SeenCheckpoint;
 
 /// Locks the row of the sequencer and invalidates its lease.
 const LOCK: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL WHERE id = 1 AND halted IS NULL";
@@ -33,7 +33,7 @@ pub struct Halt {
 
 impl Halt {
     /// The refusal of a tree that does not continue the remembered one.
-    pub(super) fn of(remembered: &Seen, found: &Seen, fork: Fork) -> Self {
+    pub(super) fn of(remembered: &SeenCheckpoint, found: &SeenCheckpoint, fork: Fork) -> Self {
         let reason = format!(
             "the log does not continue the checkpoint that this node remembers: {fork}. Remembered: {}. Found: {}. {REMEDIES}",
             shown(remembered),
@@ -43,7 +43,7 @@ impl Halt {
     }
 
     /// The refusal of a witness.
-    pub(super) fn by_witness(name: &str, found: &Seen, why: &str) -> Self {
+    pub(super) fn by_witness(name: &str, found: &SeenCheckpoint, why: &str) -> Self {
         let reason = format!(
             "the log does not continue the checkpoint that the witness {name} remembers: {why}. Found: {}. {REMEDIES}",
             shown(found)
@@ -56,7 +56,7 @@ impl Halt {
 const REMEDIES: &str = "Nothing is signed and no event is accepted. Bring back the database with the newer log, or declare a new epoch: \
     `attache admin log epoch --reason …` (docs/operations.md, After a restore or failover)";
 
-fn shown(Seen { size, root, .. }: &Seen) -> String {
+fn shown(SeenCheckpoint { size, root, .. }: &SeenCheckpoint) -> String {
     format!("{size} events, root {root}")
 }
 

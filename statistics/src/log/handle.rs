@@ -17,7 +17,7 @@ use super::error::{During, LogError};
 use super::halt::HaltFlag;
 use super::health::appends::Appends;
 use super::lease::SequencerLease;
-use super::memory::Memory;
+use super::memory::NodeMemory;
 use super::postgres::StoredHead;
 use super::recent::UnindexedEvents;
 use super::replica::LogReplica;
@@ -64,7 +64,7 @@ pub struct Log {
     /// PostgreSQL: a replica that answers activity and proofs.
     pub(super) replica: Option<LogReplica>,
     /// PostgreSQL: the newest checkpoint that this process signed or saw.
-    pub(super) memory: Arc<Memory>,
+    pub(super) memory: Arc<NodeMemory>,
     /// The witnesses whose cosignatures are served and required.
     pub(super) witnessing: Arc<Witnessing>,
     /// Why the log is not signed, if it is not.

@@ -20,7 +20,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// A signed checkpoint with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenCheckpoint {
     /// Verifier key that signed the checkpoint.
     pub vkey: String,
     /// Text of the signed note.
@@ -31,7 +31,7 @@ pub struct Seen {
     pub root: Digest,
 }
 
-impl Seen {
+impl SeenCheckpoint {
     /// Origin of the checkpoint, which is the name of its key.
     pub fn origin(&self) -> &str {
         self.vkey.split('+').next().unwrap_or_default()
@@ -45,21 +45,21 @@ impl Seen {
 
 /// The memory of one process.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<State>);
+pub struct NodeMemory(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     file: Option<(MemoryFile, InstallationId)>,
     /// The newest checkpoint of which it is known that the log continues to it from every one before.
-    known: Option<Seen>,
+    known: Option<SeenCheckpoint>,
     /// A larger one that was served to a client since the last comparison.
-    served: Option<Seen>,
+    served: Option<SeenCheckpoint>,
     /// The checkpoint in the file, and when it was written.
-    written: Option<(Seen, Instant)>,
+    written: Option<(SeenCheckpoint, Instant)>,
     compared_at: Option<Instant>,
 }
 
-impl Memory {
+impl NodeMemory {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,12 +85,12 @@ impl Memory {
     }
 
     /// The newest checkpoint that the log is known to continue.
-    pub fn known(&self) -> Option<Seen> {
+    pub fn known(&self) -> Option<SeenCheckpoint> {
         self.state().known.clone()
     }
 
     /// The checkpoints that the log has to continue.
-    pub fn expected(&self) -> Vec<Seen> {
+    pub fn expected(&self) -> Vec<SeenCheckpoint> {
         let state = self.state();
         state.known.iter().chain(&state.served).cloned().collect()
     }
@@ -110,7 +110,7 @@ impl Memory {
     }
 
     /// Remembers a checkpoint that every remembered one continues to: it was compared, or this process signed it.
-    pub fn learn(&self, seen: Seen) {
+    pub fn learn(&self, seen: SeenCheckpoint) {
         let mut state = self.state();
         state.served = state.served.take().filter(|served| served.vkey == seen.vkey && served.size > seen.size);
         state.known = Some(seen);
@@ -125,7 +125,8 @@ impl Memory {
         }
         let newest = state.served.as_ref().or(state.known.as_ref());
         if newest.is_none_or(|newest| newest.vkey == vkey && newest.size < size) {
-            state.served = Some(Seen { vkey: vkey.to_owned(), checkpoint: checkpoint.to_owned(), size, root });
+            state.served =
+                Some(SeenCheckpoint { vkey: vkey.to_owned(), checkpoint: checkpoint.to_owned(), size, root });
         }
     }
 
@@ -156,9 +157,9 @@ mod tests {
 
     use super::*;
 
-    fn seen(signer: &SignerKey, size: u64) -> Seen {
+    fn seen(signer: &SignerKey, size: u64) -> SeenCheckpoint {
         let root = Digest::of(&size.to_be_bytes());
-        Seen { vkey: signer.verifier().to_string(), checkpoint: signer.sign(size, root), size, root }
+        SeenCheckpoint { vkey: signer.verifier().to_string(), checkpoint: signer.sign(size, root), size, root }
     }
 
     #[tokio::test]
@@ -167,7 +168,7 @@ mod tests {
         let path = folder.path().join("node").join("checkpoint.json");
         let installation = InstallationId::from(rng.uuid_v7(Timestamp::UNIX_EPOCH));
         let signer = SignerKey::draw("attache.test/log", &rng).unwrap();
-        let first = Memory::default();
+        let first = NodeMemory::default();
         first.open(&path, installation).unwrap();
         first.write(true).await.unwrap();
         assert!(!path.exists(), "nothing is known yet");
@@ -176,7 +177,7 @@ mod tests {
         first.learn(seen(&signer, 4));
         first.write(false).await.unwrap();
         let again = || {
-            let next = Memory::default();
+            let next = NodeMemory::default();
             next.open(&path, installation).unwrap();
             next.known().unwrap().size
         };
@@ -192,9 +193,9 @@ mod tests {
         assert_eq!(again(), 6);
 
         let other = InstallationId::from(rng.uuid_v7(Timestamp::UNIX_EPOCH));
-        assert!(matches!(Memory::default().open(&path, other), Err(MemoryFault::OtherInstallation { .. })));
+        assert!(matches!(NodeMemory::default().open(&path, other), Err(MemoryFault::OtherInstallation { .. })));
         std::fs::write(&path, "{").unwrap();
-        assert!(matches!(Memory::default().open(&path, installation), Err(MemoryFault::Unreadable { .. })));
+        assert!(matches!(NodeMemory::default().open(&path, installation), Err(MemoryFault::Unreadable { .. })));
         let names: Vec<_> = std::fs::read_dir(path.parent().unwrap()).unwrap().collect();
         assert_eq!(names.len(), 1, "no temporary file is left: {names:?}");
     }
@@ -206,7 +207,7 @@ mod tests {
         let signer = SignerKey::draw("attache.test/log", &rng).unwrap();
         let other = SignerKey::draw("attache.test/log", &rng).unwrap();
         let installation = InstallationId::from(rng.uuid_v7(Timestamp::UNIX_EPOCH));
-        file.write(installation, &Seen { vkey: other.verifier().to_string(), ..seen(&signer, 2) }).unwrap();
+        file.write(installation, &SeenCheckpoint { vkey: other.verifier().to_string(), ..seen(&signer, 2) }).unwrap();
         assert!(matches!(file.read(), Err(MemoryFault::Unreadable { .. })));
         file.write(installation, &seen(&signer, 2)).unwrap();
         assert_eq!(file.read().unwrap().unwrap(), (installation, seen(&signer, 2)));

@@ -20,7 +20,7 @@ pub use self::pending::ContendedEvents;
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::job::Sequenced;
-use super::memory::Seen;
+use super::memory::SeenCheckpoint;
 use super::sql::{self, Rows, postgres};
 use crate::checkpoint::SignerKey;
 use crate::merkle;
@@ -91,7 +91,7 @@ impl Log {
         let won = self.store_tree(&tree, &events, &tiles, touched).await?;
         Ok(if won {
             let NewTree { vkey, checkpoint, .. } = tree;
-            self.memory.learn(Seen { vkey, checkpoint, size: size + added, root });
+            self.memory.learn(SeenCheckpoint { vkey, checkpoint, size: size + added, root });
             Sequenced { added: u32::try_from(added).unwrap_or(u32::MAX), tree_size: size + added }
         } else {
             idle

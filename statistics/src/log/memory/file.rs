@@ -11,7 +11,7 @@ use domain::checkpoint::VerifierKey;
 use domain::ids::InstallationId;
 use serde::{Deserialize, Serialize};
 
-use super::Seen;
+use super::SeenCheckpoint;
 
 /// The file of one node. Processes that share a folder share the file.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ impl MemoryFile {
     }
 
     /// The installation and its newest checkpoint, verified with its key; `None` if there is no file.
-    pub fn read(&self) -> Result<Option<(InstallationId, Seen)>, MemoryFault> {
+    pub fn read(&self) -> Result<Option<(InstallationId, SeenCheckpoint)>, MemoryFault> {
         let unreadable = |why: String| MemoryFault::Unreadable { path: self.path.clone(), why };
         let text = match fs::read(&self.path) {
             Ok(text) => text,
@@ -80,11 +80,11 @@ impl MemoryFile {
         let Content { installation_id, vkey, checkpoint } = content;
         let key: VerifierKey = vkey.parse().map_err(|error| unreadable(format!("its key: {error}")))?;
         let opened = key.open(&checkpoint).map_err(|fault| unreadable(format!("its checkpoint: {fault}")))?;
-        Ok(Some((installation_id, Seen { vkey, checkpoint, size: opened.size, root: opened.root })))
+        Ok(Some((installation_id, SeenCheckpoint { vkey, checkpoint, size: opened.size, root: opened.root })))
     }
 
     /// Replaces the content.
-    pub fn write(&self, installation_id: InstallationId, seen: &Seen) -> Result<(), MemoryFault> {
+    pub fn write(&self, installation_id: InstallationId, seen: &SeenCheckpoint) -> Result<(), MemoryFault> {
         let content = Content { installation_id, vkey: seen.vkey.clone(), checkpoint: seen.checkpoint.clone() };
         self.replace(&content).map_err(|source| MemoryFault::Unwritable { path: self.path.clone(), source })
     }

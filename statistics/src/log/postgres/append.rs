@@ -16,7 +16,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use domain::ids::EventId;
 
-use super::judge::{KnownEvents, Part, Unsettled, judge};
+use super::judge::{ChainPart, KnownEvents, Unsettled, judge};
 use super::read::SourceNumbers;
 use super::write::Plan;
 use crate::log::error::LogError;
@@ -73,7 +73,7 @@ impl Log {
     /// Appends a group of events; returns one outcome per event, in order. New events with a receipt are durable when it returns.
     pub(in crate::log) async fn append_on_postgres(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
         let mut outcomes = Outcomes::with_capacity(group.len());
-        let mut left = self.attempt(group, Part::all(group), &mut outcomes).await?;
+        let mut left = self.attempt(group, ChainPart::all(group), &mut outcomes).await?;
         for pause in PAUSES {
             if left.is_empty() {
                 break;
@@ -95,9 +95,9 @@ impl Log {
     pub(super) async fn attempt(
         &self,
         group: &[Append],
-        parts: Vec<Part>,
+        parts: Vec<ChainPart>,
         outcomes: &mut Outcomes,
-    ) -> Result<Vec<Part>, LogError> {
+    ) -> Result<Vec<ChainPart>, LogError> {
         let (mut moved, mut left) = (parts, Vec::new());
         for _ in 0..ROUNDS_MAX {
             if moved.is_empty() {
@@ -118,10 +118,15 @@ impl Log {
     }
 
     /// One attempt: at most one statement that reads, one that adds sources, and one that writes. Returns the chains that are not settled.
-    async fn round(&self, group: &[Append], parts: Vec<Part>, outcomes: &mut Outcomes) -> Result<Vec<Part>, LogError> {
+    async fn round(
+        &self,
+        group: &[Append],
+        parts: Vec<ChainPart>,
+        outcomes: &mut Outcomes,
+    ) -> Result<Vec<ChainPart>, LogError> {
         let mut sources = SourceNumbers::new();
         let (free, mut left) = without_shared_ids(group, parts);
-        let (mut plans, mut unknown): (Vec<Plan>, Vec<Part>) = (Vec::new(), Vec::new());
+        let (mut plans, mut unknown): (Vec<Plan>, Vec<ChainPart>) = (Vec::new(), Vec::new());
         for part in free {
             let head = if part.reads { None } else { self.heads.get(&part.key) };
             let judged = head.map(|head| judge(&part, group, Some(head), &KnownEvents::new()));
@@ -151,7 +156,7 @@ impl Log {
         if let Err(error) = self.add_sources(group, &mut sources).await {
             return match Failure::of(&error) {
                 Failure::Raced | Failure::Waited => {
-                    left.extend(plans.into_iter().map(|(part, _)| Part { unsettled: Unsettled::Locked, ..part }));
+                    left.extend(plans.into_iter().map(|(part, _)| ChainPart { unsettled: Unsettled::Locked, ..part }));
                     Ok(left)
                 }
                 Failure::Rejected | Failure::Whole => Err(error),
@@ -180,14 +185,14 @@ impl Log {
         plans: Vec<Plan>,
         sources: &SourceNumbers,
         outcomes: &mut Outcomes,
-    ) -> Result<Vec<Part>, LogError> {
+    ) -> Result<Vec<ChainPart>, LogError> {
         let error = match self.write_chains(group, &plans, sources).await {
             Ok(rows) => {
                 let mut left = Vec::new();
                 for ((part, judged), row) in plans.into_iter().zip(rows) {
                     match self.result_of(&part, &judged, &row)? {
                         None => settle(&part, judged.outcomes, outcomes),
-                        Some(unsettled) => left.push(Part { unsettled, reads: row.taken, ..part }),
+                        Some(unsettled) => left.push(ChainPart { unsettled, reads: row.taken, ..part }),
                     }
                 }
                 return Ok(left);
@@ -222,22 +227,22 @@ impl Log {
             }
             Failure::Whole => return Err(error),
         };
-        Ok(plans.into_iter().map(|(part, _)| Part { unsettled, reads: true, ..part }).collect())
+        Ok(plans.into_iter().map(|(part, _)| ChainPart { unsettled, reads: true, ..part }).collect())
     }
 }
 
-fn settle(part: &Part, judged: Vec<AppendOutcome>, outcomes: &mut Outcomes) {
+fn settle(part: &ChainPart, judged: Vec<AppendOutcome>, outcomes: &mut Outcomes) {
     outcomes.extend(part.events.iter().copied().zip(judged.into_iter().map(Ok)));
 }
 
 /// Separates the chains with an event whose id an event of another chain has: which of the two is stored decides about the other.
-fn without_shared_ids(group: &[Append], parts: Vec<Part>) -> (Vec<Part>, Vec<Part>) {
+fn without_shared_ids(group: &[Append], parts: Vec<ChainPart>) -> (Vec<ChainPart>, Vec<ChainPart>) {
     let mut owned: HashSet<EventId> = HashSet::with_capacity(group.len());
     let (mut free, mut shared) = (Vec::with_capacity(parts.len()), Vec::new());
     for part in parts {
         let ids: Vec<EventId> = part.ids(group).collect();
         if ids.iter().any(|id| owned.contains(id)) {
-            shared.push(Part { reads: true, unsettled: Unsettled::Moved, ..part });
+            shared.push(ChainPart { reads: true, unsettled: Unsettled::Moved, ..part });
         } else {
             owned.extend(ids);
             free.push(part);

@@ -34,7 +34,7 @@ pub enum Unsettled {
 
 /// The events of one chain in a group.
 #[derive(Debug)]
-pub struct Part {
+pub struct ChainPart {
     pub key: ChainKey,
     /// Places of the events in the group, in order.
     pub events: Vec<usize>,
@@ -43,7 +43,7 @@ pub struct Part {
     pub reads: bool,
 }
 
-impl Part {
+impl ChainPart {
     /// The chains of a group, each with its events, in the order of their first events.
     pub fn all(group: &[Append]) -> Vec<Self> {
         let mut parts: Vec<Self> = Vec::new();
@@ -90,7 +90,7 @@ pub struct Judged {
 }
 
 /// Judges the events of a chain against its head and the events that are stored.
-pub fn judge(part: &Part, group: &[Append], from: Option<StoredHead>, known: &KnownEvents) -> Judged {
+pub fn judge(part: &ChainPart, group: &[Append], from: Option<StoredHead>, known: &KnownEvents) -> Judged {
     let mut to = from.map(|stored| (stored.head, stored.event_id));
     let mut judged =
         Judged { outcomes: Vec::with_capacity(part.events.len()), additions: Vec::new(), from, to, has_refusal: false };

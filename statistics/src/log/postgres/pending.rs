@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::chain::ChainKey;
 
 use super::append::{Outcomes, PAUSES};
-use super::judge::Part;
+use super::judge::ChainPart;
 use crate::log::error::LogError;
 use crate::log::handle::Log;
 use crate::log::job::{Append, AppendOutcome, AppendReply};
@@ -22,7 +22,7 @@ struct Pending {
     log: Log,
     group: Vec<Append>,
     answers: Vec<Option<AppendReply>>,
-    left: Vec<Part>,
+    left: Vec<ChainPart>,
 }
 
 impl Log {
@@ -33,8 +33,8 @@ impl Log {
     ) -> Option<ContendedEvents> {
         let (group, answers): (Vec<Append>, Vec<_>) =
             events.into_iter().map(|(event, answer)| (event, Some(answer))).unzip();
-        let (contended, left): (Vec<Part>, Vec<Part>) =
-            Part::all(&group).into_iter().partition(|part| self.contended.contains_key(&part.key));
+        let (contended, left): (Vec<ChainPart>, Vec<ChainPart>) =
+            ChainPart::all(&group).into_iter().partition(|part| self.contended.contains_key(&part.key));
         let mut pending = Pending { log: self.clone(), group, answers, left };
         pending.refuse(&contended);
         pending.attempt().await;
@@ -93,7 +93,7 @@ impl Pending {
     }
 
     /// Answers that another process has the chains.
-    fn refuse(&mut self, parts: &[Part]) {
+    fn refuse(&mut self, parts: &[ChainPart]) {
         for event in parts.iter().flat_map(|part| &part.events) {
             self.answer(*event, Ok(AppendOutcome::Busy));
         }

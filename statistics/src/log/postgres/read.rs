@@ -7,7 +7,7 @@ use domain::chain::Head;
 use store::pool::query;
 use uuid::Uuid;
 
-use super::judge::{KnownEvents, Part, StoredHead};
+use super::judge::{ChainPart, KnownEvents, StoredHead};
 use crate::log::error::{During as _, LogError};
 use crate::log::handle::{Log, Source};
 use crate::log::job::Append;
@@ -18,7 +18,7 @@ const SOURCES_TRIES_MAX: u32 = 3;
 
 /// The rows of one moment.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundRows {
     /// By the place of the chain among those that were asked for.
     pub heads: HashMap<usize, StoredHead>,
     pub events: KnownEvents,
@@ -38,9 +38,9 @@ impl Log {
     pub(super) async fn read_chains(
         &self,
         group: &[Append],
-        parts: &[Part],
+        parts: &[ChainPart],
         sources: &mut SourceNumbers,
-    ) -> Result<Found, LogError> {
+    ) -> Result<FoundRows, LogError> {
         let (mut chains, mut ids) = (Rows::default(), Rows::default());
         for (chain, part) in parts.iter().enumerate() {
             let row = sql::ChainKeyRow { chain, pos: chains.pos(), agent_id: &part.key.agent_id };
@@ -62,7 +62,7 @@ impl Log {
             .fetch_all(self.postgres())
             .await
             .during("read the heads of chains")?;
-        let mut found = Found::default();
+        let mut found = FoundRows::default();
         for row in rows {
             match row {
                 sql::FoundRow { chain: Some(place), source: Some(id), .. } => {

@@ -5,7 +5,7 @@ use domain::ids::EventId;
 use store::pool::query;
 use uuid::Uuid;
 
-use super::judge::{Judged, Part, StoredHead, Unsettled};
+use super::judge::{ChainPart, Judged, StoredHead, Unsettled};
 use super::read::{SourceNumbers, source_of, stored_head};
 use crate::log::error::{During as _, LogError};
 use crate::log::handle::Log;
@@ -13,7 +13,7 @@ use crate::log::job::Append;
 use crate::log::sql::{self, Rows, postgres};
 
 /// A chain with events to add.
-pub type Plan = (Part, Judged);
+pub type Plan = (ChainPart, Judged);
 
 impl Log {
     /// Stores the additions of some chains, of each chain all or none; returns a row for each, in order.
@@ -48,7 +48,7 @@ impl Log {
     /// Why the additions of a chain are not stored; `None` if they are. Notes the head of the chain.
     pub(super) fn result_of(
         &self,
-        part: &Part,
+        part: &ChainPart,
         judged: &Judged,
         row: &sql::AppendedRow,
     ) -> Result<Option<Unsettled>, LogError> {
@@ -71,7 +71,7 @@ impl Log {
     }
 }
 
-fn push_chain(rows: &mut Rows, chain: usize, part: &Part, judged: &Judged) {
+fn push_chain(rows: &mut Rows, chain: usize, part: &ChainPart, judged: &Judged) {
     let Some((head, event_id)) = &judged.to else { return };
     let row = sql::ChainRow {
         chain,

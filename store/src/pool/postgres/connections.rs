@@ -16,7 +16,6 @@ use sqlx::{Connection, Error};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::query::script;
 use super::connection::PostgresConnection;
 use super::examination::{Examiner, Verdict};
 use super::limits::Limits;
@@ -131,7 +130,8 @@ impl PostgresPool {
     pub async fn acquire_apart(&self) -> Result<PostgresConnection, Error> {
         let mut connection = self.acquire().await?;
         connection.set_apart();
-        script("SET statement_timeout TO 0; SET lock_timeout TO 0").execute(&mut connection).await?;
+        let (on, watch) = connection.statement()?;
+        watch.over(sqlx::raw_sql("SET statement_timeout TO 0; SET lock_timeout TO 0").execute(on)).await?;
         Ok(connection)
     }
 
