@@ -84,7 +84,7 @@ impl Store {
         statement.execute(self.pool.writer()).during(Operation::WriteNode).await.map(drop)
     }
 
-    /// All nodes, in the order of their starts, silent ones too. Their silence is measured by the database's clock; by `now` on SQLite.
+    /// All nodes by id, which is the order of their starts, silent ones too. Their silence is measured by the database's clock; by `now` on SQLite.
     pub async fn nodes(&self, now: Timestamp) -> Result<Vec<Node>, StoreError> {
         const ON_SQLITE: &str = joined!(LIST, "$1", LISTED);
         const ON_POSTGRES: &str = joined!(LIST, "clock_timestamp()", LISTED);

@@ -32,7 +32,9 @@ fn beat(traits: &NodeTraits) -> NodeBeat<'_> {
 
 async fn names(store: &Store) -> Vec<String> {
     let nodes = store.nodes(Clock::system().now()).await.unwrap();
-    nodes.into_iter().map(|node| node.traits.name).collect()
+    let mut names: Vec<String> = nodes.into_iter().map(|node| node.traits.name).collect();
+    names.sort();
+    names
 }
 
 async fn batch(world: &World, id: BatchId) {
