@@ -74,7 +74,7 @@ on_each_database! {
         }
         store.node_succeed(&successor).await.unwrap();
         // A file has one server at a time.
-        let expected: &[&str] = if store.pool().is_postgres() { &["other", "one"] } else { &["one"] };
+        let expected: &[&str] = if store.pool().is_postgres() { &["one", "other"] } else { &["one"] };
         assert_eq!(names(store).await, expected);
     }
 
