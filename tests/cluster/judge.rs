@@ -104,7 +104,7 @@ pub async fn judge(world: &World) {
 async fn judge_events(database: &mut PgConnection, ledger: &Ledger) -> (Vec<Hash>, BTreeMap<(String, i64), i64>) {
     let (mut leaves, mut usage, mut seen) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
     let mut chains: BTreeMap<(Uuid, String), Links> = BTreeMap::new();
-    let mut rows = sqlx::query_as::<_, Event>(EVENTS).fetch(&mut *database);
+    let mut rows = sqlx::query_as::<_, StoredEvent>(EVENTS).fetch(&mut *database);
     while let Some(event) = rows.try_next().await.unwrap() {
         let id = event.event_id.to_string();
         let sent = ledger.events.get(&id).unwrap_or_else(|| panic!("{id} was never sent"));
