@@ -14,7 +14,7 @@ use actors::janitor::Janitor;
 use actors::lookup::{MachineLookup, SecretBatch};
 use actors::mail::{Mail, Mailer};
 use actors::meter::UsageMeter;
-use actors::node::{NodePass, Nodes};
+use actors::node::{NodePass, NodeTable};
 use actors::outbox::Outbox;
 use actors::presence::PresencePass;
 use actors::sequence::Sequence;
@@ -76,7 +76,7 @@ pub(super) struct Supervised<'s> {
     pub knowledge: &'s KnowledgeServices,
     pub outbox: &'s Outbox,
     pub counters: &'s Counters,
-    pub nodes: &'s Nodes,
+    pub nodes: &'s NodeTable,
     pub wakers: Wakers,
 }
 
