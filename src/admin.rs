@@ -26,7 +26,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use domain::node::{Node, short};
+use domain::node::{NodeRecord, short};
 use serde_json::{Value, json};
 
 use self::gauges::Gauges;
@@ -118,7 +118,7 @@ async fn ready(State(AdminState { app, phases, readiness, .. }): State<AdminStat
 
 /// The other nodes, as the actor `node` saw them last.
 fn nodes(app: &App) -> Vec<Value> {
-    let shown = |node: &Node| {
+    let shown = |node: &NodeRecord| {
         let traits = &node.traits;
         json!({
             "id": traits.id,

@@ -23,7 +23,7 @@ use actors::jitter;
 use actors::lookup::MachineLookup;
 use actors::mail::Mail;
 use actors::meter::Usage;
-use actors::node::Nodes;
+use actors::node::NodeTable;
 use actors::outbox::Outbox;
 use actors::presence::Presence;
 use actors::signin::SignIns;
@@ -102,7 +102,7 @@ pub struct AppState {
     /// Batches of the knowledge API.
     pub ingestion: Ingestion,
     /// This node among the others.
-    pub nodes: Nodes,
+    pub nodes: NodeTable,
     /// Search of the knowledge API.
     pub search: Search<Embedder>,
     /// The stages that turn an added item into a memory.

@@ -98,6 +98,7 @@ impl Pass for Anchor {
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("anchor.pass");
         self.settle().await?;
-        Ok(Next::AfterPause)
+        // It rests until the local sequencer makes the tree grow; other nodes remember the checkpoints that they sign.
+        Ok(Next::Idle)
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use chrono::TimeDelta;
 use domain::Clock;
 use domain::ids::NodeId;
-use domain::node::{Difference, DifferenceKind, Node, NodeTraits, differences};
+use domain::node::{Difference, DifferenceKind, NodeRecord, NodeTraits, differences};
 use statistics::log::Log;
 use store::node::NodeBeat;
 use store::{Store, StoreError};
@@ -35,7 +35,7 @@ pub type StandingProbe = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Option<Stan
 
 /// This node among the others. Clones are the same.
 #[derive(Debug, Clone)]
-pub struct Nodes(Arc<State>);
+pub struct NodeTable(Arc<State>);
 
 struct State {
     store: Store,
@@ -46,7 +46,7 @@ struct State {
     runner: String,
     traits: NodeTraits,
     introduced: OnceLock<Introduced>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenNodes>,
 }
 
 /// Known after the listeners were bound.
@@ -58,22 +58,22 @@ struct Introduced {
 
 /// The nodes at the last look.
 #[derive(Debug, Clone, Default)]
-pub struct Seen {
+pub struct SeenNodes {
     /// How far the machine's clock is ahead of the database's.
     pub clock_ahead: TimeDelta,
     /// All nodes but this one, silent ones too.
-    pub others: Vec<Node>,
+    pub others: Vec<NodeRecord>,
     /// How nodes differ, and whose clock is wrong, this one's too.
     pub differences: Vec<Difference>,
 }
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Nodes").field("traits", &self.traits).finish_non_exhaustive()
+        f.debug_struct("NodeTable").field("traits", &self.traits).finish_non_exhaustive()
     }
 }
 
-impl Nodes {
+impl NodeTable {
     /// This node, which has no row until it is introduced. `traits` has no addresses yet.
     pub fn new(store: Store, clock: Clock, log: Option<Log>, runner: String, traits: NodeTraits) -> Self {
         let (introduced, seen) = (OnceLock::new(), Mutex::default());
@@ -92,7 +92,7 @@ impl Nodes {
     }
 
     /// The nodes at the last look.
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> SeenNodes {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -131,7 +131,7 @@ impl Nodes {
 
 /// The pass that writes and reads the table.
 #[derive(Debug, Clone)]
-pub struct NodePass(pub Nodes);
+pub struct NodePass(pub NodeTable);
 
 /// The logged differences, so that each difference is logged once.
 #[derive(Debug, Default)]
@@ -158,7 +158,7 @@ impl Pass for NodePass {
         let found = differences(&traits.configuration, &traits.version, &nodes);
         logged.compare(&found);
         let others = nodes.into_iter().filter(|node| node.traits.id != traits.id).collect();
-        *seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen { clock_ahead, others, differences: found };
+        *seen.lock().unwrap_or_else(PoisonError::into_inner) = SeenNodes { clock_ahead, others, differences: found };
         Ok(Next::AfterPause)
     }
 }

@@ -16,8 +16,8 @@ pub struct Sequence {
     pub log: Log,
     /// How many events one pass takes at most.
     pub events_max: u32,
-    /// Wakes the actor that counts the leaves of the tree.
-    pub grown: Waker,
+    /// Wake the actors that follow the tree.
+    pub grown: Vec<Waker>,
 }
 
 impl Pass for Sequence {
@@ -41,7 +41,7 @@ impl Pass for Sequence {
         if sequenced.added == 0 {
             return Ok(Next::Idle);
         }
-        self.grown.wake();
+        self.grown.iter().for_each(Waker::wake);
         Ok(Next::at_once_if(sequenced.added >= self.events_max))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! On PostgreSQL one connection of each node listens for hints of other processes (`docs/decisions/0067-notify-and-poll.md`), which this actor passes
 //! on to the running actors. A hint may be lost, so the actor also asks the store which registrations and device codes changed since the last pass,
-//! and takes over rotated signing keys: every second while nothing listens and for some seconds after a hint, otherwise every five seconds. So polls
+//! and takes over rotated signing keys: every second while nothing listens and for some seconds after a hint, otherwise every eight seconds. So polls
 //! never read the store, and yet a change made elsewhere is seen within about a second.
 //!
 //! **If it crashes:** it looks back far enough to miss nothing.
@@ -32,7 +32,7 @@ const OVERLAP: TimeDelta = TimeDelta::seconds(10);
 const CHANGES_MAX: usize = 10_000;
 
 /// A connection that received nothing for this long is asked whether it still works.
-const CHECK_EVERY: Duration = Duration::from_secs(5);
+const CHECK_EVERY: Duration = Duration::from_secs(10);
 
 /// Shortest and longest pause before another connection listens.
 const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));

@@ -39,7 +39,7 @@ pub struct NodeTraits {
 
 /// A row of the table of nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct NodeRecord {
     /// Its properties.
     pub traits: NodeTraits,
     /// Why it is not ready; `None` while it is.
@@ -56,7 +56,7 @@ pub struct Node {
     pub silent_for: TimeDelta,
 }
 
-impl Node {
+impl NodeRecord {
     /// Whether its beats have stopped.
     pub fn is_silent(&self) -> bool {
         self.silent_for > SILENT_AFTER
@@ -94,7 +94,7 @@ pub struct Difference {
 
 /// The differences of living `nodes` from a node with this configuration and version, and their wrong clocks; silent nodes are only reported as
 /// silent.
-pub fn differences(configuration: &Digest, version: &str, nodes: &[Node]) -> Vec<Difference> {
+pub fn differences(configuration: &Digest, version: &str, nodes: &[NodeRecord]) -> Vec<Difference> {
     let mut found = Vec::new();
     for node in nodes {
         let (traits, place) = (&node.traits, node.place());
@@ -130,9 +130,9 @@ mod tests {
     use super::*;
     use crate::Rng;
 
-    fn node(name: &str) -> Node {
+    fn node(name: &str) -> NodeRecord {
         let at = Timestamp::UNIX_EPOCH;
-        Node {
+        NodeRecord {
             traits: NodeTraits {
                 id: Rng::seeded(name.len() as u64).uuid_v7(at).into(),
                 name: name.into(),
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    fn kinds(nodes: &[Node]) -> Vec<DifferenceKind> {
+    fn kinds(nodes: &[NodeRecord]) -> Vec<DifferenceKind> {
         differences(&Digest::of(b"same"), "1.0.0", nodes).into_iter().map(|found| found.kind).collect()
     }
 

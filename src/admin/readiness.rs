@@ -13,7 +13,7 @@
 //! | `actors` | the supervisor does not answer |
 //!
 //! Transactions and reads are shared: however often readiness is asked for, there is at most one of each a second on each database
-//! (`admin.probe_every`).
+//! (`admin.probe_every`), and on PostgreSQL one read every five seconds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl Readiness {
                 let store = app.store.clone();
                 async move { store.writable().await.map_err(|error| reasons(&error)) }
             }),
-            self.reads.answer(pace, || {
+            self.reads.answer(pace.of_reads(app), || {
                 let store = app.store.clone();
                 async move { store.readable().await.map_err(|error| reasons(&error)) }
             }),
@@ -154,7 +154,7 @@ impl Readiness {
             return Err(halt.reason);
         }
         self.log
-            .answer(pace, || {
+            .answer(pace.of_reads(app), || {
                 let log = log.clone();
                 async move {
                     // On PostgreSQL both are one database, and the part `store` writes to it.
@@ -171,6 +171,13 @@ impl Readiness {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Pace {
+    /// The pace of reads. On PostgreSQL the write of the part `store` shows that the database answers, so reads are rarer.
+    fn of_reads(self, app: &App) -> Self {
+        if app.store.pool().is_postgres() { Self { every: 5 * self.every, ..self } } else { self }
     }
 }
 

@@ -11,7 +11,7 @@ use actors::intake::{EventProcessor, HeldBatch, HeldLately, Intake};
 use actors::lookup::MachineLookup;
 use actors::mail::{self, Mail, Mailer, Transport};
 use actors::meter::Usage;
-use actors::node::Nodes;
+use actors::node::NodeTable;
 use actors::outbox::Outbox;
 use actors::presence::Presence;
 use actors::signin::{self, SignIns};
@@ -157,7 +157,7 @@ impl Builder<'_> {
     }
 
     /// This node among the others. The main database has its row once it is introduced.
-    pub(super) fn nodes(&self, upstream: &Upstream, ingestion: &Ingestion) -> Nodes {
+    pub(super) fn nodes(&self, upstream: &Upstream, ingestion: &Ingestion) -> NodeTable {
         let started_at = self.clock.now();
         let traits = NodeTraits {
             id: self.rng.uuid_v7(started_at).into(),
@@ -173,7 +173,7 @@ impl Builder<'_> {
             Upstream::Embedded { log, .. } => Some(log.clone()),
             Upstream::External(_) => None,
         };
-        Nodes::new(self.store.clone(), self.clock.clone(), log, ingestion.runner().to_owned(), traits)
+        NodeTable::new(self.store.clone(), self.clock.clone(), log, ingestion.runner().to_owned(), traits)
     }
 
     pub(super) fn outbox(&self, upstream: &Upstream) -> Outbox {

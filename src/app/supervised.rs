@@ -14,7 +14,7 @@ use actors::janitor::Janitor;
 use actors::lookup::{MachineLookup, SecretBatch};
 use actors::mail::{Mail, Mailer};
 use actors::meter::UsageMeter;
-use actors::node::{NodePass, Nodes};
+use actors::node::{NodePass, NodeTable};
 use actors::outbox::Outbox;
 use actors::presence::PresencePass;
 use actors::sequence::Sequence;
@@ -41,10 +41,13 @@ const PASS_DEADLINE: Duration = Duration::from_mins(1);
 const SEQUENCE_REST: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2));
 
 /// Rest of the meter, which the local sequencer wakes: other nodes count the leaves that they add.
-const METER_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
+const METER_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
+
+/// Rest of the anchor, which the local sequencer wakes.
+const ANCHOR_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
 
 /// Rest of the reader of changes while a connection listens. Three passes follow each hint.
-const WATCH_REST: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(5));
+const WATCH_REST: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(8));
 
 /// Wake actors that rest.
 #[derive(Default)]
@@ -53,6 +56,8 @@ pub(super) struct Wakers {
     pub appended: Waker,
     /// The tree has grown: the meter.
     pub grown: Waker,
+    /// A checkpoint was signed: the anchor.
+    pub signed: Waker,
     /// Other processes changed something: the reader of changes.
     pub changed: Waker,
 }
@@ -71,7 +76,7 @@ pub(super) struct Supervised<'s> {
     pub knowledge: &'s KnowledgeServices,
     pub outbox: &'s Outbox,
     pub counters: &'s Counters,
-    pub nodes: &'s Nodes,
+    pub nodes: &'s NodeTable,
     pub wakers: Wakers,
 }
 
@@ -100,13 +105,17 @@ impl Supervised<'_> {
             return Vec::new();
         };
         let settings = &self.builder.settings.log;
-        let Wakers { appended, grown, .. } = &self.wakers;
+        let Wakers { appended, grown, signed, .. } = &self.wakers;
         let appender = Appender::new(log.clone(), settings.batch_max, appended.clone());
-        let sequence = Sequence { log: log.clone(), events_max: settings.sequence_max, grown: grown.clone() };
+        let sequence = Sequence {
+            log: log.clone(),
+            events_max: settings.sequence_max,
+            grown: vec![grown.clone(), signed.clone()],
+        };
         let mut children = vec![
             ChildSpec::singleton(append, move || (appender.clone(), ())),
             self.resting(ActorKind::Sequence, sequence, settings.checkpoint_every, SEQUENCE_REST, appended),
-            self.periodic(ActorKind::Anchor, anchor.clone(), settings.remember_every),
+            self.resting(ActorKind::Anchor, anchor.clone(), settings.remember_every, ANCHOR_REST, signed),
         ];
         let witnesses = self.witnesses.cloned();
         children.extend(witnesses.map(|pass| self.periodic(ActorKind::Witness, pass, settings.checkpoint_every)));
@@ -129,7 +138,7 @@ impl Supervised<'_> {
         let backfill = Backfill { store, embedder, index: search.index().clone() };
         let settings = self.builder.settings;
         // Orphans of other nodes; on SQLite there are only those of an earlier process.
-        let drift_every = if self.builder.store.pool().is_postgres() { 2 * SECOND } else { SECOND };
+        let drift_every = if self.builder.store.pool().is_postgres() { 3 * SECOND } else { SECOND };
         vec![
             ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())),
             self.claims.ceremonies().child(self.claims.prototype()),

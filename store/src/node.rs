@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::ids::NodeId;
-use domain::node::{Node, NodeTraits};
+use domain::node::{NodeRecord, NodeTraits};
 use domain::{Clock, Timestamp};
 use sqlx_macros::FromRow;
 use tokio::time::Instant;
@@ -84,15 +84,15 @@ impl Store {
         statement.execute(self.pool.writer()).during(Operation::WriteNode).await.map(drop)
     }
 
-    /// All nodes, in the order of their starts, silent ones too. Their silence is measured by the database's clock; by `now` on SQLite.
-    pub async fn nodes(&self, now: Timestamp) -> Result<Vec<Node>, StoreError> {
+    /// All nodes by id, which is the order of their starts, silent ones too. Their silence is measured by the database's clock; by `now` on SQLite.
+    pub async fn nodes(&self, now: Timestamp) -> Result<Vec<NodeRecord>, StoreError> {
         const ON_SQLITE: &str = joined!(LIST, "$1", LISTED);
         const ON_POSTGRES: &str = joined!(LIST, "clock_timestamp()", LISTED);
         let is_postgres = self.pool.is_postgres();
         let statement = query(if is_postgres { ON_POSTGRES } else { ON_SQLITE });
         let statement = if is_postgres { statement } else { statement.bind(now) };
         let rows: Vec<NodeRow> = statement.fetch_all(&self.pool).during(Operation::ListNodes).await?;
-        Ok(rows.into_iter().map(Node::try_from).collect::<Result<_, Corrupt>>()?)
+        Ok(rows.into_iter().map(NodeRecord::try_from).collect::<Result<_, Corrupt>>()?)
     }
 
     /// Deletes the row of a node that stops.
@@ -133,7 +133,7 @@ struct NodeRow {
     read_at: Timestamp,
 }
 
-impl TryFrom<NodeRow> for Node {
+impl TryFrom<NodeRow> for NodeRecord {
     type Error = Corrupt;
 
     fn try_from(row: NodeRow) -> Result<Self, Corrupt> {

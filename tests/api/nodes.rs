@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::Clock;
-use domain::node::{Node, SILENT_AFTER};
+use domain::node::{NodeRecord, SILENT_AFTER};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use store::pool::{query, scalar, script};
@@ -24,7 +24,7 @@ async fn readiness(world: &World) -> (StatusCode, Value) {
     (response.status(), response.json().await.unwrap())
 }
 
-async fn nodes(world: &World) -> Vec<Node> {
+async fn nodes(world: &World) -> Vec<NodeRecord> {
     world.server.app.store.nodes(world.clock().now()).await.unwrap()
 }
 

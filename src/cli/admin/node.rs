@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use domain::clock::date_time;
-use domain::node::{Node, short};
+use domain::node::{NodeRecord, short};
 use serde_json::{Value, json};
 
 use super::context::AdminContext;
@@ -28,7 +28,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     Ok(())
 }
 
-fn described(node: &Node) -> Value {
+fn described(node: &NodeRecord) -> Value {
     let traits = &node.traits;
     json!({
         "id": traits.id,
@@ -48,7 +48,7 @@ fn described(node: &Node) -> Value {
 }
 
 /// `ready`, `unready`, `draining` or `silent`.
-pub(in crate::cli) fn status(node: &Node) -> &'static str {
+pub(in crate::cli) fn status(node: &NodeRecord) -> &'static str {
     if node.is_silent() {
         "silent"
     } else if node.is_draining {

@@ -1,7 +1,7 @@
 //! Compares the servers on this database with each other and with this configuration.
 
 use domain::clock::date_time;
-use domain::node::{Node, differences, short};
+use domain::node::{NodeRecord, differences, short};
 use domain::{Clock, reasons};
 use store::Store;
 
@@ -22,7 +22,7 @@ pub(super) async fn check(settings: &Settings, store: &Store) -> Finding {
     }
 }
 
-fn judged(settings: &Settings, nodes: &[Node]) -> Finding {
+fn judged(settings: &Settings, nodes: &[NodeRecord]) -> Finding {
     if nodes.is_empty() {
         return Finding::good(NODES, "none is running");
     }
@@ -40,7 +40,7 @@ fn judged(settings: &Settings, nodes: &[Node]) -> Finding {
 }
 
 /// The nodes as a table, on lines of its own.
-fn shown(nodes: &[Node]) -> String {
+fn shown(nodes: &[NodeRecord]) -> String {
     let rows = nodes.iter().map(|node| {
         let traits = &node.traits;
         let mut leases = Vec::new();
@@ -70,9 +70,9 @@ mod tests {
     use super::super::finding::State;
     use super::*;
 
-    fn node(name: &str, configuration: Digest) -> Node {
+    fn node(name: &str, configuration: Digest) -> NodeRecord {
         let at = Timestamp::UNIX_EPOCH;
-        Node {
+        NodeRecord {
             traits: NodeTraits {
                 id: Rng::seeded(1).uuid_v7(at).into(),
                 name: name.into(),
