@@ -232,7 +232,7 @@ async fn follow_clock(store: &Store, clock: &Clock) {
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(error = domain::reasons(&error), "the clock of the database could not be read")
+                tracing::warn!(error = domain::reasons(&error), "the clock of the database could not be read");
             }
         }
     }

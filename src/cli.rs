@@ -141,7 +141,7 @@ pub fn main() -> ExitCode {
         Command::Check => settings().map(|settings| check::report(&settings)),
         Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
         Command::Doctor(arguments) => {
-            settings().and_then(|settings| run(async move { doctor::run(&arguments, &settings).await }))
+            settings().and_then(|settings| run(async move { Box::pin(doctor::run(&arguments, &settings)).await }))
         }
         Command::Backup(command) => {
             settings().and_then(|settings| run(async move { backup::run(command, &settings).await }))

@@ -35,7 +35,7 @@ const HELD_TOTALS: &str = "SELECT (SELECT sum(bytes)::BIGINT FROM held_totals),
 
 /// A row of [`EVENTS`].
 #[derive(Debug, FromRow)]
-struct Event {
+struct StoredEvent {
     event_id: Uuid,
     receipt_id: Uuid,
     machine_id: Uuid,
@@ -104,7 +104,7 @@ pub async fn judge(world: &World) {
 async fn judge_events(database: &mut PgConnection, ledger: &Ledger) -> (Vec<Hash>, BTreeMap<(String, i64), i64>) {
     let (mut leaves, mut usage, mut seen) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
     let mut chains: BTreeMap<(Uuid, String), Links> = BTreeMap::new();
-    let mut rows = sqlx::query_as::<_, Event>(EVENTS).fetch(&mut *database);
+    let mut rows = sqlx::query_as::<_, StoredEvent>(EVENTS).fetch(&mut *database);
     while let Some(event) = rows.try_next().await.unwrap() {
         let id = event.event_id.to_string();
         let sent = ledger.events.get(&id).unwrap_or_else(|| panic!("{id} was never sent"));
@@ -135,17 +135,17 @@ async fn judge_events(database: &mut PgConnection, ledger: &Ledger) -> (Vec<Hash
             assert_eq!(*prev, before, "{key:?} at {seq} does not follow the event before");
             before.clone_from(seal);
         }
-        let (last, (id, seal, _)) = links.last_key_value().unwrap();
+        let (newest, (last_id, last_seal, _)) = links.last_key_value().unwrap();
         let head = heads.remove(&key).unwrap_or_else(|| panic!("{key:?} has no head"));
         let found = (head.seq, head.event_id, hex(&head.seal));
-        assert_eq!(found, (*last, *id, seal.clone()), "the head of {key:?}");
+        assert_eq!(found, (*newest, *last_id, last_seal.clone()), "the head of {key:?}");
     }
     assert!(heads.is_empty(), "heads of chains without events: {heads:?}");
     (leaves, usage)
 }
 
 /// The stored bytes are canonical, hash to the seal and have the position that was sent. Returns the seal as events name it.
-fn judge_bytes(event: &Event, sent: &Sent) -> String {
+fn judge_bytes(event: &StoredEvent, sent: &Sent) -> String {
     let id = event.event_id;
     let seal = hex(&sha256(&event.canonical));
     assert_eq!(seal, sent.seal, "{id}: the seal of the stored bytes");
@@ -160,7 +160,7 @@ fn judge_bytes(event: &Event, sent: &Sent) -> String {
 }
 
 /// The stored hash of the leaf is that of the members to which the tree commits.
-fn judge_leaf(event: &Event, sent: &Sent) -> Hash {
+fn judge_leaf(event: &StoredEvent, sent: &Sent) -> Hash {
     let members = json!({
         "agent_id": event.agent_id,
         "chain_epoch": event.chain_epoch,
@@ -291,5 +291,9 @@ fn digest(value: &Value) -> Hash {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
 }

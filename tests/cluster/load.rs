@@ -165,7 +165,7 @@ impl Sender {
             match &response {
                 Some(response) if response.status == 202 => refused.1 += 1,
                 Some(response) => {
-                    refused.0.push(format!("{}: {}", response.status, String::from_utf8_lossy(&response.body)))
+                    refused.0.push(format!("{}: {}", response.status, String::from_utf8_lossy(&response.body)));
                 }
                 None => refused.0.push("no response".to_owned()),
             }

@@ -12,7 +12,7 @@ pub struct Key {
     pub text: String,
     name: String,
     id: [u8; 4],
-    key: VerifyingKey,
+    verifying: VerifyingKey,
 }
 
 impl Key {
@@ -24,8 +24,8 @@ impl Key {
         let digest = sha256(&[name.as_bytes(), b"\n", &bytes[..]].concat());
         let [a, b, c, d, ..] = digest;
         assert_eq!(id, format!("{a:02x}{b:02x}{c:02x}{d:02x}"), "the id is not that of the key");
-        let key = VerifyingKey::from_bytes(&bytes[1..].try_into().unwrap()).unwrap();
-        Self { text: text.to_owned(), name: name.to_owned(), id: [a, b, c, d], key }
+        let verifying = VerifyingKey::from_bytes(&bytes[1..].try_into().unwrap()).unwrap();
+        Self { text: text.to_owned(), name: name.to_owned(), id: [a, b, c, d], verifying }
     }
 
     /// Verifies the signature of a checkpoint; returns its size and root.
@@ -40,7 +40,7 @@ impl Key {
         let signature =
             signatures.lines().find_map(mine).unwrap_or_else(|| panic!("not signed by {}: {note}", self.text));
         let signature = Signature::from_slice(&signature[4..]).unwrap();
-        self.key.verify_strict(text.as_bytes(), &signature).unwrap_or_else(|error| panic!("{error}: {note}"));
+        self.verifying.verify_strict(text.as_bytes(), &signature).unwrap_or_else(|error| panic!("{error}: {note}"));
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some(self.name.as_str()), "the origin is not the name of the key");
         let size = lines.next().unwrap().parse().unwrap();

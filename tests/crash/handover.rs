@@ -10,8 +10,8 @@ async fn a_batch_of_a_node_that_stops_is_continued_by_another_at_once() {
     let Some(database) = harness::postgres::database().await else { return };
     // A lease that no test waits for: the other node may continue only because it is given back.
     let home = || {
-        let home = Home::new().set("database.url", &database.url).set("knowledge.base_url", "http://attache.test");
-        home.set("knowledge.batch.lease", "1h")
+        let home = Home::new().set("database.url", &database.url);
+        home.set("knowledge.batch.lease", "1h").set("knowledge.base_url", "http://attache.test")
     };
     let (one, other) = (home(), home());
     let key = library::key_of(&one);

@@ -37,7 +37,8 @@ impl File {
             if is(place, "mod") && is(place + 2, ";") {
                 file.children.insert(tokens[place + 1].clone());
                 place += 3;
-            } else if is(place, "use") {
+            // `use<…>` lists the lifetimes and types that a return type captures.
+            } else if is(place, "use") && !is(place + 1, "<") {
                 let end = (place..tokens.len()).find(|end| is(*end, ";")).unwrap_or(tokens.len());
                 let exported = place > 0 && (is(place - 1, "pub") || is(place - 1, ")"));
                 for (path, name) in tree(&tokens[place + 1..end]) {

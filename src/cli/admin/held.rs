@@ -102,7 +102,7 @@ async fn release(context: &AdminContext<'_>, id: HeldId, format: OutputFormat) -
     let drain_deadline = settings.shutdown.drain_deadline;
     let urls = Urls { rag: base_url.clone(), base: base_url };
     let time_and_chance = (context.clock.clone(), context.rng.clone());
-    let app = App::build(settings, urls, time_and_chance, LogStart::Continue).await;
+    let app = Box::pin(App::build(settings, urls, time_and_chance, LogStart::Continue)).await;
     let app = app.map_err(Failure::caused)?;
     let verdict = app.intake.release(&entry, Bytes::from(body)).await;
     app.root.drain(drain_deadline).await;

@@ -57,7 +57,8 @@ fn shown(nodes: &[Node]) -> String {
         ]
     });
     let columns = ["node", "status", "version", "settings", "clock ahead", "started", "leases"];
-    table(&columns, rows).lines().map(|line| format!("\n{:INDENT$}{line}", "")).collect()
+    let lines = table(&columns, rows);
+    lines.lines().flat_map(|line| ["\n".to_owned(), " ".repeat(INDENT), line.to_owned()]).collect()
 }
 
 #[cfg(test)]

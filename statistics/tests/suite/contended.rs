@@ -51,7 +51,6 @@ async fn stranger(pool: &Pool, sql: &'static str, chain: &Chain) -> Transaction 
     let mut tx = transaction.connection().unwrap();
     query("SET LOCAL idle_in_transaction_session_timeout TO 0").execute(&mut tx).await.unwrap();
     query(sql).bind(machine).execute(&mut tx).await.unwrap();
-    drop(tx);
     transaction
 }
 
@@ -123,7 +122,7 @@ async fn a_chain_that_a_stranger_begins_keeps_only_itself_waiting_on_postgres() 
     let (mut begun, mut free, mut new) = (Chain::new(&world), Chain::new(&world), Chain::new(&world));
     receipt(&world.take(&free.next()).await);
     let first = begun.next();
-    let begin = stranger(&world.pool().await, BEGIN, &begun).await;
+    let insertion = stranger(&world.pool().await, BEGIN, &begun).await;
     let events = [&first, &free.next(), &new.next()].map(|event| world.append(event));
     let (contended, mut answers) = submit(&world.log, events.to_vec()).await;
     contended.unwrap().settle().await;
@@ -132,7 +131,7 @@ async fn a_chain_that_a_stranger_begins_keeps_only_itself_waiting_on_postgres() 
     assert_eq!(outcomes[0].1, AppendOutcome::Busy);
     receipt(&outcomes[1].1);
     receipt(&outcomes[2].1);
-    give_up(begin).await;
+    give_up(insertion).await;
     receipt(&world.take(&first).await);
 }
 

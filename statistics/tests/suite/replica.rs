@@ -91,7 +91,7 @@ async fn log_on(url: &str, replica_url: Option<&str>, replica_lag_max: Duration)
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_current_replica_answers_also_while_the_primary_is_away() {
-    let Some(pair) = Pair::make(Duration::from_secs(600)).await else { return };
+    let Some(pair) = Pair::make(Duration::from_mins(10)).await else { return };
     let mut chain = Chain::new(&pair.world);
     let events: Vec<Value> = (0..3).map(|_| chain.next()).collect();
     for event in &events {
@@ -106,7 +106,7 @@ async fn a_current_replica_answers_also_while_the_primary_is_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_the_replica_does_not_have_yet_is_found() {
-    let Some(pair) = Pair::make(Duration::from_secs(600)).await else { return };
+    let Some(pair) = Pair::make(Duration::from_mins(10)).await else { return };
     let mut chain = Chain::new(&pair.world);
     let (first, second) = (chain.next(), chain.next());
     pair.take(&first).await;
@@ -144,9 +144,9 @@ async fn a_server_that_is_no_replica_is_not_asked() {
         return;
     };
     // A log of its own, with the same tables.
-    drop(log_on(&other.url, None, Duration::from_secs(600)).await);
+    drop(log_on(&other.url, None, Duration::from_mins(10)).await);
     let world = World::on_sqlite().await;
-    let log = log_on(&primary.url, Some(&other.url), Duration::from_secs(600)).await;
+    let log = log_on(&primary.url, Some(&other.url), Duration::from_mins(10)).await;
     let event = Chain::new(&world).next();
     log.append(&[append_of(&event, &world.rng)]).await.unwrap();
     for _ in 0..100 {

@@ -80,11 +80,12 @@ async fn a_locked_sender_leaves_its_group_on_postgres() {
 async fn a_sender_that_a_stranger_begins_keeps_only_itself_waiting_on_postgres() {
     let Some(world) = World::on_postgres().await else { return };
     let (begun, free) = (machine(&world), machine(&world));
-    let begin = stranger(&world, "INSERT INTO held_senders (sender, bytes) VALUES ($1, 0)", &begun.to_string()).await;
+    let insertion =
+        stranger(&world, "INSERT INTO held_senders (sender, bytes) VALUES ($1, 0)", &begun.to_string()).await;
     let group = [new_held(&world, begun, "1", now()), new_held(&world, free, "2", now())];
     let outcomes = hold(&world, &group).await;
     assert!(outcomes[0] == HeldOutcome::Busy && is_held(&outcomes[1]), "{outcomes:?}");
-    give_up(begin).await;
+    give_up(insertion).await;
     assert!(is_held(&hold(&world, &group).await[0]));
 }
 

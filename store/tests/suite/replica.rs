@@ -24,7 +24,7 @@ async fn a_search_uses_the_replica_only_while_it_has_the_same_accounts() {
     run(&store, SHELF).await;
     store.close().await;
     let replica = primary.standby();
-    let lag_max = Duration::from_secs(600);
+    let lag_max = Duration::from_mins(10);
     let settings = DatabaseSettings { replica_url: Some(replica.url.clone()), replica_lag_max: lag_max, ..settings };
     let store = Store::open(&settings, "".as_ref()).await.unwrap();
     let account: UserAccountId = "tz4a98xxat96iws9zmbrgj3a".parse().unwrap();

@@ -97,7 +97,11 @@ async fn a_statement_that_only_takes_long_is_waited_for() {
     let limited = DatabaseSettings { statement_timeout: Duration::from_millis(300), ..settings };
     let store = Store::open(&limited, &world.path()).await.unwrap();
     let error = scalar(sql).fetch_one::<i32>(store.pool()).await.unwrap_err();
-    assert_eq!(error.as_database_error().and_then(|error| error.code()).as_deref(), Some("57014"), "{error}");
+    assert_eq!(
+        error.as_database_error().and_then(sqlx::error::DatabaseError::code).as_deref(),
+        Some("57014"),
+        "{error}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -50,12 +50,11 @@ impl Part {
         let mut places: HashMap<ChainKey, usize> = HashMap::new();
         for (event, append) in group.iter().enumerate() {
             let key = append.submission().chain_key();
-            match places.get(&key).and_then(|place| parts.get_mut(*place)) {
-                Some(part) => part.events.push(event),
-                None => {
-                    places.insert(key.clone(), parts.len());
-                    parts.push(Self { key, events: vec![event], unsettled: Unsettled::Moved, reads: false });
-                }
+            if let Some(part) = places.get(&key).and_then(|place| parts.get_mut(*place)) {
+                part.events.push(event);
+            } else {
+                places.insert(key.clone(), parts.len());
+                parts.push(Self { key, events: vec![event], unsettled: Unsettled::Moved, reads: false });
             }
         }
         parts

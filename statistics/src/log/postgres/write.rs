@@ -59,18 +59,15 @@ impl Log {
             }
             return Ok(None);
         }
-        match stored_head(row.chain_epoch, row.seq, row.self_hash.as_deref(), row.event_id, row.moves)? {
+        let found = stored_head(row.chain_epoch, row.seq, row.self_hash.as_deref(), row.event_id, row.moves)?;
+        if let Some(found) = found {
             // The statement has locked it, so it was the newest one.
-            Some(found) => {
-                self.heads.insert(part.key.clone(), found);
-                Ok(Some(Unsettled::Moved))
-            }
-            None => {
-                self.heads.remove(&part.key);
-                let is_locked = judged.from.is_some() && !row.taken;
-                Ok(Some(if is_locked { Unsettled::Locked } else { Unsettled::Moved }))
-            }
+            self.heads.insert(part.key.clone(), found);
+            return Ok(Some(Unsettled::Moved));
         }
+        self.heads.remove(&part.key);
+        let is_locked = judged.from.is_some() && !row.taken;
+        Ok(Some(if is_locked { Unsettled::Locked } else { Unsettled::Moved }))
     }
 }
 
