@@ -60,11 +60,13 @@ impl Log {
         if self.pool.is_postgres() && self.is_recovering().await? {
             return Err(LogError::Recovering);
         }
+        // Before the log: a larger checkpoint that is served to a client meanwhile is not in the row that was read before it.
+        let remembered = self.memory.expected();
         let found = self.seen().await?;
         if self.stored_root(found.size).await? != found.root {
             return Err(LogError::Inconsistent);
         }
-        for expected in self.memory.expected() {
+        for expected in remembered {
             if let Some(fork) = self.fork(&expected, &found).await? {
                 let halt = Halt::of(&expected, &found, fork);
                 let reason = halt.reason.clone();

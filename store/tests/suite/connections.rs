@@ -77,7 +77,7 @@ on_each_database! {
 
     /// As a server of the version before finds them after a newer one has migrated them.
     async fn tables_of_a_newer_version_are_used_by_the_servers_that_its_migrations_name(world: &World) {
-        world.tamper("ALTER TABLE heartbeat ADD COLUMN later BIGINT").await;
+        world.tamper("ALTER TABLE heartbeat ADD COLUMN later INTEGER").await;
         world.tamper("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
             SELECT 9997, 'more for servers from ' || version, success, checksum, 0 FROM _sqlx_migrations
             WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)").await;
