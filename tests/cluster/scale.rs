@@ -33,7 +33,7 @@ impl Scale {
         let seconds = Duration::from_secs;
         if std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1") {
             let (fault, calm, refused_max) = (seconds(40), seconds(5), seconds(2));
-            Self { chains: 48, rounds: 5, deaths: 20, fault, attempts: 200, calm, proofs: 100, refused_max, soak: true }
+            Self { chains: 24, rounds: 5, deaths: 20, fault, attempts: 200, calm, proofs: 100, refused_max, soak: true }
         } else {
             let (fault, calm, refused_max) = (seconds(2), Duration::from_millis(300), seconds(15));
             Self { chains: 12, rounds: 1, deaths: 2, fault, attempts: 15, calm, proofs: 8, refused_max, soak: false }
