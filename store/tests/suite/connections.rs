@@ -19,6 +19,19 @@ on_each_database! {
         assert_eq!(world.store.pool().is_postgres(), world.settings.url.is_some());
     }
 
+    async fn the_server_reports_its_durability_and_the_open_transactions_of_others(world: &World) {
+        let pool = world.store.pool();
+        let other = if pool.is_postgres() { Some(pool.begin().await.unwrap()) } else { None };
+        let status = pool.server_status().await.unwrap();
+        assert_eq!(status.is_some(), pool.is_postgres(), "SQLite has no server");
+        if let (Some(status), Some(other)) = (status, other) {
+            assert!(!status.recovering && status.fsync == "on" && status.full_page_writes == "on", "{status:?}");
+            assert!(status.connections_max >= status.connections_open && status.connections_open >= 2, "{status:?}");
+            assert!(status.transaction_seconds.is_some(), "{status:?}");
+            other.settle(Ok(()), |()| true).await.unwrap();
+        }
+    }
+
     /// Also when the tables belong to another program.
     async fn a_probe_is_committed_and_changes_nothing(world: &World) {
         let pool = world.store.pool();

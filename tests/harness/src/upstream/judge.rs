@@ -10,7 +10,7 @@ use super::script::{Reply, Script};
 use super::wire::Request;
 
 /// Requests are built from scratch, so every header has a reason to be there. These have one.
-const HEADERS_EXPECTED: [&str; 10] = [
+const HEADERS_EXPECTED: [&str; 11] = [
     "accept",
     "attache-account",
     "attache-identity",
@@ -20,6 +20,7 @@ const HEADERS_EXPECTED: [&str; 10] = [
     "content-type",
     "host",
     "idempotency-key",
+    "traceparent",
     "user-agent",
 ];
 
