@@ -1,7 +1,7 @@
 //! A streaming replica of the PostgreSQL database that answers some reads (`docs/decisions/0072-read-replica.md`).
 //!
 //! A replica is used while it is known to have every commit that is older than `database.replica_lag_max`. To learn that, the position of the
-//! primary's log is read, and then awaited on the replica; at most once per [`CHECK_EVERY`], only while there are reads, and never in the
+//! primary's log is read, and then awaited on the replica; at most once per `CHECK_EVERY`, only while there are reads, and never in the
 //! future of a request. A replica that is away, behind, promoted, or of another installation is not used, and its reads run on the primary.
 
 use std::path::Path;
