@@ -30,7 +30,7 @@ pub struct Disk {
     file: File,
 }
 
-/// The measurements of the senders.
+/// What the senders measured.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// From handing over a record until it was durable, in nanoseconds.

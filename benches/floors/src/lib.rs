@@ -3,7 +3,7 @@
 //! A floor that ran the server's own parser or database driver would move with it, and a ratio to it would show nothing.
 //! So this crate depends on no other crate of the workspace, and a test compares its source with recorded digests.
 //!
-//! | floor | description |
+//! | floor | what it is |
 //! |---|---|
 //! | [`bare`] | F1b: an axum handler that reads the request body and answers 202 with a small JSON body |
 //! | [`hash`] | F2r: F1b, plus a `serde_json::Value` of the body and the SHA-256 of its text |
