@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod audit;
+mod compare;
 mod contended;
 mod epoch;
 mod health;

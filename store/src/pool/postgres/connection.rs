@@ -111,7 +111,7 @@ impl StatementWatch<'_> {
     /// Runs the statement. If no answer comes for `silent_after`, the server is examined, and again after each such time; if it does not
     /// work on the statement, or the statement takes longer than it may, the connection is closed and all that are as old as it are
     /// distrusted.
-    pub async fn over<T>(self, statement: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    pub(in crate::pool) async fn over<T>(self, statement: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         *self.state = State::Busy;
         let begun = Instant::now();
         let mut statement = pin!(statement);

@@ -109,7 +109,7 @@ impl PostgresPool {
     }
 
     /// Lends a connection.
-    pub async fn acquire(&self) -> Result<PostgresConnection, Error> {
+    pub(in crate::pool) async fn acquire(&self) -> Result<PostgresConnection, Error> {
         let shared = &self.shared;
         let acquired = async {
             let lent = Arc::clone(&shared.lent).acquire_owned().await.map_err(|_| Error::PoolClosed)?;
@@ -127,7 +127,7 @@ impl PostgresPool {
 
     /// Lends a connection for work that may take long and may wait for locks, such as a migration. It is closed afterwards, with all that
     /// was set for the session.
-    pub async fn acquire_apart(&self) -> Result<PostgresConnection, Error> {
+    pub(crate) async fn acquire_apart(&self) -> Result<PostgresConnection, Error> {
         let mut connection = self.acquire().await?;
         connection.set_apart();
         let (on, watch) = connection.statement()?;
