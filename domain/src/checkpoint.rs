@@ -151,8 +151,7 @@ impl VerifierKey {
 
 impl fmt::Display for VerifierKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = [&[ED25519], &self.key.as_bytes()[..]].concat();
-        write!(f, "{}+{:08x}+{}", self.name, u32::from_be_bytes(self.id), BASE64_STANDARD.encode(key))
+        write_key(f, &self.name, self.id, ED25519, &self.key)
     }
 }
 
@@ -170,6 +169,18 @@ pub(crate) fn key_id(name: &str, kind: u8, key: &VerifyingKey) -> [u8; 4] {
     let digest = Digest::of_parts(&[name.as_bytes(), b"\n", &[kind], key.as_bytes()]);
     let [a, b, c, d, ..] = *digest.as_bytes();
     [a, b, c, d]
+}
+
+/// Writes `name+key id+base64` of a signature type, as [`parse_key`] reads it.
+pub(crate) fn write_key(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    id: [u8; 4],
+    kind: u8,
+    key: &VerifyingKey,
+) -> fmt::Result {
+    let key = [&[kind], &key.as_bytes()[..]].concat();
+    write!(f, "{name}+{:08x}+{}", u32::from_be_bytes(id), BASE64_STANDARD.encode(key))
 }
 
 /// Parses `name+key id+base64` of a signature type into name and key.

@@ -6,11 +6,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use ed25519_dalek::{Signature, VerifyingKey};
 
-use crate::checkpoint::{NotAKey, NoteFault, key_id, parse_key, parse_note, parse_signature};
+use crate::checkpoint::{NotAKey, NoteFault, key_id, parse_key, parse_note, parse_signature, write_key};
 
 /// Signature type of timestamped Ed25519 cosignatures in keys and key ids.
 const COSIGNATURE: u8 = 4;
@@ -57,8 +55,7 @@ fn message(time: u64, checkpoint: &str) -> String {
 
 impl fmt::Display for WitnessKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = [&[COSIGNATURE], &self.key.as_bytes()[..]].concat();
-        write!(f, "{}+{:08x}+{}", self.name, u32::from_be_bytes(self.id), BASE64_STANDARD.encode(key))
+        write_key(f, &self.name, self.id, COSIGNATURE, &self.key)
     }
 }
 
@@ -74,6 +71,8 @@ impl FromStr for WitnessKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
 
     /// The example of the specification, with its key ids.
     const NOTE: &str = "example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n\n\

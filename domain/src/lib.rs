@@ -56,6 +56,7 @@ pub mod excerpt;
 pub mod filter;
 pub mod foreign;
 pub mod held;
+mod hex;
 pub mod ids;
 pub mod item;
 pub mod lane;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Rng;
+use crate::{Rng, hex};
 
 /// The position of a request in a distributed trace: 16 bytes for the trace, 8 for the span that sent the request, and flags.
 ///
@@ -72,17 +72,16 @@ impl FromStr for TraceContext {
 
     fn from_str(text: &str) -> Result<Self, NotATraceparent> {
         let bytes = text.as_bytes();
-        let field = |from: usize, to: usize| bytes.get(from..to).ok_or(NotATraceparent);
-        let [version] = lower_hex(field(0, 2)?)?;
+        let [version] = field(bytes, 0)?;
         let is_long = version > 0 && bytes.len() > LENGTH;
         let are_hyphens =
             [2, 35, 52].into_iter().chain(is_long.then_some(LENGTH)).all(|at| bytes.get(at) == Some(&b'-'));
         if version == 0xff || !(bytes.len() == LENGTH || is_long) || !are_hyphens {
             return Err(NotATraceparent);
         }
-        let trace = lower_hex(field(3, 35)?)?;
-        let parent = lower_hex(field(36, 52)?)?;
-        let [flags] = lower_hex(field(53, LENGTH)?)?;
+        let trace = field(bytes, 3)?;
+        let parent = field(bytes, 36)?;
+        let [flags] = field(bytes, 53)?;
         if trace == [0; 16] || parent == [0; 8] {
             return Err(NotATraceparent);
         }
@@ -90,24 +89,9 @@ impl FromStr for TraceContext {
     }
 }
 
-/// Bytes from twice as many digits; upper case is invalid in a `traceparent`.
-fn lower_hex<const N: usize>(digits: &[u8]) -> Result<[u8; N], NotATraceparent> {
-    let mut bytes = [0; N];
-    if digits.len() != 2 * N {
-        return Err(NotATraceparent);
-    }
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = nibble(pair[0])? << 4 | nibble(pair[1])?;
-    }
-    Ok(bytes)
-}
-
-fn nibble(digit: u8) -> Result<u8, NotATraceparent> {
-    match digit {
-        b'0'..=b'9' => Ok(digit - b'0'),
-        b'a'..=b'f' => Ok(digit - b'a' + 10),
-        _ => Err(NotATraceparent),
-    }
+/// The field of `N` bytes whose digits begin at `start`; uppercase is invalid in a `traceparent`.
+fn field<const N: usize>(text: &[u8], start: usize) -> Result<[u8; N], NotATraceparent> {
+    text.get(start..start + 2 * N).and_then(hex::parse).ok_or(NotATraceparent)
 }
 
 #[cfg(test)]

@@ -68,10 +68,7 @@ impl Log {
         }
         for expected in remembered {
             if let Some(fork) = self.fork(&expected, &found).await? {
-                let halt = Halt::of(&expected, &found, fork);
-                let reason = halt.reason.clone();
-                self.halt(halt, &found.vkey).await;
-                return Err(LogError::Halted(reason));
+                return Err(self.halt(Halt::of(&expected, &found, fork), &found.vkey).await);
             }
         }
         if self.memory.known().is_some_and(|known| known.vkey != found.vkey) {

@@ -108,10 +108,7 @@ impl Log {
     }
 
     async fn halt_for(&self, witness: &WitnessClient, found: &SeenCheckpoint, why: &str) -> LogError {
-        let halt = Halt::by_witness(witness.name(), found, why);
-        let reason = halt.reason.clone();
-        self.halt(halt, &found.vkey).await;
-        LogError::Halted(reason)
+        self.halt(Halt::by_witness(witness.name(), found, why), &found.vkey).await
     }
 
     /// The proof that the tree of `seen` continues its first `old` leaves, checked before it is sent.

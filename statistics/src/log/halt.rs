@@ -115,8 +115,10 @@ impl Log {
         self.halt.get().map_or(Ok(()), |halt| Err(LogError::Halted(halt.reason)))
     }
 
-    /// Halts the log here and, through the database, on every other node, unless it is no longer signed with `vkey`.
-    pub(super) async fn halt(&self, halt: Halt, vkey: &str) {
+    /// Halts the log here and, through the database, on every other node, unless it is no longer signed with `vkey`. Returns the error for
+    /// the operation that noticed.
+    pub(super) async fn halt(&self, halt: Halt, vkey: &str) -> LogError {
+        let noticed = LogError::Halted(halt.reason.clone());
         let text = serde_json::to_string(&halt).unwrap_or_default();
         let stored: Result<(), sqlx::Error> = in_transaction!(&self.pool, |tx| {
             // The key is read by a later statement than the lock, so it is that of an epoch which was committed meanwhile.
@@ -132,6 +134,7 @@ impl Log {
             tracing::error!(error = domain::reasons(&error), "other nodes do not know that the log is halted");
             self.set_halt(Some(halt));
         }
+        noticed
     }
 
     /// The refusal in the database.

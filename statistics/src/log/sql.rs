@@ -108,19 +108,26 @@ pub type FoundHead = (Uuid, String, i64, i64, Vec<u8>, Uuid, i64);
 /// `(level, place, hashes)` of [`Dialect::tiles`].
 pub type FoundTile = (i64, i64, Vec<u8>);
 
-/// A row of [`postgres::READ`]: a head (`chain`, `chain_epoch`, `seq`, `self`, `event_id`, `moves`), a stored event (`event_id`, `receipt_id`,
-/// `self`), or a source (`chain`: its place, `source`: its number).
+/// The columns of a head of a chain, all null in a row without one.
 #[derive(Debug, sqlx_macros::FromRow)]
-pub struct FoundRow {
-    pub chain: Option<i64>,
-    pub source: Option<i64>,
-    pub receipt_id: Option<Uuid>,
+pub struct HeadColumns {
     pub chain_epoch: Option<i64>,
     pub seq: Option<i64>,
     #[sqlx(rename = "self")]
     pub self_hash: Option<Vec<u8>>,
     pub event_id: Option<Uuid>,
     pub moves: Option<i64>,
+}
+
+/// A row of [`postgres::READ`]: a head with its `chain`, a stored event (`event_id`, `receipt_id`, `self`), or a source (`chain`: its place,
+/// `source`: its number).
+#[derive(Debug, sqlx_macros::FromRow)]
+pub struct FoundRow {
+    pub chain: Option<i64>,
+    pub source: Option<i64>,
+    pub receipt_id: Option<Uuid>,
+    #[sqlx(flatten)]
+    pub head: HeadColumns,
 }
 
 /// A row of [`postgres::APPEND`]: whether the events of a chain are stored, whether one of their ids was stored before, and the head before
@@ -130,12 +137,8 @@ pub struct AppendedRow {
     pub chain: i64,
     pub won: bool,
     pub taken: bool,
-    pub chain_epoch: Option<i64>,
-    pub seq: Option<i64>,
-    #[sqlx(rename = "self")]
-    pub self_hash: Option<Vec<u8>>,
-    pub event_id: Option<Uuid>,
-    pub moves: Option<i64>,
+    #[sqlx(flatten)]
+    pub head: HeadColumns,
 }
 
 /// A row of [`postgres::STATE`].

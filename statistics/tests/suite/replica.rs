@@ -59,6 +59,18 @@ impl Pair {
         (proof.status.as_u16(), body["status"].as_str().unwrap_or_default().to_owned())
     }
 
+    /// A pair, and two events of one chain: the replica has only the first one, and replays no more.
+    async fn paused(lag_max: Duration) -> Option<(Self, [Value; 2])> {
+        let pair = Self::make(lag_max).await?;
+        let mut chain = Chain::new(&pair.world);
+        let events = [chain.next(), chain.next()];
+        pair.take(&events[0]).await;
+        pair.wait_until_current(&events[0]).await;
+        pair.replay("pg_wal_replay_pause").await;
+        pair.take(&events[1]).await;
+        Some((pair, events))
+    }
+
     async fn page(&self, event: &Value) -> usize {
         let page = self.log.activity(&scope_of(event), &ActivityQuery::default()).await.unwrap();
         let page: Value = serde_json::from_slice(&page.body).unwrap();
@@ -106,13 +118,7 @@ async fn a_current_replica_answers_also_while_the_primary_is_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_the_replica_does_not_have_yet_is_found() {
-    let Some(pair) = Pair::make(Duration::from_mins(10)).await else { return };
-    let mut chain = Chain::new(&pair.world);
-    let (first, second) = (chain.next(), chain.next());
-    pair.take(&first).await;
-    pair.wait_until_current(&first).await;
-    pair.replay("pg_wal_replay_pause").await;
-    pair.take(&second).await;
+    let Some((pair, [first, second])) = Pair::paused(Duration::from_mins(10)).await else { return };
     assert_eq!(pair.proof(&second).await, (200, "included".to_owned()), "the primary has it");
     assert_eq!(pair.proof(&first).await, (200, "included".to_owned()));
     assert_eq!(pair.page(&first).await, 1, "the replica answers, as old as the setting allows");
@@ -121,13 +127,7 @@ async fn an_event_that_the_replica_does_not_have_yet_is_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_is_behind_or_away_is_not_asked() {
-    let Some(pair) = Pair::make(Duration::from_millis(1500)).await else { return };
-    let mut chain = Chain::new(&pair.world);
-    let (first, second) = (chain.next(), chain.next());
-    pair.take(&first).await;
-    pair.wait_until_current(&first).await;
-    pair.replay("pg_wal_replay_pause").await;
-    pair.take(&second).await;
+    let Some((pair, [first, second])) = Pair::paused(Duration::from_millis(1500)).await else { return };
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(pair.page(&first).await, 2, "the replica lacks a commit that is too old");
     pair.replay("pg_wal_replay_resume").await;

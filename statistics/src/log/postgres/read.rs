@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use domain::Digest;
 use domain::chain::Head;
 use store::pool::query;
-use uuid::Uuid;
 
 use super::judge::{ChainPart, KnownEvents, StoredHead};
 use crate::log::error::{During as _, LogError};
@@ -68,12 +67,15 @@ impl Log {
                 sql::FoundRow { chain: Some(place), source: Some(id), .. } => {
                     self.learn_source(&unknown, place, id, sources);
                 }
-                sql::FoundRow { chain: Some(chain), chain_epoch, seq, self_hash, event_id, moves, .. } => {
+                sql::FoundRow { chain: Some(chain), head, .. } => {
                     let place = usize::try_from(chain).map_err(|_| LogError::Corrupt("the place of a chain"))?;
-                    let head = stored_head(chain_epoch, seq, self_hash.as_deref(), event_id, moves)?;
-                    found.heads.extend(head.map(|head| (place, head)));
+                    found.heads.extend(stored_head(&head)?.map(|head| (place, head)));
                 }
-                sql::FoundRow { receipt_id: Some(receipt), event_id: Some(id), self_hash: Some(seal), .. } => {
+                sql::FoundRow {
+                    receipt_id: Some(receipt),
+                    head: sql::HeadColumns { event_id: Some(id), self_hash: Some(seal), .. },
+                    ..
+                } => {
                     let seal = Digest::try_from(&seal[..]).map_err(|_| LogError::Corrupt("events.self"))?;
                     found.events.insert(id.into(), (receipt.into(), seal));
                 }
@@ -137,21 +139,20 @@ fn source_rows(sources: &[Source]) -> Rows {
 }
 
 /// The head in a row; `None` if the row has none.
-pub(super) fn stored_head(
-    chain_epoch: Option<i64>,
-    seq: Option<i64>,
-    self_hash: Option<&[u8]>,
-    event_id: Option<Uuid>,
-    moves: Option<i64>,
-) -> Result<Option<StoredHead>, LogError> {
-    let (Some(epoch), Some(seq), Some(self_hash), Some(event_id), Some(moves)) =
-        (chain_epoch, seq, self_hash, event_id, moves)
+pub(super) fn stored_head(columns: &sql::HeadColumns) -> Result<Option<StoredHead>, LogError> {
+    let sql::HeadColumns {
+        chain_epoch: Some(epoch),
+        seq: Some(seq),
+        self_hash: Some(self_hash),
+        event_id: Some(event_id),
+        moves: Some(moves),
+    } = columns
     else {
         return Ok(None);
     };
     let number =
         |value: i64| u64::try_from(value).map_err(|_| LogError::Corrupt("chain_heads.seq or chain_heads.chain_epoch"));
-    let self_hash = Digest::try_from(self_hash).map_err(|_| LogError::Corrupt("chain_heads.self"))?;
-    let head = Head { chain_epoch: number(epoch)?, seq: number(seq)?, self_hash };
-    Ok(Some(StoredHead { head, event_id: event_id.into(), moves }))
+    let self_hash = Digest::try_from(&self_hash[..]).map_err(|_| LogError::Corrupt("chain_heads.self"))?;
+    let head = Head { chain_epoch: number(*epoch)?, seq: number(*seq)?, self_hash };
+    Ok(Some(StoredHead { head, event_id: (*event_id).into(), moves: *moves }))
 }

@@ -59,8 +59,7 @@ impl Log {
             }
             return Ok(None);
         }
-        let found = stored_head(row.chain_epoch, row.seq, row.self_hash.as_deref(), row.event_id, row.moves)?;
-        if let Some(found) = found {
+        if let Some(found) = stored_head(&row.head)? {
             // The statement has locked it, so it was the newest one.
             self.heads.insert(part.key.clone(), found);
             return Ok(Some(Unsettled::Moved));
