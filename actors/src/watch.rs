@@ -109,7 +109,7 @@ impl Pass for ChangeFeed {
         domain::failpoint!("watch.pass");
         // One that ended has nothing to listen for, or panicked.
         let ear = seen.ear.get_or_insert_with(|| self.listen());
-        // Before the reads: what is committed after them is announced to a connection that listens already.
+        // Before the reads: a change that is committed after them is announced to a connection that listens already.
         let is_listening = ear.is_listening.load(Ordering::Acquire) && !ear.task.is_finished();
         let now = self.clock.now();
         let since = seen.registrations.since(now);

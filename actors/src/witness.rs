@@ -4,7 +4,7 @@
 //!    stored for all.
 //! 2. A witness that has seen another history halts the log. One that cannot be reached is a degradation, and is asked again after a pause.
 //!
-//! **If it crashes:** the next pass asks again; what the witnesses cosigned is in the log's database and with them.
+//! **If it crashes:** the next pass asks again; the cosignatures are in the log's database and with the witnesses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
--- What a proof reads: a random event with its place and the leaves beside it, then one tile of each level. A server caches the upper ones.
+-- The rows that a proof reads: a random event with its place and the leaves beside it, then one tile of each level. A server caches the upper ones.
 \set event random(1, :events)
 SELECT e.event_id, e.receipt_id, s.machine_id, s.user_cuid, s.agent_id, e.chain_epoch, e.seq, e.self AS self_hash, e.prev_event_id,
     e.received_at_ms, e.leaf_hash, e.canonical, l.leaf_index, t.size AS tree_size,

@@ -1,7 +1,7 @@
 //! Hints to other processes that rows changed: `NOTIFY` of PostgreSQL (`docs/decisions/0067-notify-and-poll.md`).
 //!
 //! A hint is sent in the transaction of the change, so it arrives after the commit, or not at all. It may be lost with the connection that
-//! listens: whoever needs every change also reads them at intervals (`registrations_changed_since`, `devices_changed_since`).
+//! listens: a reader that needs every change also reads them at intervals (`registrations_changed_since`, `devices_changed_since`).
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ impl Store {
         }
         let listening = async {
             let mut listener = pool.listener().await?;
-            // A lost connection is an error of `ChangeListener::next`, so that its owner knows what it may have missed.
+            // A lost connection is an error of `ChangeListener::next`, so that its owner knows that hints may be lost.
             listener.eager_reconnect(false);
             listener.listen(CHANNEL).await?;
             Ok::<_, sqlx::Error>(listener)

@@ -1,7 +1,7 @@
 //! Events that were acknowledged but not forwarded (`docs/decisions/0020-held-events.md`).
 //!
 //! An entry is `held` until it is released (forwarded after all) or discarded (by an operator). Its body is kept exactly as
-//! long as it is held, and not at all where the person did not consent to it. On PostgreSQL every transaction that changes what is held
+//! long as it is held, and not at all where the person did not consent to it. On PostgreSQL every transaction that changes held events
 //! locks the senders first, in `held_senders`: quotas of senders are exact between processes. The sum of all is that of the rows of
 //! `held_totals`, any of which a transaction adds to, so that none waits for another.
 

@@ -84,7 +84,7 @@ pages! {
         browser.sees("Done: 4 added, 1 not added").await;
         browser.find(Role::Link, "Gated").await;
         assert_eq!(browser.evaluate("return window.stays").await, true);
-        assert_eq!(browser.evaluate("return document.querySelector('[data-told]').textContent").await, "Done: 4 added, 1 not added.");
+        assert_eq!(browser.evaluate("return document.querySelector('[data-status]').textContent").await, "Done: 4 added, 1 not added.");
         browser.look("done").await;
         browser.follow("Search, or add more").await;
         browser.find(Role::Link, "5 items, added").await;

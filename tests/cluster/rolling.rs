@@ -64,7 +64,7 @@ async fn soak_a_rolling_restart_refuses_no_request() {
     world.end("rolling restart").await;
 }
 
-/// Writes what a newer version leaves that migrates both schemas for servers of this version too, before an upgrade that is undone.
+/// Writes the rows that a newer version leaves after it migrated both schemas for servers of this version too and its upgrade was undone.
 async fn upgrade(database: &str) {
     const MIGRATED: &str = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
         SELECT version + 1, 'later for servers from ' || version, success, checksum, 0 FROM _sqlx_migrations

@@ -15,7 +15,7 @@ const TRANSACTIONS: &str = "transactions";
 /// Age of a transaction in seconds above which it is reported: it keeps PostgreSQL from removing old rows, and may hold locks.
 const TRANSACTION_SECONDS_MAX: i64 = 300;
 
-/// What an asynchronous standby costs, and what the operator can do.
+/// The risk of an asynchronous standby, and the remedies of the operator.
 const ASYNC_ADVICE: &str = "a failover to it can lose acknowledged events, and the log is halted then: set synchronous_standby_names, or \
     follow docs/operations.md, After a restore or failover";
 

@@ -5,7 +5,7 @@ const PAUSE = 200;
 const search = document.querySelector("form[data-search]");
 if (search) {
   const query = search.elements.q;
-  const told = document.getElementById("told");
+  const status = document.getElementById("status");
   const results = document.getElementById("results");
   const rest = document.getElementById("rest");
   let timer;
@@ -13,9 +13,9 @@ if (search) {
 
   const show = (html, text, fault) => {
     results.innerHTML = html;
-    told.textContent = text;
-    told.classList.toggle("error", fault);
-    told.classList.toggle("soft", !fault);
+    status.textContent = text;
+    status.classList.toggle("error", fault);
+    status.classList.toggle("soft", !fault);
     if (fault) query.setAttribute("aria-invalid", "true"); else query.removeAttribute("aria-invalid");
     results.removeAttribute("aria-busy");
   };
@@ -40,8 +40,8 @@ if (search) {
       if (answer.redirected) return location.reload();
       const html = await answer.text();
       if (!answer.ok) throw new Error(answer.status);
-      const drawn = new DOMParser().parseFromString(html, "text/html").querySelector("[data-told]");
-      show(html, drawn?.dataset.told ?? "", drawn?.dataset.fault !== undefined);
+      const drawn = new DOMParser().parseFromString(html, "text/html").querySelector("[data-status]");
+      show(html, drawn?.dataset.status ?? "", drawn?.dataset.fault !== undefined);
     } catch (error) {
       if (error.name !== "AbortError") show("", "The search could not be done right now. Try again in a moment.", true);
     }
@@ -132,12 +132,12 @@ if (add) {
 
 const live = document.querySelector("[data-stream]");
 if (live) {
-  const told = document.querySelector("[data-told]");
+  const status = document.querySelector("[data-status]");
   const source = new EventSource(live.dataset.stream);
   live.hidden = true;
   let words = "";
-  // A screen reader should not be told of every one of hundreds.
-  const tell = setInterval(() => { if (told.textContent !== words) told.textContent = words; }, 1000);
+  // A screen reader should not read out each of hundreds of changes.
+  const announce = setInterval(() => { if (status.textContent !== words) status.textContent = words; }, 1000);
 
   const put = (id, html) => {
     const old = document.getElementById(id);
@@ -153,11 +153,11 @@ if (live) {
   source.addEventListener("message", (event) => {
     const news = JSON.parse(event.data);
     for (const [id, html] of Object.entries(news.parts)) put(id, html);
-    words = news.told;
+    words = news.status;
     if (news.done) {
       source.close();
-      clearInterval(tell);
-      told.textContent = words;
+      clearInterval(announce);
+      status.textContent = words;
     }
   });
   // The browser joins again by itself, unless it is sent away.

@@ -74,7 +74,7 @@ pub async fn stream(
 /// The event that a page receives when its visitor is signed out.
 fn signed_out() -> String {
     let notice = "You are signed out, so this page is no longer updated. Sign in and reload it.";
-    event_of_this_stream(&json!({ "parts": {}, "told": notice, "done": true }).to_string())
+    event_of_this_stream(&json!({ "parts": {}, "status": notice, "done": true }).to_string())
 }
 
 /// The event stream of one page.
@@ -142,6 +142,6 @@ impl PageStream {
         if !progress.is_running {
             parts["actions"] = drawn(ActionsPart { frame: &self.frame, progress }.render())?.into();
         }
-        Ok(json!({ "parts": parts, "told": progress.summary(), "done": !progress.is_running }).to_string())
+        Ok(json!({ "parts": parts, "status": progress.summary(), "done": !progress.is_running }).to_string())
     }
 }

@@ -1,4 +1,4 @@
-//! Cosignatures of the newest checkpoint by witnesses, and what a refusal of a witness means for the log.
+//! Cosignatures of the newest checkpoint by witnesses, and the effect of a witness's refusal on the log.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

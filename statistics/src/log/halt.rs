@@ -170,7 +170,7 @@ impl Log {
         }
     }
 
-    /// Drops what is known of an earlier database: numbers of sources, heads of chains, the lease, tiles, the signed tree.
+    /// Drops the state of an earlier database: numbers of sources, heads of chains, the lease, tiles, the signed tree.
     pub(super) fn drop_caches(&self) {
         self.sources.clear();
         self.heads.clear();

@@ -1,6 +1,6 @@
 //! Holding many events in one transaction.
 //!
-//! 1. Lock the senders: from here on no other transaction changes what they have. SQLite has one writer; on PostgreSQL events of senders that
+//! 1. Lock the senders: from here on no other transaction changes their held events. SQLite has one writer; on PostgreSQL events of senders that
 //!    another transaction has locked leave the group ([`shared`]).
 //! 2. Read the remaining quota of each sender, and of each unclaimed agent, and whether it is still unclaimed.
 //! 3. Take the events in the order given: find those that are held already, insert those that fit. SQLite does that row by row with
@@ -25,8 +25,8 @@ use crate::row::{chunks, parsed_opt};
 use crate::{Store, in_transaction};
 
 impl Store {
-    /// Holds events; one outcome for each, in the same order. The same bytes of the same sender are one entry as long as it is held. What
-    /// exceeds a quota, and what a sender sends that another process has locked, is refused by itself, the others are held. After an error
+    /// Holds events; one outcome for each, in the same order. The same bytes of the same sender are one entry as long as it is held. An event
+    /// that exceeds a quota, or whose sender another process has locked, is refused by itself; the others are held. After an error
     /// nothing of a sender is held, or all that fits.
     pub async fn held_insert(&self, new: &[NewHeld], quotas: &HeldQuotas) -> Result<Vec<HeldOutcome>, StoreError> {
         if new.is_empty() {

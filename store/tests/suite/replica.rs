@@ -1,4 +1,4 @@
-//! Searches on a streaming replica see what the primary has acknowledged.
+//! Searches on a streaming replica find every memory that the primary has acknowledged.
 
 use std::time::Duration;
 

@@ -71,7 +71,7 @@ async fn a_frozen_server_holds_nothing_up_and_is_used_again() {
     let store = Store::open(&settings(&world, &relay.url), &world.path()).await.unwrap();
     fill(store.pool(), 3).await;
     relay.freeze();
-    // Those that run share what one examination finds; those that follow cannot connect.
+    // Running statements share the result of one examination; those that follow cannot connect.
     let writes = timeout(PATIENCE, join_all((0..8).map(|_| store.writable()))).await.expect("writes were held up");
     assert!(writes.iter().all(|written| written.as_ref().is_err_and(store::StoreError::is_unavailable)), "{writes:?}");
     timeout(PATIENCE, store.close()).await.expect("closing was held up");

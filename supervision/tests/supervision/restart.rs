@@ -40,7 +40,7 @@ async fn a_restart_storm_gives_up_exactly_at_the_budget() {
     let root = world.root(vec![Probe::new(&world).child(&quiet), storm.child(&stormy)]).await;
     for incarnation in 1..=4 {
         eventually("it is up", || storm.starts() == incarnation).await;
-        eventually("it can be told", || stormy.send(Do::Panic).is_ok()).await;
+        eventually("it accepts a message", || stormy.send(Do::Panic).is_ok()).await;
     }
     assert_eq!(root.outcome().await, TreeExit::GaveUp { child: "stormy".to_owned() });
     assert_eq!(storm.starts(), 4, "one start and three restarts");

@@ -144,7 +144,7 @@ async fn an_open_page_is_notified_of_a_sign_out() {
     let last = messages.trim_end().rsplit('\n').next().unwrap().strip_prefix("data: ").unwrap();
     let last: Value = serde_json::from_str(last).unwrap();
     assert_eq!((&last["parts"], &last["done"]), (&json!({}), &json!(true)));
-    assert!(last["told"].as_str().unwrap().starts_with("You are signed out"), "{last}");
+    assert!(last["status"].as_str().unwrap().starts_with("You are signed out"), "{last}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Reading what a group is judged by, in one statement; and the numbers of sources.
+//! Reads heads and stored events that a group is judged by, in one statement, and the numbers of sources.
 
 use std::collections::HashMap;
 

@@ -2,7 +2,7 @@
 //!
 //! 1. All events that are new are held in one transaction. It skips senders, and unclaimed agents, that another transaction has locked.
 //! 2. The events of each skipped sender are held in a transaction of their own, which waits for the lock, for half a second at most, and
-//!    for a second all of them together. What is still locked then is [`HeldOutcome::Busy`].
+//!    for a second all of them together. The outcome of events that are still locked then is [`HeldOutcome::Busy`].
 //!
 //! A lock of the sender makes its quota exact between processes. The sum of all senders is read without a lock, so processes that hold at the
 //! same moment may exceed it by their groups. It is added to any row of `held_totals` that nothing else has locked.
@@ -23,7 +23,7 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 /// How a transaction treats the locks of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Locks {
-    /// It leaves out what is locked.
+    /// It leaves out locked rows.
     Skip,
     /// It waits.
     Wait,
@@ -124,7 +124,7 @@ impl Store {
         Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(HeldOutcome::Busy)).collect())
     }
 
-    /// One transaction; no outcome for what was left out.
+    /// One transaction; no outcome for events that were left out.
     async fn hold_once(
         &self,
         candidates: &[Candidate<'_>],

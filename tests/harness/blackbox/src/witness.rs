@@ -1,4 +1,4 @@
-//! A witness of logs (C2SP `tlog-witness`) that checks what it is given: the signature of the log, the proof of consistency, and the root at
+//! A witness of logs (C2SP `tlog-witness`) that checks each request: the signature of the log, the proof of consistency, and the root at
 //! a size that it knows.
 
 use std::collections::HashMap;

@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use super::{TestCluster, connect};
 
 impl TestCluster {
-    /// Starts a standby that receives what this cluster writes, without the cluster waiting for it. It has a folder beside the
+    /// Starts a standby that receives the writes of this cluster; the cluster does not wait for it. It has a folder beside the
     /// cluster's, which is removed with it.
     ///
     /// # Panics
@@ -47,7 +47,7 @@ impl TestCluster {
         standby
     }
 
-    /// Waits until the standby has applied what this cluster has written so far.
+    /// Waits until the standby has applied all writes of this cluster so far.
     ///
     /// # Panics
     /// When a server cannot be asked.
