@@ -38,13 +38,11 @@ pub async fn run(arguments: &Arguments, settings: &Settings) -> Done {
     findings.push(descriptors_fit(settings));
     let (mut witnesses, mut of_log) = (Vec::new(), Vec::new());
     // At the same time: each may wait for a database that does not answer.
-    let (database, replication, upstream) = tokio::join!(
+    let (database, upstream) = tokio::join!(
         database::check(settings, arguments.deep, &mut witnesses),
-        replication::check(settings),
         upstream::check(settings, arguments.deep, &mut of_log)
     );
     findings.extend(database);
-    findings.extend(replication);
     findings.extend(upstream);
     witnesses.extend(of_log);
     findings.extend(server::check(settings).await);

@@ -5,7 +5,7 @@ use store::{Pool, Store, StoreError};
 
 use super::clock::ClockReference;
 use super::finding::Finding;
-use super::nodes;
+use super::{nodes, replication};
 use crate::config::Settings;
 use crate::installation::{Mismatch, is_lone_log};
 
@@ -37,7 +37,8 @@ pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<C
     if let Ok(Some(now)) = store.pool().now().await {
         witnesses.push(ClockReference::of_the_present("the database", now));
     }
-    let found = of_store(settings, &store, deep).await;
+    let mut found = of_store(settings, &store, deep).await;
+    found.extend(replication::check(settings, &store).await);
     store.close().await;
     found
 }

@@ -19,15 +19,9 @@ const TRANSACTION_SECONDS_MAX: i64 = 300;
 const ASYNC_ADVICE: &str = "a failover to it can lose acknowledged events, and the log is halted then: set synchronous_standby_names, or \
     follow docs/operations.md, After a restore or failover";
 
-pub(super) async fn check(settings: &Settings) -> Vec<Finding> {
-    if settings.database.url.is_none() {
-        return Vec::new();
-    }
-    // That the database cannot be opened is reported by another check.
-    let Ok(store) = Store::open(&settings.database, &settings.data.facts()).await else { return Vec::new() };
-    let status = store.pool().server_status().await;
-    store.close().await;
-    match status {
+/// Checks the server of the main database; no findings for SQLite.
+pub(super) async fn check(settings: &Settings, store: &Store) -> Vec<Finding> {
+    match store.pool().server_status().await {
         Ok(Some(status)) => {
             let per_node = i64::from(settings.database.connections_max);
             vec![replicated(&status), durable(&status), connections(&status, per_node), transactions(&status)]
