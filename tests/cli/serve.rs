@@ -7,6 +7,7 @@ use bytes::Bytes;
 use harness::upstream::{Script, TOKEN, Upstream};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use blackbox::client::{Client, Credential, Response, attempt_of};
@@ -115,13 +116,15 @@ async fn busy(script: Script, drain_deadline: &str) -> Busy {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_completes_requests_in_progress_and_accepts_no_new_ones() {
-    let mut busy = busy(Script::late(Duration::from_millis(700)), "10m").await;
+    let gate = Arc::new(Notify::new());
+    let mut busy = busy(Script::gated(gate.clone()), "10m").await;
     busy.server.process.signal("TERM");
     let address = busy.server.url.strip_prefix("http://").unwrap();
     eventually("the listener is closed", async || TcpStream::connect(address).await.is_err().then_some(())).await;
     let operator = format!("{}/readyz", busy.server.operator);
     let unready = Client::new().get(&operator, Credential::None).await.expect(503);
     assert_eq!((&unready["draining"], &unready["status"]), (&true.into(), &"unready".into()));
+    gate.notify_one();
     let receipt = busy.response.await.unwrap().unwrap().receipt();
     assert_eq!(busy.server.process.exit().await.code(), Some(0), "{}", busy.server.process.stderr.text());
     assert_eq!(busy.upstream.taken().values().next().unwrap().receipt_id, receipt);
@@ -270,7 +273,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extraction_over_its_time_limit_is_killed() {
+async fn a_request_over_the_drain_deadline_ends_with_the_process() {
     let mut busy = busy(Script::hang(), "400ms").await;
     busy.server.process.signal("TERM");
     assert_eq!(busy.server.process.exit().await.code(), Some(1));

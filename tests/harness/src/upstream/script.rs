@@ -1,12 +1,14 @@
 //! How the fake answers: honestly, or in one of the ways in which a peer can fail.
 
 use std::iter;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 /// How the service answers one request. Only some scripts accept the event; [`Script::having_stored`] makes any accept it.
 #[derive(Debug, Clone)]
@@ -20,6 +22,7 @@ enum Manner {
     Honest,
     Twice,
     Late(Duration),
+    Gated(Arc<Notify>),
     Drip(Duration),
     Reset,
     Hang,
@@ -41,6 +44,11 @@ impl Script {
     /// Takes the event at once and answers honestly only after `delay`, past the client's deadline for instance.
     pub fn late(delay: Duration) -> Self {
         Self { stores: true, manner: Manner::Late(delay) }
+    }
+
+    /// Takes the event at once and answers honestly after the test notified `gate`.
+    pub fn gated(gate: Arc<Notify>) -> Self {
+        Self { stores: true, manner: Manner::Gated(gate) }
     }
 
     /// Takes the event and answers honestly, one byte of the body every `pause`.
@@ -107,6 +115,10 @@ impl Script {
             Manner::Twice => stream.write_all(&honest.bytes().repeat(2)).await,
             Manner::Late(delay) => {
                 tokio::time::sleep(delay).await;
+                stream.write_all(&honest.bytes()).await
+            }
+            Manner::Gated(gate) => {
+                gate.notified().await;
                 stream.write_all(&honest.bytes()).await
             }
             Manner::Drip(pause) => drip(stream, &honest, pause).await,
