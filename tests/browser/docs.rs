@@ -33,7 +33,6 @@ pages! {
         browser.sees("Copied").await;
         browser.look("found").await;
         // The choice stays, and a link opens what it names.
-        browser.visit("/docs#searchMemories").await;
         browser.visit("/docs#submitEvent").await;
         browser.sees("hash_chain.prev").await;
         browser.sees("await fetch(").await;
