@@ -88,7 +88,7 @@ fn without_a_server_each_call_says_why_it_failed() {
         json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
             "name": "search_memory", "arguments": { "query": "x" } } }),
     ];
-    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let input = lines.map(|line| line.to_string()).join("\n") + "\n";
     let done = home.run_with_input(&["mcp"], input.as_bytes());
     let answers: Vec<Value> = done.said().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let called = answers.iter().find(|answer| answer["id"] == 2).unwrap();
