@@ -25,6 +25,7 @@ mod help;
 mod machine;
 mod main_database;
 mod manual;
+mod mcp;
 mod migrate;
 mod openapi;
 mod output;
@@ -112,6 +113,8 @@ enum Command {
     Add(add::Arguments),
     /// Search pages and notes by meaning and by keyword
     Search(search::Arguments),
+    /// Serve this profile's tools to a program that speaks MCP, on standard input and output
+    Mcp(mcp::Arguments),
     /// Show all features in a five-minute tour of a running server
     Demo(demo::Arguments),
     /// Store or delete the API key of the knowledge API
@@ -167,6 +170,7 @@ pub fn main() -> ExitCode {
         Command::Space(command) => run(space::run(command)),
         Command::Add(arguments) => run(async move { add::run(&arguments).await }),
         Command::Search(arguments) => run(async move { search::run(&arguments).await }),
+        Command::Mcp(arguments) => run(mcp::run(arguments)),
         Command::Demo(arguments) => {
             let settings = arguments.is_auto().then(settings).transpose();
             settings.and_then(|settings| run(async move { demo::run(&arguments, settings.as_ref()).await }))

@@ -38,6 +38,7 @@ pub mod origin;
 pub mod passed;
 pub mod query;
 mod route;
+pub mod rpc;
 pub mod seal;
 pub mod sessions;
 mod state;
@@ -117,7 +118,7 @@ pub fn routes() -> Vec<Route> {
 
 /// Every route of the knowledge API; the path begins with [`KNOWLEDGE_PREFIX`].
 pub fn knowledge_routes() -> Vec<Route> {
-    use knowledge::{batch, memories, search, settings, spaces};
+    use knowledge::{batch, mcp, memories, search, settings, spaces};
     const KEY: Accepts = Accepts::API_KEY;
     vec![
         Route::post("/v1/search", KEY, search::search),
@@ -133,6 +134,7 @@ pub fn knowledge_routes() -> Vec<Route> {
         Route::get("/v1/memories/{id}", KEY, memories::show),
         Route::delete("/v1/memories/{id}", KEY, memories::delete),
         Route::get("/v1/export", KEY, memories::export),
+        Route::post("/v1/mcp", KEY, mcp::answer),
     ]
 }
 

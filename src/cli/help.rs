@@ -24,6 +24,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
             "space",
             "add",
             "search",
+            "mcp",
             "key",
             "profile",
             "demo",

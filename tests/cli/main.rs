@@ -23,6 +23,7 @@ mod held;
 mod installation;
 mod keys;
 mod manual;
+mod mcp;
 mod profile;
 mod proof;
 #[cfg(target_os = "linux")]
