@@ -13,8 +13,8 @@ use app::config::Settings;
 use blackbox::client::Credential;
 use blackbox::world::World;
 
-/// The tests poll at the pace of the server, and wait for an example at each step.
-const DEADLINE: Duration = Duration::from_secs(100);
+/// The tests poll at the pace of the server: less than the time after which the test runner ends this test.
+const DEADLINE: Duration = Duration::from_secs(200);
 
 fn repository() -> PathBuf {
     // Not the folder in which this was built: build products may be shared by several checkouts.
