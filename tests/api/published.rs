@@ -48,8 +48,8 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Tells the tests where the server is, and who approves there.
-async fn introduce(command: &mut Command, world: &World) {
+/// Passes the server, the session of a person who approves, and an API key to the tests.
+async fn connect(command: &mut Command, world: &World) {
     let (person, key) = world.librarian("ada@example.com").await;
     let (Credential::Cookie(cookie), Credential::Bearer(key)) = (person.cookie, key) else { panic!("no session or no key") };
     command.env("ATTACHE_TEST_URL", &world.url).env("ATTACHE_TEST_SESSION", cookie).env("ATTACHE_TEST_KEY", key);
@@ -72,7 +72,7 @@ async fn the_python_client_passes_its_tests_against_a_server() {
     let mut tests = Command::new(interpreter);
     tests.args(["-W", "error::ResourceWarning", "-m", "unittest", "discover", "-s", "tests"]);
     tests.current_dir(&folder).env("PYTHONPATH", "src:tests").env("PYTHONUTF8", "1");
-    introduce(&mut tests, &world).await;
+    connect(&mut tests, &world).await;
     run(tests).await;
 }
 
@@ -116,7 +116,7 @@ async fn the_typescript_client_passes_its_tests_against_a_server() {
     run(node(&["node_modules/openapi-typescript/bin/cli.js", "openapi.json", "--output", "tests/openapi.d.ts"])).await;
     run(node(&["node_modules/typescript/bin/tsc", "--project", "tests"])).await;
     let mut tests = node(&["--test", "tests/"]);
-    introduce(&mut tests, &world).await;
+    connect(&mut tests, &world).await;
     run(tests).await;
 
     let mut pack = Command::new("npm");

@@ -21,7 +21,7 @@ with Client(sys.argv[1]) as server:
     print(f"Open {code.verification_uri_complete}", flush=True)
     print("attached to account", server.wait_attached(code))
 
-    # The file is what a restart needs to continue the chain; the computer's secret belongs beside it.
+    # A restart needs the file to continue the chain; the computer's secret belongs beside it.
     chain = server.chain(computer, "claude-code", state=Path("chain.json"))
     for number in range(3):
         outcome = chain.send("memory.stored", {"memory_id": f"m{number}", "content": f"lesson {number}"})

@@ -28,6 +28,12 @@ def vectors(name: str) -> Dict[str, Any]:
     return dict(json.loads((VECTORS / f"{name}.json").read_text("utf-8")))
 
 
+REFUSAL = (
+    b"HTTP/1.1 424 Failed Dependency\r\nRetry-After: %d\r\nContent-Type: application/json\r\nContent-Length: 53\r\nConnection: close\r\n\r\n"
+    b'{"error": "temporarily_unavailable", "reason": "now"}'
+)
+
+
 class Person:
     """The signed-in person, who answers on the pages."""
 
@@ -62,6 +68,8 @@ class Relay:
         self.seen = 0
         #: Number of answers that are lost after the server has given them.
         self.lose = 0
+        #: Requests that are refused with 424 before they reach the server: the seconds of ``Retry-After``.
+        self.refuse: List[int] = []
         #: Set once an answer is held back.
         self.withheld = threading.Event()
         self.withhold = False
@@ -95,6 +103,12 @@ class Relay:
                 if chunk.startswith(self.watched):
                     self.seen += 1
                     plans[:] = [self._plan()]
+                    if plans[0][0] == "refuse":
+                        client.sendall(REFUSAL % plans[0][1])
+                        client.shutdown(socket.SHUT_WR)
+                        while client.recv(65536):
+                            pass
+                        break
                 elif chunk.split(b" ", 1)[0] in (b"GET", b"POST", b"DELETE"):
                     plans[:] = []
                 server.sendall(chunk)
@@ -103,6 +117,8 @@ class Relay:
         _end(client, server)
 
     def _plan(self) -> Tuple[str, int]:
+        if self.refuse:
+            return ("refuse", self.refuse.pop(0))
         if self.lose:
             self.lose -= 1
             return ("lose", 0)

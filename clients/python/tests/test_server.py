@@ -189,6 +189,22 @@ class Events(WithServer):
         assert isinstance(outcome, Recorded)
         self.assertEqual((relay.seen, self.recorded(computer)), (3, [outcome.event_id]))
 
+    def test_a_server_that_asks_for_a_pause_gets_it(self) -> None:
+        computer, relay = self.attached(), self.relay()
+        chain = self.client(relay.url).chain(computer, state=self.state)
+        relay.refuse = [1, 0]
+        outcome = chain.send("memory.stored", note(0), level="full")
+        assert isinstance(outcome, Recorded)
+        self.assertEqual((relay.seen, self.recorded(computer)), (3, [outcome.event_id]))
+        # A pause of a day is for the caller to decide.
+        relay.refuse = [86400]
+        with self.assertRaises(Unconfirmed) as later:
+            chain.send("memory.stored", note(1), level="full")
+        cause = later.exception.cause
+        assert isinstance(cause, Refused)
+        self.assertEqual((cause.code, cause.retryable, cause.retry_after, cause.detail), ("temporarily_unavailable", True, 86400, "now"))
+        self.assertIsInstance(chain.resume(), Recorded)
+
     def test_an_unconfirmed_event_is_settled_before_the_next_one(self) -> None:
         computer, relay = self.attached(), self.relay()
         chain = self.client(relay.url, ONCE).chain(computer, state=self.state)
@@ -351,7 +367,7 @@ class Library(WithServer):
         assert forbidden.exception.detail is not None
         self.assertIn("space", forbidden.exception.detail)
 
-    def test_a_stream_that_is_cut_goes_on_without_gaps(self) -> None:
+    def test_a_stream_that_is_cut_is_resumed_without_gaps(self) -> None:
         relay = self.relay()
         relay.watched, relay.cut_after = b"", [3, 2, 0]
         contents: List[attache_client.Note] = [{"content": f"A note with the number {number} of the cut stream."} for number in range(6)]

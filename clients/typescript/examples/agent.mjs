@@ -20,7 +20,7 @@ const code = await server.deviceCode(computer);
 console.log(`Open ${code.verification_uri_complete}`);
 console.log(`attached to account ${await server.waitAttached(code)}`);
 
-// The file is what a restart needs to continue the chain; the computer's secret belongs beside it.
+// A restart needs the file to continue the chain; the computer's secret belongs beside it.
 const chain = server.chain(computer, { agentId: "claude-code", state: fileState("chain.json") });
 for (const number of [0, 1, 2]) {
   const outcome = await chain.send("memory.stored", { memory_id: `m${number}`, content: `lesson ${number}` });

@@ -11,7 +11,7 @@ export type JsonObject = { [name: string]: unknown };
 /**
  * The RFC 8785 form of a value. Members that are `undefined` are left out, as by `JSON.stringify`.
  *
- * Refuses what the server refuses: whole numbers beyond ±(2^53 - 1), lone surrogates, and nesting deeper than 32.
+ * Refuses the values that the server refuses: whole numbers beyond ±(2^53 - 1), lone surrogates, and nesting deeper than 32.
  */
 export function canonical(value: unknown): string {
   return write(value, 0);

@@ -1,4 +1,4 @@
-// What the platform has under other names: hashes, random values, base64.
+// Functions on the platform: hashes, random values, base64.
 
 /** WebCrypto. Node 18 has it in a module only. */
 export async function webCrypto(): Promise<Crypto> {

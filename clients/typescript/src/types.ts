@@ -62,7 +62,7 @@ export interface AccountSummary {
   errors: { [section: string]: string };
 }
 
-/** What became of an event. */
+/** The outcome of an event. */
 export type Outcome =
   /** The event is in the log. */
   | { status: "recorded"; eventId: string; receiptId: string }
@@ -149,7 +149,7 @@ export interface Checkpoint {
   note: string;
 }
 
-/** What a verified proof shows. */
+/** The content of a verified proof. */
 export interface Verified {
   eventId: string;
   receiptId: string;

@@ -152,6 +152,21 @@ describe("events", withServer, () => {
     assert.deepEqual([cut.seen, await recorded(computer)], [3, [event]]);
   });
 
+  test("a server that asks for a pause gets it", async (t) => {
+    const [computer, cut] = [await attached(), await relay(t)];
+    const chain = new Client(cut.url, QUICK).chain(computer);
+    cut.refuse = [1, 0];
+    const event = eventOf(await chain.send("memory.stored", note(0), FULL));
+    assert.deepEqual([cut.seen, await recorded(computer)], [3, [event]]);
+    // A pause of a day is for the caller to decide.
+    cut.refuse = [86400];
+    const later = await chain.send("memory.stored", note(1), FULL).catch((error) => error);
+    assert.ok(later instanceof Unconfirmed && later.cause instanceof Refused, String(later));
+    const { code, retryable, retryAfter, detail } = later.cause;
+    assert.deepEqual([code, retryable, retryAfter, detail], ["temporarily_unavailable", true, 86400, "now"]);
+    eventOf(await chain.resume());
+  });
+
   test("an unconfirmed event is settled before the next one", async (t) => {
     const [computer, cut] = [await attached(), await relay(t)];
     const chain = new Client(cut.url, ONCE).chain(computer, { state: fileState(stateFile(t)) });
@@ -275,7 +290,7 @@ describe("knowledge", withServer, () => {
     await assert.rejects(forbidden, (error) => error instanceof Refused && error.code === "space_forbidden" && /space/.test(error.detail ?? ""));
   });
 
-  test("a stream that is cut goes on without gaps", async (t) => {
+  test("a stream that is cut is resumed without gaps", async (t) => {
     const cut = Object.assign(await relay(t), { watched: "", cutAfter: [3, 2, 0] });
     const contents = [0, 1, 2, 3, 4, 5].map((number) => ({ content: `Note ${number} of the stream that was cut for the client.` }));
     const batch = await through(cut.url).add({ contents });

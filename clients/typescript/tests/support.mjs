@@ -40,6 +40,13 @@ export const ada = {
   },
 };
 
+/** @param {number} pause */
+function refusal(pause) {
+  const body = '{"error": "temporarily_unavailable", "reason": "now"}';
+  const head = `HTTP/1.1 424 Failed Dependency\r\nRetry-After: ${pause}\r\nContent-Type: application/json\r\nConnection: close\r\n`;
+  return `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
+}
+
 /** A file in a folder that ends with the test. @param {import("node:test").TestContext} t */
 export function stateFile(t) {
   const path = mkdtempSync(join(tmpdir(), "attache-"));
@@ -49,13 +56,13 @@ export function stateFile(t) {
 
 /**
  * A relay before the server that can lose answers. `watched` begins the requests that it counts and whose answers it treats: `lose` answers are lost after
- * the server has given them, with `withhold` none arrives, and `cutAfter` has numbers of messages after which a stream breaks in the middle of the next one.
+ * the server has given them, `refuse` has the seconds of `Retry-After` of requests that are refused with 424, with `withhold` no answer arrives, and `cutAfter` has numbers of messages after which a stream breaks in the middle of the next one.
  *
  * @param {import("node:test").TestContext} t
  */
 export async function relay(t) {
   const { hostname, port } = new URL(URL_);
-  const plan = { watched: "POST /api/v1/events ", seen: 0, lose: 0, withhold: false, withheld: () => {}, cutAfter: /** @type {number[]} */ ([]), url: "" };
+  const plan = { watched: "POST /api/v1/events ", seen: 0, lose: 0, withhold: false, withheld: () => {}, refuse: /** @type {number[]} */ ([]), cutAfter: /** @type {number[]} */ ([]), url: "" };
   /** @type {Set<import("node:net").Socket>} */
   const sockets = new Set();
   const listener = createServer((client) => {
@@ -72,12 +79,16 @@ export async function relay(t) {
         [treatment, passed] = ["pass", 0];
         if (line.startsWith(plan.watched)) {
           plan.seen += 1;
-          if (plan.lose > 0) [treatment, plan.lose] = ["lose", plan.lose - 1];
+          const pause = plan.refuse.shift();
+          if (pause !== undefined) {
+            treatment = "refuse";
+            client.end(refusal(pause));
+          } else if (plan.lose > 0) [treatment, plan.lose] = ["lose", plan.lose - 1];
           else if (plan.cutAfter.length > 0) [treatment, messages] = ["cut", plan.cutAfter.shift() ?? 0];
           else if (plan.withhold) treatment = "withhold";
         }
       }
-      server.write(chunk);
+      if (treatment !== "refuse") server.write(chunk);
     });
     server.on("data", (chunk) => {
       if (treatment === "lose") return end();

@@ -9,7 +9,7 @@ use crate::postgres::required;
 pub enum Packages {
     /// The official client of A2A.
     A2a,
-    /// What `clients/python` needs, and its checks.
+    /// The dependencies of `clients/python` and the programs that check it.
     Client,
     /// The official client of MCP.
     Mcp,

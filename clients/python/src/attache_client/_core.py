@@ -1,4 +1,4 @@
-"""What the synchronous and the asynchronous client share: requests, delays, ids, and the state of a chain."""
+"""Shared by the synchronous and the asynchronous client: requests, delays, ids, and the state of a chain."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ DEPTH_MAX = 32
 def canonical(value: Any) -> bytes:
     """The RFC 8785 form of a value.
 
-    Refuses what the server refuses: whole numbers beyond ±(2^53 - 1) and nesting deeper than 32.
+    Refuses the values that the server refuses: whole numbers beyond ±(2^53 - 1) and nesting deeper than 32.
     """
     _check(value, 0)
     try:

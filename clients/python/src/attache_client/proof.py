@@ -31,7 +31,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Verified:
-    """What a verified proof shows."""
+    """The content of a verified proof."""
 
     event_id: str
     receipt_id: str
