@@ -44,7 +44,11 @@ fn copy_folder(from: &Path, to: &Path) {
         if path.is_symlink() || ["dist", "node_modules", "__pycache__", ".mypy_cache"].iter().any(|skipped| name == *skipped) {
             continue;
         }
-        if path.is_dir() { copy_folder(&path, &to.join(name)) } else { drop(std::fs::copy(&path, to.join(name)).unwrap()) }
+        if path.is_dir() {
+            copy_folder(&path, &to.join(name));
+        } else {
+            std::fs::copy(&path, to.join(name)).unwrap();
+        }
     }
 }
 

@@ -446,7 +446,11 @@ class Asynchronous(unittest.IsolatedAsyncioTestCase):
             ADA.complete(claim)
             ADA.approve(code)
             tokens, account = await asyncio.gather(server.wait_claimed(registration.claim_token, claim), server.wait_attached(code))
-            summary = await server.as_agent(tokens).account_summary()
+            renewed: List[Tokens] = []
+            agent = server.as_agent(tokens, on_refresh=renewed.append)
+            await agent.revoke_token(tokens.access_token)
+            summary, _ = await asyncio.gather(agent.account_summary(), agent.activity())
+            self.assertEqual(len(renewed), 1)
             self.assertEqual(summary["sections"]["account"]["id"], account)
             chain = server.chain(computer, "opencode")
             outcomes = await asyncio.gather(*(chain.send("memory.stored", note(number), level="full") for number in range(3)))

@@ -112,6 +112,7 @@ class AsyncClient(_AsyncHttp):
     _tokens: Optional[Tokens] = None
     _expires = 0.0
     _on_refresh: Optional[Callable[[Tokens], None]] = None
+    _renewal: asyncio.Lock
 
     def as_computer(self, computer: Computer) -> AsyncClient:
         """A client that acts as a computer. It shares the connections of this one."""
@@ -125,6 +126,7 @@ class AsyncClient(_AsyncHttp):
         agent = AsyncClient(self.base_url, retry=self._retry, http=self._http)
         agent._tokens, agent._on_refresh = tokens, on_refresh
         agent._expires = time.monotonic() + tokens.expires_in
+        agent._renewal = asyncio.Lock()
         return agent
 
     async def _bearer(self) -> Optional[str]:
@@ -137,12 +139,14 @@ class AsyncClient(_AsyncHttp):
     async def _renew(self, token: Optional[str]) -> bool:
         if self._tokens is None or self._tokens.identity_assertion is None:
             return False
-        if self._tokens.access_token == token:
-            bare = AsyncClient(self.base_url, retry=self._retry, http=self._http)
-            self._tokens = await bare.exchange_assertion(self._tokens.identity_assertion)
-            self._expires = time.monotonic() + self._tokens.expires_in
-            if self._on_refresh is not None:
-                self._on_refresh(self._tokens)
+        # Concurrent requests share one exchange.
+        async with self._renewal:
+            if self._tokens.access_token == token:
+                bare = AsyncClient(self.base_url, retry=self._retry, http=self._http)
+                self._tokens = await bare.exchange_assertion(self._tokens.identity_assertion)
+                self._expires = time.monotonic() + self._tokens.expires_in
+                if self._on_refresh is not None:
+                    self._on_refresh(self._tokens)
         return True
 
     async def register_agent(self, login_hint: Optional[str] = None) -> Registration:

@@ -112,6 +112,7 @@ class Client(_Http):
     _tokens: Optional[Tokens] = None
     _expires = 0.0
     _on_refresh: Optional[Callable[[Tokens], None]] = None
+    _renewal: threading.Lock
 
     def as_computer(self, computer: Computer) -> Client:
         """A client that acts as a computer. It shares the connections of this one."""
@@ -125,6 +126,7 @@ class Client(_Http):
         agent = Client(self.base_url, retry=self._retry, http=self._http)
         agent._tokens, agent._on_refresh = tokens, on_refresh
         agent._expires = time.monotonic() + tokens.expires_in
+        agent._renewal = threading.Lock()
         return agent
 
     def _bearer(self) -> Optional[str]:
@@ -137,12 +139,14 @@ class Client(_Http):
     def _renew(self, token: Optional[str]) -> bool:
         if self._tokens is None or self._tokens.identity_assertion is None:
             return False
-        if self._tokens.access_token == token:
-            bare = Client(self.base_url, retry=self._retry, http=self._http)
-            self._tokens = bare.exchange_assertion(self._tokens.identity_assertion)
-            self._expires = time.monotonic() + self._tokens.expires_in
-            if self._on_refresh is not None:
-                self._on_refresh(self._tokens)
+        # Concurrent requests share one exchange.
+        with self._renewal:
+            if self._tokens.access_token == token:
+                bare = Client(self.base_url, retry=self._retry, http=self._http)
+                self._tokens = bare.exchange_assertion(self._tokens.identity_assertion)
+                self._expires = time.monotonic() + self._tokens.expires_in
+                if self._on_refresh is not None:
+                    self._on_refresh(self._tokens)
         return True
 
     def register_agent(self, login_hint: Optional[str] = None) -> Registration:
