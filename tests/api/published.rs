@@ -41,7 +41,9 @@ fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
         let (name, path) = (entry.file_name(), entry.path());
-        if path.is_symlink() || ["dist", "node_modules", "__pycache__", ".mypy_cache"].iter().any(|skipped| name == *skipped) {
+        if path.is_symlink()
+            || ["dist", "node_modules", "__pycache__", ".mypy_cache"].iter().any(|skipped| name == *skipped)
+        {
             continue;
         }
         if path.is_dir() {
@@ -55,14 +57,17 @@ fn copy_folder(from: &Path, to: &Path) {
 /// Passes the server, the session of a person who approves, and an API key to the tests.
 async fn connect(command: &mut Command, world: &World) {
     let (person, key) = world.librarian("ada@example.com").await;
-    let (Credential::Cookie(cookie), Credential::Bearer(key)) = (person.cookie, key) else { panic!("no session or no key") };
+    let (Credential::Cookie(cookie), Credential::Bearer(key)) = (person.cookie, key) else {
+        panic!("no session or no key")
+    };
     command.env("ATTACHE_TEST_URL", &world.url).env("ATTACHE_TEST_SESSION", cookie).env("ATTACHE_TEST_KEY", key);
     command.env("ATTACHE_TEST_VECTORS", repository().join("tests/vectors")).env("NO_PROXY", "*");
 }
 
 /// Runs a program to its end; returns its standard output.
 async fn run(mut command: Command) -> String {
-    let ran = tokio::time::timeout(DEADLINE, command.kill_on_drop(true).output()).await.expect("it ends in time").unwrap();
+    let ran =
+        tokio::time::timeout(DEADLINE, command.kill_on_drop(true).output()).await.expect("it ends in time").unwrap();
     let (output, errors) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{output}{errors}");
     output.into_owned()
@@ -98,7 +103,12 @@ async fn the_python_client_is_typed_and_its_package_is_complete() {
         assert!(listed.contains(file), "{file} is not in {listed}");
     }
     assert!(folder.join("built/attache_client-0.1.0.tar.gz").exists());
-    let about = run(python(&["-c", &format!("import sys; sys.path.insert(0, 'built/{wheel}'); import attache_client; print(attache_client.__version__)")]));
+    let about = run(python(&[
+        "-c",
+        &format!(
+            "import sys; sys.path.insert(0, 'built/{wheel}'); import attache_client; print(attache_client.__version__)"
+        ),
+    ]));
     assert_eq!(about.await, "0.1.0\n");
 }
 
@@ -126,8 +136,11 @@ async fn the_typescript_client_passes_its_tests_against_a_server() {
     let mut pack = Command::new("npm");
     pack.args(["pack", "--dry-run", "--json", "--ignore-scripts", "--offline"]).current_dir(&folder);
     let packed: Value = serde_json::from_str(&run(pack).await).unwrap();
-    let files: Vec<&str> = packed[0]["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
-    for file in ["README.md", "LICENSE", "dist/index.js", "dist/index.d.ts", "dist/node.js", "dist/node.d.ts", "src/index.ts"] {
+    let files: Vec<&str> =
+        packed[0]["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    for file in
+        ["README.md", "LICENSE", "dist/index.js", "dist/index.d.ts", "dist/node.js", "dist/node.d.ts", "src/index.ts"]
+    {
         assert!(files.contains(&file), "{file} is not in {files:?}");
     }
     assert!(files.iter().all(|file| !file.starts_with("tests/")), "{files:?}");

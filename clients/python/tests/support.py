@@ -100,17 +100,18 @@ class Relay:
     def _there(self, client: socket.socket, server: socket.socket, plans: List[Tuple[str, int]]) -> None:
         try:
             while chunk := client.recv(65536):
-                if chunk.startswith(self.watched):
-                    self.seen += 1
-                    plans[:] = [self._plan()]
-                    if plans[0][0] == "refuse":
+                # A body may arrive apart from its head.
+                if chunk.split(b" ", 1)[0] in (b"GET", b"POST", b"DELETE"):
+                    plans.clear()
+                    if chunk.startswith(self.watched):
+                        self.seen += 1
+                        plans.append(self._plan())
+                    if plans and plans[0][0] == "refuse":
                         client.sendall(REFUSAL % plans[0][1])
                         client.shutdown(socket.SHUT_WR)
                         while client.recv(65536):
                             pass
                         break
-                elif chunk.split(b" ", 1)[0] in (b"GET", b"POST", b"DELETE"):
-                    plans[:] = []
                 server.sendall(chunk)
         except OSError:
             pass
