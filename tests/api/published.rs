@@ -66,8 +66,7 @@ async fn connect(command: &mut Command, world: &World) {
 
 /// Runs a program to its end; returns its standard output.
 async fn run(mut command: Command) -> String {
-    let ran =
-        tokio::time::timeout(DEADLINE, command.kill_on_drop(true).output()).await.expect("it ends in time").unwrap();
+    let ran = tokio::time::timeout(DEADLINE, command.kill_on_drop(true).output()).await.unwrap().unwrap();
     let (output, errors) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{output}{errors}");
     output.into_owned()
