@@ -9,6 +9,7 @@
 mod browser;
 mod driver;
 mod judge;
+mod shared;
 
 mod access;
 mod account;
