@@ -26,14 +26,19 @@ fn get(name: &str) -> Option<&'static Asset> {
 }
 
 /// The path of an asset. It contains a hash of the content, so that browsers can cache it without limit and still see every change.
-pub(super) fn versioned(name: &str) -> String {
+pub fn versioned(name: &str) -> String {
     let hash = get(name).map_or(Digest::from([0; 32]), |asset| Digest::of(asset.content));
     format!("/assets/{name}?v={:.8}", hash.to_string())
 }
 
 /// `GET /assets/{*path}`
 pub(super) async fn serve(Named(path): Named) -> Result<Response, ApiError> {
-    let asset = get(&path).ok_or(Code::NotFound)?;
+    file(&path)
+}
+
+/// The response with an asset, for a listener that shares it.
+pub fn file(name: &str) -> Result<Response, ApiError> {
+    let asset = get(name).ok_or(Code::NotFound)?;
     let headers = [
         (CONTENT_TYPE, asset.media_type),
         (CACHE_CONTROL, "public, max-age=31536000, immutable"),
