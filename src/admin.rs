@@ -22,6 +22,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actors::node::{Standing, StandingProbe};
+use api::head;
+use app::App;
+use app::phase::Phases;
+use app::telemetry;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -37,10 +41,6 @@ use self::coalesced::SharedProbe;
 use self::gauges::Gauges;
 use self::readiness::Readiness;
 use self::throughput::Throughput;
-use crate::app::App;
-use crate::http::head;
-use crate::phase::Phases;
-use crate::telemetry;
 
 /// How long the supervisor may take to show what lives.
 const CHECK_DEADLINE: Duration = Duration::from_secs(2);

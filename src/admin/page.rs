@@ -17,8 +17,8 @@ use supervision::root::{Node, Status};
 use super::readiness::{Failing, pace};
 use super::throughput::{Totals, last_minute};
 use super::{AdminState, CHECK_DEADLINE};
-use crate::web::asset::{self, versioned};
-use crate::web::{Moment, page};
+use web::asset::{self, versioned};
+use web::{Moment, page};
 
 /// Height of the plot, and width of an interval in it, in its own units.
 const PLOT_HEIGHT: u64 = 72;

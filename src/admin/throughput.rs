@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::app::WeakApp;
-use crate::telemetry;
+use app::{WeakApp, telemetry};
 
 /// Time between two samples.
 const EVERY: Duration = Duration::from_secs(10);

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use actors::mail::TransportKind;
+use app::OUTBOX;
+use app::config::Settings;
 
 use super::terminal::{FAINT, STRONG, styled};
-use crate::app::OUTBOX;
-use crate::config::Settings;
 use crate::server::Server;
 
 /// The facts that the start screen shows.

@@ -3,16 +3,16 @@
 use std::net::IpAddr;
 
 use actors::mail::TransportKind;
+use app::OUTBOX;
+use app::config::Settings;
 use client::Credential;
 use domain::ids::{Email, RegistrationId};
 use domain::{Clock, Rng};
 use store::Store;
 
-use crate::app::OUTBOX;
 use crate::cli::admin::sign_in;
 use crate::cli::failure::Failure;
 use crate::cli::main_database::open_store;
-use crate::config::Settings;
 
 /// Signs a person in with the operator's access to the database.
 #[derive(Debug, Clone, Copy)]
