@@ -3,6 +3,7 @@
 //! Its parts are those of the JSON routes, with the throughput of the last ten minutes and the numbers of held events. A script renews the page
 //! every five seconds; without it the page is as of its request.
 
+use actors::ActorKind;
 use actors::upstream::Upstream;
 use askama::Template;
 use axum::extract::State;
@@ -78,6 +79,7 @@ struct Bar {
 
 struct ActorRow {
     name: String,
+    purpose: &'static str,
     status: &'static str,
     class: &'static str,
     live: u64,
@@ -261,6 +263,7 @@ impl ActorRow {
             node.last_failure.as_ref().map(|failure| format!("{} s ago: {}", failure.seconds_ago, failure.error));
         Self {
             name: node.name.clone(),
+            purpose: ActorKind::ALL.iter().find(|kind| kind.name() == node.kind).map_or("", |kind| kind.description()),
             status,
             class,
             live: node.live,

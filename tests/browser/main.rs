@@ -18,4 +18,6 @@ mod device;
 mod docs;
 mod judging;
 mod knowledge;
+mod operator;
+mod pictures;
 mod signin;
