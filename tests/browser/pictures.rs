@@ -7,7 +7,7 @@ mod seed;
 
 use std::collections::BTreeSet;
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -33,10 +33,14 @@ fn files_of(name: &str) -> [String; 2] {
     ["light", "dark"].map(|theme| format!("{name}-{theme}.png"))
 }
 
+fn is_picture(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "png")
+}
+
 /// Names of PNG files in a text that follow `before`.
 fn named(text: &str, before: &str) -> BTreeSet<String> {
     let parts = text.split(before).skip(1).filter_map(|rest| rest.split(['"', ')']).next());
-    parts.filter(|name| name.ends_with(".png") && !name.contains('/')).map(str::to_owned).collect()
+    parts.filter(|name| is_picture(name) && !name.contains('/')).map(str::to_owned).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,7 +54,7 @@ async fn the_pictures_of_the_documents_are_those_that_are_taken() {
     let mut stored = BTreeSet::new();
     for entry in entries {
         let name = entry.file_name().into_string().unwrap();
-        if name.ends_with(".png") {
+        if is_picture(&name) {
             let bytes = entry.metadata().unwrap().len();
             assert!(bytes <= BYTES_MAX, "{name} has {bytes} bytes");
             stored.insert(name);
@@ -76,9 +80,10 @@ async fn take() {
     browser.signed_in(&seeded.person).await;
     browser.resize(SIZE.0, SIZE.1).await;
     // The server's clock was moved: the browser's follows it, for times that scripts keep true.
-    let ahead = (*seeded.world.clock()).now().timestamp_millis() - domain::Clock::system().now().timestamp_millis();
+    let ahead = seeded.world.clock().now().timestamp_millis() - domain::Clock::system().now().timestamp_millis();
     let source = format!("const now = Date.now; Date.now = () => now() + {ahead};");
     browser.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": source })).await;
+    seeded.work().await;
     for name in PICTURES {
         browser.visit(&seeded.address(name)).await;
         for (theme, file) in ["light", "dark"].into_iter().zip(files_of(name)) {

@@ -24,13 +24,13 @@ const MARK: char = '\u{1e}';
 pub async fn record() -> String {
     let (site, address) = Site::start().await;
     let text = "An auditor follows a few hashes from a leaf up to the signed root, and needs none of the other leaves.";
-    site.put("merkle", format!("<title>Merkle trees</title><p>{text}</p>"));
-    let page = format!("http://{address}/merkle");
+    site.put("merkle.html", format!("<title>Merkle trees</title><p>{text}</p>"));
+    let page = format!("http://{address}/merkle.html");
     let output = tokio::task::spawn_blocking(move || run(&page, address.port())).await.unwrap();
-    let (start, tour) = output.split_once(MARK).expect("the output of both");
+    let (start, tour) = output.split_once(MARK).unwrap();
     let shown = [
         ("target/release/attache serve", start),
-        ("target/release/attache demo --auto --page http://127.0.0.1:8000/merkle", tour),
+        ("target/release/attache demo --auto --page http://127.0.0.1:8000/merkle.html", tour),
     ];
     picture(&shown.map(|(command, output)| Scene { command, lines: lines(output) }))
 }
@@ -195,7 +195,8 @@ fn picture(scenes: &[Scene<'_>]) -> String {
     }
     let (width, height) =
         (cells(COLUMNS).mul_add(CHARACTER, 2.0 * MARGIN), cells(ROWS).mul_add(LINE, 2.0 * MARGIN) + BAR);
-    let final_shift = above_px(last);
+    // Without the descenders of the line above.
+    let (final_shift, text) = (above_px(last), height - BAR - MARGIN / 2.0);
     format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0} {height:.0}" role="img" aria-labelledby="title" font-family="ui-monospace, 'SF Mono', 'Cascadia Mono', 'DejaVu Sans Mono', monospace" font-size="13.3">
 <title id="title">A terminal: the server starts, and the tour registers an agent and a computer, records events, verifies a proof and searches</title>
@@ -209,13 +210,12 @@ fn picture(scenes: &[Scene<'_>]) -> String {
 </style>
 <rect class="w" x="0.5" y="0.5" width="{:.0}" height="{:.0}" rx="10"/>
 <circle class="d" cx="20" cy="17" r="5.5"/><circle class="d" cx="38" cy="17" r="5.5"/><circle class="d" cx="56" cy="17" r="5.5"/>
-<svg x="0" y="{BAR:.0}" width="{width:.0}" height="{:.0}" overflow="hidden"><g class="m" xml:space="preserve">
+<svg x="0" y="{BAR:.0}" width="{width:.0}" height="{text:.0}" viewBox="0 6 {width:.0} {text:.0}" overflow="hidden"><g class="m" xml:space="preserve">
 {body}</g></svg>
 </svg>
 "#,
         width - 1.0,
         height - 1.0,
-        height - BAR - MARGIN / 2.0,
     )
     .replace("<text class=\"l\" y=", &format!("<text class=\"l\" x=\"{MARGIN:.0}\" y="))
 }

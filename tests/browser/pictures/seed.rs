@@ -6,8 +6,12 @@ use blackbox::client::Credential;
 use blackbox::world::{Person, World};
 use harness::event::{Chain, Machine};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 const ADA: &str = "ada@example.com";
+
+/// Longer than ten intervals of the operator's page.
+const WORK: Duration = Duration::from_secs(105);
 
 /// Days with events.
 const DAYS: u64 = 30;
@@ -94,6 +98,19 @@ impl Seeded {
         Self { world, person, device_code, claim }
     }
 
+    /// Sends events for a while, so that the operator's page has a throughput.
+    pub async fn work(&self) {
+        let (runner, mut dice) = (computer(&self.world, &self.person, "Workstation").await, Dice(11));
+        let mut chain = Chain::of_agent(&runner, "opencode");
+        let until = Instant::now() + WORK;
+        while Instant::now() < until {
+            for _ in 0..dice.below(9) {
+                record(&self.world, &mut chain, &mut dice).await;
+            }
+            tokio::time::sleep(Duration::from_millis(400 + dice.below(1800))).await;
+        }
+    }
+
     /// The address of a picture's page.
     pub fn address(&self, picture: &str) -> String {
         match picture {
@@ -138,7 +155,7 @@ async fn consent(world: &World, person: &Person, studio: &Machine) {
     for body in [
         json!({ "level": "metadata-only" }),
         json!({ "lane": "memory", "level": "full" }),
-        json!({ "machine_uuid": studio.uuid, "lane": "llm", "level": "off" }),
+        json!({ "machine_uuid": studio.uuid, "lane": "rsi", "level": "off" }),
     ] {
         world.post("/api/v1/consent", &person.cookie, &body).await.expect(200);
     }
