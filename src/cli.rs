@@ -35,6 +35,7 @@ mod search;
 mod serve;
 mod signing_keys;
 mod space;
+mod start_screen;
 mod terminal;
 mod usage;
 mod verify;

@@ -14,7 +14,8 @@ use supervision::TreeExit;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::failure::{Done, Failure};
-use super::{hangup, output};
+use super::start_screen::StartScreen;
+use super::{hangup, output, terminal};
 use crate::server::Server;
 
 /// Options of `attache serve`.
@@ -42,7 +43,7 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
     let unwatched = |error: io::Error| Failure::Refused(format!("cannot listen for signals: {error}"));
     let mut endings = Endings::watch().map_err(unwatched)?;
     let hangup = signal(SignalKind::hangup()).map_err(unwatched)?;
-    tokio::spawn(hangup::watch(hangup, file, settings.clone()));
+    tokio::spawn(hangup::watch(hangup, file.clone(), settings.clone()));
 
     let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
     let starting = async {
@@ -60,7 +61,8 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
             return Ok(());
         }
     };
-    output::print(&format!("attache is ready at {} (operator: http://{})", server.app.urls.base, server.admin_address));
+    let start = StartScreen::of(&server, file.as_deref());
+    output::print(&if terminal::is_watched() { start.screen() } else { start.line() });
     let ending = tokio::select! {
         ending = endings.next() => ending,
         outcome = server.given_up() => return Err(gave_up(&outcome)),

@@ -5,6 +5,7 @@
 //! locks the senders first, in `held_senders`: quotas of senders are exact between processes. The sum of all is that of the rows of
 //! `held_totals`, any of which a transaction adds to, so that none waits for another.
 
+mod counts;
 mod insert;
 mod row;
 
@@ -20,6 +21,7 @@ use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use self::counts::HeldCount;
 use self::row::{EntryRow, SELECT_ENTRY, UnclassifiedRow};
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};

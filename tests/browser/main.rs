@@ -20,4 +20,6 @@ mod docs;
 mod home;
 mod judging;
 mod knowledge;
+mod operator;
+mod pictures;
 mod signin;

@@ -5,7 +5,7 @@
 //! styles and scripts, and forbids frames.
 
 pub mod account;
-mod asset;
+pub mod asset;
 pub mod claim;
 mod compressed;
 pub mod device;
