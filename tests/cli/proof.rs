@@ -37,7 +37,7 @@ async fn the_first_key_is_stored_and_later_proofs_are_checked_against_it() {
     drop(server);
     assert_eq!(home.run(&["verify", "proof.json", "--json"]).json()["key"], "pinned");
     assert_eq!(home.run(&["verify", "proof.json", "--vkey", &vkey, "--json"]).json()["key"], "given");
-    home.run(&["verify", &id]).refused(1, &["cannot be reached"]);
+    home.run(&["verify", &id]).refused(7, &["cannot be reached"]);
     let proof = std::fs::read(home.dir.path().join("proof.json")).unwrap();
     let nowhere = Home::new();
     nowhere.run_with_input(&["verify", "-"], &proof).refused(1, &["no trusted log key", "--vkey"]);

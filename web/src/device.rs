@@ -19,6 +19,7 @@ use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect};
+use domain::api_key::ApiKeyScope;
 use domain::device::{DeviceState, PollState, UserCode};
 use serde::Deserialize;
 use store::device::{AskingDevice, OTHERS_MAX};
@@ -71,6 +72,8 @@ pub enum DeviceDecision {
 pub struct Decided {
     user_code: String,
     decision: DeviceDecision,
+    /// Present if the person agrees to the key that the computer asks for.
+    with_key: Option<String>,
 }
 
 #[derive(Template)]
@@ -115,6 +118,8 @@ struct Asking {
     address: Option<String>,
     asked: Moment,
     expires: Moment,
+    /// What the key that it asks for permits; none without a key.
+    key: Option<String>,
 }
 
 impl Asking {
@@ -176,6 +181,7 @@ pub async fn decide(
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
         },
         DeviceDecision::Approve => match devices.approver(person, with) {
+            Ok(approver) if form.with_key.is_some() => devices.approve_with_key(&user_code, approver).await,
             Ok(approver) => devices.approve(&user_code, approver).await,
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
         },
@@ -204,7 +210,7 @@ fn asking_view(
     asking: AskingDevice,
 ) -> (StatusCode, View) {
     let now = pages.site.ports.clock.now();
-    let AskingDevice { code, name, first_seen_at, others, ip_address } = asking;
+    let AskingDevice { code, name, first_seen_at, others, ip_address, key_scopes } = asking;
     let device = Asking {
         name,
         machine_uuid: code.machine.to_string(),
@@ -214,6 +220,7 @@ fn asking_view(
         address: ip_address,
         asked: Moment::new(code.created_at, now),
         expires: Moment::new(code.expires_at, now),
+        key: key_scopes.map(|scopes| permitted(&scopes)),
     };
     match (code.standing(now), &code.state) {
         (PollState::Pending, _) => {
@@ -225,6 +232,23 @@ fn asking_view(
         }
         (PollState::Denied, _) => (StatusCode::OK, View::Denied { device }),
         _ => (StatusCode::GONE, View::Consumed),
+    }
+}
+
+/// What a key with these scopes permits, as the end of a sentence.
+fn permitted(scopes: &[ApiKeyScope]) -> String {
+    let words: Vec<&str> = scopes
+        .iter()
+        .map(|scope| match scope {
+            ApiKeyScope::Search => "search and read everything in it",
+            ApiKeyScope::Write => "add to it and delete from it",
+            ApiKeyScope::Settings => "change what is kept",
+        })
+        .collect();
+    match words.as_slice() {
+        [first, last] => format!("{first}, and {last}"),
+        [first, second, last] => format!("{first}, {second}, and {last}"),
+        _ => words.join(", "),
     }
 }
 
