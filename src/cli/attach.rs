@@ -52,7 +52,7 @@ struct Pending {
     scopes: Vec<ApiKeyScope>,
 }
 
-/// What a person is asked for.
+/// The request that a person approves.
 #[derive(Debug)]
 pub struct Errand<'e> {
     /// Name of the command, for messages.
@@ -67,7 +67,7 @@ pub struct Errand<'e> {
 
 /// A computer that a person has just attached.
 #[derive(Debug)]
-pub struct Attached {
+pub struct ApprovedComputer {
     /// The key that was asked for. The person may have declined it.
     pub api_key: Option<Secret>,
 }
@@ -111,7 +111,7 @@ fn show(connection: &ProfileConnection, owner: &str, words: impl FnOnce() -> Str
 
 /// The e-mail address of the account that this computer is attached to; its id, if the server does not name the address.
 pub async fn owner(connection: &ProfileConnection) -> String {
-    let Some(computer) = &connection.profile.machine else { return "nobody".to_owned() };
+    let Some(computer) = &connection.profile.machine else { return String::new() };
     let known = match connection.as_machine() {
         Ok(client) => client.machine(computer.machine_uuid).await.ok(),
         Err(_) => None,
@@ -121,12 +121,12 @@ pub async fn owner(connection: &ProfileConnection) -> String {
     email.map(|email| visible(&email)).or_else(id).unwrap_or_default()
 }
 
-/// Shows link and code and waits for the person; `None` with `--no-wait`. What was approved is stored in the profile, except the key.
+/// Shows link and code and waits for the person; `None` with `--no-wait`. The attachment is stored in the profile, the key is not.
 pub async fn approved(
     connection: &mut ProfileConnection,
     errand: &Errand<'_>,
     showing: PromptArgs,
-) -> Result<Option<Attached>, Failure> {
+) -> Result<Option<ApprovedComputer>, Failure> {
     let (pending, asked_before) = match resume(connection, errand).await? {
         Resumed::Attached(attached, api_key) => return keep(connection, attached, api_key).map(Some),
         Resumed::Pending(pending) => (pending, true),
@@ -222,7 +222,7 @@ fn keep(
     connection: &mut ProfileConnection,
     attached: DeviceTokenResult,
     api_key: Option<Secret>,
-) -> Result<Attached, Failure> {
+) -> Result<ApprovedComputer, Failure> {
     connection.change(|profile| {
         if let Some(machine) = &mut profile.machine {
             machine.user_account_id = Some(attached.user_account_id);
@@ -232,7 +232,7 @@ fn keep(
     if api_key.is_none() {
         connection.folder.forget(PENDING_CODE)?;
     }
-    Ok(Attached { api_key })
+    Ok(ApprovedComputer { api_key })
 }
 
 /// The error message for a code that was denied or expired.

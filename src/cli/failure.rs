@@ -14,7 +14,7 @@ pub enum FailureKind {
     Usage,
     /// The log of a server was rolled back, forked or replaced.
     LogViolated,
-    /// What the arguments name does not exist.
+    /// Something that the arguments name does not exist.
     NotFound,
     /// A credential is missing, or the server does not accept it for this.
     Unauthorized,
@@ -184,7 +184,7 @@ fn kind_of(error: &client::Error) -> FailureKind {
         client::Error::Unreachable { .. } => FailureKind::Unreachable,
         client::Error::Broken { .. } => FailureKind::Temporary,
         client::Error::Refused(refusal) if refusal.is_temporary() => FailureKind::Temporary,
-        // Without a code of ours another program answered, and its status says nothing about what was asked for.
+        // Without a code of ours another program answered, and its status says nothing about the request.
         client::Error::Refused(refusal) if refusal.body.error.starts_with("http_") => FailureKind::Refused,
         client::Error::Refused(refusal) => match refusal.status {
             401 | 403 => FailureKind::Unauthorized,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use wire::account::Key;
 
 use super::approval_prompt::PromptArgs;
-use super::attach::{self, Attached, Errand};
+use super::attach::{self, ApprovedComputer, Errand};
 use super::connection::{ProfileConnection, Remote, failed};
 use super::failure::{Done, Failure};
 use super::machine::{self, RegistrationArgs};
@@ -58,7 +58,7 @@ pub async fn login(arguments: Arguments) -> Done {
         scopes: &scopes,
         browser,
     };
-    let Some(Attached { api_key }) = attach::approved(&mut connection, &errand, showing).await? else {
+    let Some(ApprovedComputer { api_key }) = attach::approved(&mut connection, &errand, showing).await? else {
         return Ok(());
     };
     let mut key = None;

@@ -12,7 +12,7 @@ use super::failure::{Done, Failure};
 use super::terminal::{STRONG, WARNING, styled};
 use super::{agent, moment, output};
 
-/// What the server says about a credential of the profile.
+/// The server's answer about a credential of the profile.
 #[derive(Debug)]
 pub enum Known<T> {
     /// The profile has none.
@@ -24,7 +24,7 @@ pub enum Known<T> {
 }
 
 impl<T> Known<T> {
-    /// What the server says, if it accepts the credential.
+    /// The answer, if the server accepts the credential.
     pub fn accepted(&self) -> Option<&T> {
         match self {
             Self::Accepted(known) => Some(known),

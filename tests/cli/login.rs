@@ -4,6 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use blackbox::client::{Client, Credential, Response};
+use blackbox::eventually;
 use blackbox::flow;
 use blackbox::process::{Home, Process, Server};
 
@@ -161,7 +162,7 @@ async fn a_key_beyond_the_accounts_maximum_attaches_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_computer_and_a_key_know_themselves_and_nobody_else() {
+async fn a_computer_and_a_key_know_themselves_alone() {
     let home = Home::new();
     let server = home.serve().await;
     let (machine, other) = (flow::machine(&home, &server).await, flow::machine(&home, &server).await);
@@ -201,27 +202,24 @@ async fn a_request_for_a_key_has_a_digest_and_known_scopes() {
     }
 }
 
-#[test]
-fn pages_are_opened_by_the_browser_or_their_address_is_printed() {
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_are_opened_by_the_browser_or_their_address_is_printed() {
     let home = Home::new();
     let url = "https://attache.example.com";
     let printed = home.run(&["open", "activity", "--url", url]);
     assert_eq!(printed.said(), "https://attache.example.com/account/activity", "there is no browser");
-    let opened = home.dir.path().join("opened");
-    let browser = home.dir.path().join("browser");
-    std::fs::write(&browser, format!("#!/bin/sh\nprintf %s \"$1\" > {0}.new && mv {0}.new {0}\n", opened.display()))
-        .unwrap();
+    let (browser, opened) = (home.dir.path().join("browser"), home.dir.path().join("opened"));
+    let script = format!("#!/bin/sh\nprintf %s \"$1\" > {0}.new && mv {0}.new {0}\n", opened.display());
+    std::fs::write(&browser, script).unwrap();
     std::fs::set_permissions(&browser, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let open = |arguments: &[&str]| {
-        home.command(arguments).env("BROWSER", &browser).env("PATH", "/usr/bin:/bin").output().unwrap()
+        let mut command = home.command(arguments);
+        command.env("BROWSER", &browser).env("PATH", "/usr/bin:/bin").output().unwrap().stdout
     };
-    let shown: Value = serde_json::from_slice(&open(&["open", "knowledge", "--url", url, "--json"]).stdout).unwrap();
+    let shown: Value = serde_json::from_slice(&open(&["open", "knowledge", "--url", url, "--json"])).unwrap();
     assert_eq!(shown, json!({ "url": "https://attache.example.com/knowledge", "opened": true }));
-    let begin = std::time::Instant::now();
-    while !opened.exists() && begin.elapsed() < blackbox::PATIENCE {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    assert_eq!(std::fs::read_to_string(&opened).unwrap(), "https://attache.example.com/knowledge");
+    let page = eventually("the browser has the page", async || std::fs::read_to_string(&opened).ok()).await;
+    assert_eq!(page, "https://attache.example.com/knowledge");
     home.run(&["open", "everything"]).refused(2, &["activity"]);
 }
 

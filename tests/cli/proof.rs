@@ -103,11 +103,11 @@ async fn an_event_that_one_may_not_see_has_no_proof() {
     let home = Home::new();
     let (server, _, id) = received(&home).await;
     let unknown = flow::uuid();
-    home.run(&["verify", &unknown]).refused(1, &[&unknown, "attache activity"]);
+    home.run(&["verify", &unknown]).refused(4, &[&unknown, "attache activity"]);
     // An event of another account looks like an unknown one.
     let stranger = Home::new();
     stranger.run(&["machine", "register", "--url", &server.url]).said();
-    stranger.run(&["verify", &id]).refused(1, &[&id, "no event "]);
+    stranger.run(&["verify", &id]).refused(4, &[&id, "no event "]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

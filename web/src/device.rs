@@ -118,7 +118,7 @@ struct Asking {
     address: Option<String>,
     asked: Moment,
     expires: Moment,
-    /// What the key that it asks for permits; none without a key.
+    /// Permissions of the key that it asks for; none without a key.
     key: Option<String>,
 }
 
@@ -235,7 +235,7 @@ fn asking_view(
     }
 }
 
-/// What a key with these scopes permits, as the end of a sentence.
+/// The permissions of a key with these scopes, as the end of a sentence.
 fn permitted(scopes: &[ApiKeyScope]) -> String {
     let words: Vec<&str> = scopes
         .iter()

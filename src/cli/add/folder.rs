@@ -1,6 +1,6 @@
 //! `attache add FOLDER`: adds the text files of a folder, and later only those that changed.
 //!
-//! The digests of what was added are stored in `added.json` of the profile's folder. A changed file is added again; the memory of its former
+//! The digests of added files are stored in `added.json` of the profile's folder. A changed file is added again; the memory of its former
 //! content stays. Hidden files and folders, symbolic links and, in a work tree of git, ignored files are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ const ADDED: &str = "added.json";
 /// Name of the lock that is held while that file is used.
 const ADDED_LOCK: &str = "added";
 
-/// What a folder is added with.
+/// Client, profile, folders and spaces of one command.
 #[derive(Debug)]
 pub struct FolderErrand<'e> {
     /// The client, with its key.
@@ -76,10 +76,10 @@ pub struct FolderErrand<'e> {
     pub is_json: bool,
 }
 
-/// The files that were added, by their absolute paths.
+/// The files that were added, by their absolute paths, once for each server and set of spaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-struct AddedFiles(BTreeMap<String, AddedFile>);
+struct AddedFiles(BTreeMap<String, Vec<AddedFile>>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct AddedFile {
@@ -89,6 +89,21 @@ struct AddedFile {
     sha256: Digest,
     #[serde(default)]
     spaces: Option<Vec<Uuid>>,
+}
+
+impl AddedFiles {
+    /// The record of a file that was added to this server and these spaces.
+    fn find(&self, path: &str, server: &str, spaces: Option<&Vec<Uuid>>) -> Option<&AddedFile> {
+        let records = self.0.get(path)?;
+        records.iter().find(|record| record.server == server && record.spaces.as_ref() == spaces)
+    }
+
+    /// Replaces that record.
+    fn keep(&mut self, path: String, added: AddedFile) {
+        let records = self.0.entry(path).or_default();
+        records.retain(|record| (&record.server, &record.spaces) != (&added.server, &added.spaces));
+        records.push(added);
+    }
 }
 
 /// A file that is new or has changed.
@@ -114,7 +129,7 @@ pub fn folders(named: &[String]) -> Result<Option<Vec<PathBuf>>, Failure> {
     }
 }
 
-/// Adds what is new or has changed; with `every` again and again until Ctrl-C.
+/// Adds new and changed files; with `every` again and again until Ctrl-C.
 pub async fn add(errand: &FolderErrand<'_>, every: Option<Duration>) -> Done {
     let Some(every) = every else { return once(errand, &mut Seen::default(), false).await };
     let mut seen = Seen::default();
@@ -201,8 +216,10 @@ async fn send(errand: &FolderErrand<'_>, changed: Vec<Changed>, known: &mut Adde
         let before = report.failed.len();
         super::add(errand.client, std::slice::from_ref(&request), errand.is_json, report).await?;
         let failed: BTreeSet<u64> = report.failed[before..].iter().filter_map(|failed| failed.index).collect();
-        let done = (0..).zip(files).filter(|(index, _)| !failed.contains(index)).map(|(_, file)| file);
-        known.0.extend(done);
+        for (_, (path, added)) in (0..).zip(files).filter(|(index, _)| !failed.contains(index)) {
+            known.keep(path, added);
+        }
+        known.0.retain(|path, _| Path::new(path).exists());
         errand.profile.write_json(ADDED, known)?;
         files = rest;
     }
@@ -228,8 +245,7 @@ async fn read_if_changed(
     if about.len() > FILE_BYTES_MAX {
         return Err(LeftOut(format!("{named}: is larger than 10 MiB")));
     }
-    let added_before =
-        known.0.get(&named).filter(|added| added.server == errand.client.rag_url() && added.spaces == errand.spaces);
+    let added_before = known.find(&named, errand.client.rag_url(), errand.spaces.as_ref());
     if added_before.is_some() && seen.files.get(path) == Some(&stamp) {
         return Ok(None);
     }
@@ -314,7 +330,7 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Resul
     Ok(())
 }
 
-/// The files that git does not ignore; `None` outside a work tree, or without git.
+/// The files that git does not ignore; `None` outside a work tree, without git, or if it ignores all of them.
 fn not_ignored(root: &Path) -> Option<BTreeSet<PathBuf>> {
     let mut git = Command::new("git");
     // No program that the configuration of the folder names is started.
@@ -322,7 +338,9 @@ fn not_ignored(root: &Path) -> Option<BTreeSet<PathBuf>> {
     let output = git.current_dir(root).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let names = output.status.success().then_some(output.stdout)?;
     let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Some(names.map(|name| root.join(String::from_utf8_lossy(name).as_ref())).collect())
+    let files: BTreeSet<PathBuf> = names.map(|name| root.join(String::from_utf8_lossy(name).as_ref())).collect();
+    // A folder that is ignored as a whole was named on purpose.
+    (!files.is_empty()).then_some(files)
 }
 
 #[cfg(test)]
