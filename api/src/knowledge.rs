@@ -5,6 +5,7 @@
 
 pub mod batch;
 pub mod error;
+pub mod key;
 pub mod large;
 pub mod mcp;
 pub mod memories;

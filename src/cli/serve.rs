@@ -13,7 +13,7 @@ use domain::{Clock, Rng};
 use supervision::TreeExit;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::failure::{Done, Failure};
+use super::failure::{Done, Failure, FailureKind};
 use super::start_screen::StartScreen;
 use super::{hangup, output, terminal};
 use crate::server::Server;
@@ -40,7 +40,7 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
     // Reads FAILPOINTS; the fail points are active until this value is dropped.
     #[cfg(feature = "failpoints")]
     let _failpoints = domain::fail::FailScenario::setup();
-    let unwatched = |error: io::Error| Failure::Refused(format!("cannot listen for signals: {error}"));
+    let unwatched = |error: io::Error| Failure::refused(format!("cannot listen for signals: {error}"));
     let mut endings = Endings::watch().map_err(unwatched)?;
     let hangup = signal(SignalKind::hangup()).map_err(unwatched)?;
     tokio::spawn(hangup::watch(hangup, file.clone(), settings.clone()));
@@ -49,7 +49,7 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
     let starting = async {
         if no_migrate {
             let checked = installation::require_schema(&settings).await;
-            checked.map_err(|error| Failure::Refused(without_migration(&error)))?;
+            checked.map_err(|error| Failure::refused(without_migration(&error)))?;
         }
         Server::start_with(settings, Clock::system(), Rng::system(), log).await.map_err(Failure::caused)
     };
@@ -125,7 +125,10 @@ fn gave_up(outcome: &TreeExit) -> Failure {
         TreeExit::GaveUp { child } => child.as_str(),
         _ => "root",
     };
-    Failure::GaveUp(format!(
-        "actor \"{child}\" failed too often and its restart budget is spent; exiting so that the service manager restarts the server"
-    ))
+    Failure::of(
+        FailureKind::GaveUp,
+        format!(
+            "actor \"{child}\" failed too often and its restart budget is spent; exiting so that the service manager restarts the server"
+        ),
+    )
 }

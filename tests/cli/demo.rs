@@ -148,7 +148,7 @@ async fn with_a_person_it_waits_for_them() {
 async fn a_blocked_installation_is_reported() {
     let (home, url) = flow::at_fixed_address();
     let demo = |home: &Home| home.run(&[&["demo", "--auto", "--url", &url][..], &PAGE].concat());
-    demo(&home).refused(1, &["cannot be reached", "check that the server is running"]);
+    demo(&home).refused(7, &["cannot be reached", "check that the server is running"]);
     let _server = home.serve().await;
     // Signed in by a person who is not the operator of this server.
     let stranger = Home::new();

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use wire::Done;
+use wire::account::Key;
 use wire::knowledge::{
     BatchMessage, BatchRequest, Memory, SearchRequest, SearchResults, Settings, SettingsChanged, SpaceChange,
     SpaceChanged, SpaceCreated, SpaceRequest, Spaces,
@@ -46,7 +47,20 @@ fn finding() -> Vec<Operation> {
         "type": "note",
         "spaces": [ID],
     });
+    let key = json!({
+        "id": ID,
+        "name": "Ada's laptop",
+        "scopes": ["search", "write"],
+        "spaces": null,
+        "created_at": MOMENT,
+        "expires_at": null,
+        "last_used_at": MOMENT,
+        "revoked_at": null,
+    });
     vec![
+        Operation::get("/v1/key", "showKey", "The key of the request")
+            .says("Any scope.")
+            .answers::<Key>(200, "The key, without its secret.", key),
         Operation::post("/v1/search", "search", "Search")
             .says(
                 "Returns documents, most similar first, each with its best chunks. Without `spaces`: all memories of the API key's \

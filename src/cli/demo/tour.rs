@@ -176,7 +176,8 @@ impl<'a> Tour<'a> {
         let Machine { user_cuid, machine_uuid, .. } = self.connection.machine()?.clone();
         self.print_progress(&format!("registered as {machine_uuid}, with its secret stored in the profile"));
         let computer = self.connection.as_machine()?;
-        let code = computer.device_code(&CodeRequest { user_cuid, machine_uuid }).await.map_err(failed)?;
+        let code =
+            computer.device_code(&CodeRequest { user_cuid, machine_uuid, api_key: None }).await.map_err(failed)?;
         self.print_progress(&format!(
             "it shows a link and a code:\n  {}\n  {}",
             self.strong(&code.verification_uri_complete),
@@ -329,7 +330,7 @@ impl<'a> Tour<'a> {
         ];
         let total = pages.len() + contents.len();
         let request = BatchRequest { urls: Some(pages.to_vec()), contents: Some(contents), spaces: None };
-        let mut report = Report::default();
+        let mut report = Report::of(key);
         add::add(key, &[request], true, &mut report).await?;
         for added in &report.added {
             // The URL of a note answers to an API key only, so that a title says more.
@@ -450,10 +451,10 @@ fn attempt_of(claim: &AgentClaim) -> Result<Secret, Failure> {
 fn of_operator(error: Error) -> Failure {
     let is_unknown = error.refusal().is_some_and(|refusal| refusal.status == 401);
     let failure = failed(error);
-    match failure {
-        Failure::Refused(reason) if is_unknown => Failure::Refused(format!(
-            "{reason}\n  --auto works with the configuration of that server: run it in the same folder, or with the same --config"
-        )),
-        other => other,
+    if !is_unknown {
+        return failure;
     }
+    failure.advised(
+        "--auto works with the configuration of that server: run it in the same folder, or with the same --config",
+    )
 }

@@ -364,7 +364,7 @@ on_each_database! {
         assert!(entries.iter().all(|entry| entry.machine_uuid == Some(attached)));
         assert_eq!(entries[1].event_id, all[2].outline.event_id);
         assert_eq!(entries[1].reason, HoldReason::MalformedEnvelope);
-        store.machine_detach(attached, &ada).await.unwrap();
+        store.machine_detach(attached, &ada, now()).await.unwrap();
         assert_eq!(seen(HeldScope::Account(ada), 10).await, (vec![3, 2], false));
     }
 
