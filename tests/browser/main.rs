@@ -12,6 +12,7 @@ mod judge;
 
 mod access;
 mod account;
+mod activity;
 mod claim;
 mod consent;
 mod device;

@@ -14,10 +14,12 @@ struct Asset {
     content: &'static [u8],
 }
 
-const ASSETS: [Asset; 4] = [
+const ASSETS: [Asset; 6] = [
+    Asset { name: "activity.js", media_type: "text/javascript", content: include_bytes!("assets/activity.js") },
     Asset { name: "icon.svg", media_type: "image/svg+xml", content: include_bytes!("assets/icon.svg") },
     Asset { name: "knowledge.js", media_type: "text/javascript", content: include_bytes!("assets/knowledge.js") },
     Asset { name: "page.js", media_type: "text/javascript", content: include_bytes!("assets/page.js") },
+    Asset { name: "proof.js", media_type: "text/javascript", content: include_bytes!("assets/proof.js") },
     Asset { name: "style.css", media_type: "text/css", content: include_bytes!("assets/style.css") },
 ];
 

@@ -71,6 +71,7 @@ pub struct UnclassifiedRow {
     agent_id: Option<String>,
     machine_uuid: Option<Uuid>,
     reason: String,
+    detail: String,
     received_at: Timestamp,
 }
 
@@ -84,6 +85,7 @@ impl TryFrom<UnclassifiedRow> for Unclassified {
             agent_id: row.agent_id,
             machine_uuid: row.machine_uuid.map(MachineUuid::from),
             reason: parsed("held_events.reason", &row.reason)?,
+            detail: row.detail,
             received_at: row.received_at,
         })
     }
