@@ -246,6 +246,8 @@ pub enum HeldScope {
 /// An entry of `unclassified` (`docs/protocol/events.md#unclassified-entries`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unclassified {
+    /// Id of the entry.
+    pub id: HeldId,
     /// `event_id`.
     pub event_id: Option<EventId>,
     /// `event_type`.
@@ -466,6 +468,18 @@ impl Store {
         let body: Option<Option<Vec<u8>>> =
             scalar(BODY).bind(id.as_uuid()).fetch_optional(&self.pool).during(OPERATION).await?;
         Ok(Some((row.try_into()?, body.flatten())))
+    }
+
+    /// The body of an entry, as long as it is kept and has at most `bytes_max` bytes.
+    pub async fn held_body(&self, id: HeldId, bytes_max: u32) -> Result<Option<Vec<u8>>, StoreError> {
+        const SQL: &str = "SELECT body FROM held_events WHERE id = $1 AND body_bytes <= $2";
+        let body: Option<Option<Vec<u8>>> = scalar(SQL)
+            .bind(id.as_uuid())
+            .bind(i64::from(bytes_max))
+            .fetch_optional(&self.pool)
+            .during(Operation::ReadHeldEvent)
+            .await?;
+        Ok(body.flatten())
     }
 
     /// What waits in someone's list, newest first, and whether there is more.

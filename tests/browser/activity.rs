@@ -64,7 +64,7 @@ pages! {
         browser.signed_in(&person).await;
         browser.visit("/account/activity").await;
         browser.sees("llm.failed").await;
-        // Held events say what was found and what to do.
+        // Held events name the fault and the next step.
         browser.sees("extra").await;
         browser.sees("Correct the program that sent it").await;
         browser.sees("6 events in 30 days, on 2 days").await;
@@ -73,6 +73,18 @@ pages! {
         browser.look("activity").await;
         browser.press("5 × memory.stored").await;
         browser.look("unfolded").await;
+
+        // The file of the link, and the question that the page asks.
+        let lines = browser
+            .evaluate_later(
+                "const done = arguments[arguments.length - 1];
+                const link = document.querySelector('a[href^=\"/account/activity/export\"]');
+                fetch(link.href).then((answer) => answer.text()).then((text) => done(text.trimEnd().split('\\r\\n')))",
+            )
+            .await;
+        assert_eq!(lines.as_array().map(Vec::len), Some(7), "{lines}");
+        let news = browser.evaluate("return document.querySelector('#news').dataset.news").await;
+        assert_eq!(news, "/account/activity/new");
 
         // A lane, a type, and back.
         browser.follow("llm").await;
@@ -137,7 +149,7 @@ pages! {
         let vkey = world.get("/api/v1/audit/keys", &person.cookie).await.expect(200)["keys"][0]["vkey"].as_str().unwrap().to_owned();
         browser.sees(&format!("attache verify {}.json --vkey '{vkey}'", id(&events[2]))).await;
 
-        // What the page shows must be what the proof contains.
+        // A page that shows another value than the proof is found out.
         browser.evaluate("document.querySelector('[data-pointer=\"/payload/memory_id\"]').textContent = 'm9';
             import(`${document.querySelector('script[src*=\"/proof.js\"]').src}&again`)").await;
         browser.sees("This page shows another value for /payload/memory_id than the proof has").await;

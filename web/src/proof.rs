@@ -1,4 +1,4 @@
-//! The steps of an audit proof as a part of a page: the values for readers without a script, and places for what the browser computes.
+//! The steps of an audit proof as a part of a page: the values for readers without a script, and places for the results of the browser.
 
 use statistics::proof::{AuditProof, ProofStatus};
 

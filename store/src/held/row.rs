@@ -66,6 +66,7 @@ impl TryFrom<EntryRow> for HeldEntry {
 
 #[derive(FromRow)]
 pub struct UnclassifiedRow {
+    id: Uuid,
     event_id: Option<Uuid>,
     event_type: Option<String>,
     agent_id: Option<String>,
@@ -80,6 +81,7 @@ impl TryFrom<UnclassifiedRow> for Unclassified {
 
     fn try_from(row: UnclassifiedRow) -> Result<Self, Corrupt> {
         Ok(Self {
+            id: row.id.into(),
             event_id: row.event_id.map(EventId::from),
             event_type: row.event_type,
             agent_id: row.agent_id,

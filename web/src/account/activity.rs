@@ -89,6 +89,7 @@ pub async fn show(
         activity.keys(),
     );
     let (held, more_held) = held.map_err(&page_error)?;
+    let held = held::rows(&activity, &site.ports.store, &scope, held, &computers, now).await.map_err(&page_error)?;
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     let path = format!("{}{PATH}", frame.root);
     let counts = counts.unwrap_or_else(|error| {
@@ -126,7 +127,7 @@ pub async fn show(
             next,
             stopped,
             export_max: activity.settings().export_events_max,
-            held: held.into_iter().map(|held| HeldRow::of(held, &computers, now)).collect(),
+            held,
             more_held,
             keys,
             query,

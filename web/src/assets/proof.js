@@ -63,6 +63,9 @@ export function eventOf(proof) {
 }
 
 async function content(proof) {
+  equal("schema", "audit-proof/v1", proof.schema);
+  equal("hash_alg", "sha256-jcs-v1", proof.hash_alg);
+  if (proof.status !== "pending") equal("status", "included", proof.status);
   const bytes = fromBase64("canonical_b64", proof.canonical_b64);
   const hash = toHex(await sha256(bytes));
   if (hash !== proof.self) {
@@ -77,6 +80,7 @@ async function content(proof) {
   equal("The epoch", event.chain_epoch, chain.chain_epoch);
   equal("The position", event.seq, chain.seq);
   equal("The hash of the event before", event.hash_chain?.prev, chain.prev);
+  if ((chain.prev === "GENESIS") !== (chain.prev_event_id === null)) throw new Fault("The id of the event before does not fit its hash.");
   return "SHA-256 of the content is the hash that the proof is about.";
 }
 
@@ -258,9 +262,9 @@ async function picture(proof, results) {
     const kind = row.state ?? "unknown";
     if (number > 0) svg.append(drawn("path", { d: `M${middle} ${y - height + 40}V${y}`, class: `p-line p-${kind}` }));
     if (row.sibling) {
-      const x = row.side === "left" ? 56 : 304;
+      const x = row.side === "left" ? 42 : 318;
       svg.append(drawn("path", { d: `M${x} ${y - 12}V${y + 19}H${middle}`, class: "p-line p-side" }));
-      svg.append(drawn("rect", { x: x - 44, y: y - height + 26, width: 88, height: 26, rx: 6, class: "p-box p-side" }));
+      svg.append(drawn("rect", { x: x - 38, y: y - height + 26, width: 76, height: 26, rx: 6, class: "p-box p-side" }));
       svg.append(drawn("text", { x, y: y - height + 43, class: "p-hash" }, short(row.sibling)));
     }
     const wide = row.label ? 190 : 110;

@@ -1,4 +1,4 @@
-//! One event: its content, what it changed, the events next to it in its chain, and its proof, which the browser checks.
+//! One event: its content and change, the events next to it in its chain, and its proof, which the browser checks.
 
 use api::named::Named;
 use app::services::activity::browse::Activity;
@@ -17,7 +17,7 @@ use statistics::proof::AuditProof;
 
 use super::PATH;
 use super::computers::Computers;
-use super::rows::Change;
+use super::rows::LevelChange;
 use crate::account::AccountOwner;
 use crate::proof::{ProofValues, ProofView, command};
 use crate::{Moment, PageError, PageErrorTexts, PageLayout, PageResult, Site, page};
@@ -141,7 +141,7 @@ pub async fn show(
     payload.truncate(MEMBERS_MAX);
     let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
     let kind = text("event_type");
-    let change = event_bytes(&proof).filter(|_| kind == ConsentChange::EVENT_TYPE).and_then(|bytes| Change::read(&bytes));
+    let change = event_bytes(&proof).filter(|_| kind == ConsentChange::EVENT_TYPE).and_then(|bytes| LevelChange::read(&bytes));
     let file = format!("{id}.json");
     Ok(page(
         StatusCode::OK,
@@ -175,7 +175,7 @@ pub async fn show(
 }
 
 impl ChangeView {
-    fn of(change: &Change, computers: &Computers) -> Self {
+    fn of(change: &LevelChange, computers: &Computers) -> Self {
         Self {
             lane: change.lane_words(),
             computer: change.computer_words(computers),

@@ -33,19 +33,19 @@ pub struct DayGroup {
 
 /// Neighbours that look alike, newest first; usually one.
 pub struct Fold {
-    pub rows: Vec<EventRow>,
+    pub rows: Vec<ActivityLine>,
     /// Words for several rows.
     pub summary: String,
 }
 
 /// One event.
-pub struct EventRow {
+pub struct ActivityLine {
     pub id: String,
     pub kind: String,
     pub lane: String,
     pub agent: String,
     pub computer: String,
-    /// What a report of the service says.
+    /// The content of a report of the service, in words.
     pub summary: Option<String>,
     pub received: Option<Moment>,
     pub proof: ProofState,
@@ -69,7 +69,7 @@ pub async fn rows(
     entries: Vec<ActivityEntry>,
     computers: &Computers,
     now: Timestamp,
-) -> Vec<EventRow> {
+) -> Vec<ActivityLine> {
     let proofs = join_all(entries.iter().map(|entry| proof(activity, scope, &entry.event_id)));
     let proofs = tokio::time::timeout(PROOFS_DEADLINE, proofs).await.unwrap_or_default();
     let proofs = proofs.into_iter().chain(std::iter::repeat_with(|| (ProofState::Unknown, None)));
@@ -77,8 +77,8 @@ pub async fn rows(
         let at = entry.received();
         let is_report = entry.machine_uuid.is_some_and(|machine| computers.is_service(machine));
         let change = event.filter(|_| entry.event_type == ConsentChange::EVENT_TYPE);
-        EventRow {
-            summary: change.and_then(|event| Change::read(&event)).map(|change| change.in_words(computers)),
+        ActivityLine {
+            summary: change.and_then(|event| LevelChange::read(&event)).map(|change| change.in_words(computers)),
             received: at.map(|at| Moment::new(at, now)),
             id: entry.event_id,
             kind: entry.event_type,
@@ -113,7 +113,7 @@ async fn proof(activity: &Activity, scope: &RecordScope, event_id: &str) -> (Pro
 
 /// A change of a consent level, as its event says.
 #[derive(Debug, Deserialize)]
-pub struct Change {
+pub struct LevelChange {
     pub level: String,
     pub previous_level: Option<String>,
     pub machine_uuid: Option<MachineUuid>,
@@ -122,12 +122,12 @@ pub struct Change {
     pub reason: Option<String>,
 }
 
-impl Change {
+impl LevelChange {
     /// Reads the payload of an event.
     pub fn read(event: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Event {
-            payload: Change,
+            payload: LevelChange,
         }
         serde_json::from_slice::<Event>(event).ok().map(|event| event.payload)
     }
@@ -163,7 +163,7 @@ fn words(level: &str) -> String {
 }
 
 /// Rows in groups by day, newest first.
-pub fn grouped(rows: Vec<EventRow>, now: Timestamp) -> Vec<DayGroup> {
+pub fn grouped(rows: Vec<ActivityLine>, now: Timestamp) -> Vec<DayGroup> {
     let today = Day::of(now);
     let mut days: Vec<(Option<Day>, DayGroup)> = Vec::new();
     for row in rows {
@@ -201,7 +201,7 @@ fn fold(Fold { rows, .. }: Fold) -> Vec<Fold> {
     vec![Fold { rows, summary }]
 }
 
-fn is_alike(one: &EventRow, other: &EventRow) -> bool {
+fn is_alike(one: &ActivityLine, other: &ActivityLine) -> bool {
     let is_near = || match (one.at, other.at) {
         (Some(one), Some(other)) => (one - other).num_seconds().abs() <= SAVE_SECONDS,
         _ => false,
@@ -230,8 +230,8 @@ mod tests {
 
     use super::*;
 
-    fn row(kind: &str, seconds_ago: i64, now: Timestamp) -> EventRow {
-        EventRow {
+    fn row(kind: &str, seconds_ago: i64, now: Timestamp) -> ActivityLine {
+        ActivityLine {
             id: String::new(),
             kind: kind.to_owned(),
             lane: "memory".to_owned(),
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    fn sizes(rows: Vec<EventRow>, now: Timestamp) -> Vec<(String, Vec<usize>)> {
+    fn sizes(rows: Vec<ActivityLine>, now: Timestamp) -> Vec<(String, Vec<usize>)> {
         let sizes = |group: DayGroup| (group.title, group.folds.iter().map(|fold| fold.rows.len()).collect());
         grouped(rows, now).into_iter().map(sizes).collect()
     }
@@ -254,7 +254,7 @@ mod tests {
     fn neighbours_that_look_alike_are_folded_within_a_day() {
         let now = Day::from(20_000).begin() + TimeDelta::hours(1);
         let kinds = ["a", "a", "a", "b", "b", "a"];
-        let mut rows: Vec<EventRow> = (0..).zip(kinds).map(|(number, kind)| row(kind, number, now)).collect();
+        let mut rows: Vec<ActivityLine> = (0..).zip(kinds).map(|(number, kind)| row(kind, number, now)).collect();
         rows.extend((0..4).map(|number| row("a", 3_601 + number, now)));
         rows.push(row("c", 3 * 86_400, now));
         let expected = [

@@ -30,11 +30,11 @@ pub struct Bar {
     pub x: u64,
     pub title: String,
     pub address: String,
-    pub parts: Vec<Part>,
+    pub parts: Vec<BarPart>,
 }
 
 /// A lane of a day.
-pub struct Part {
+pub struct BarPart {
     pub lane: &'static str,
     pub y: u64,
     pub height: u64,
@@ -83,14 +83,14 @@ impl Strip {
 }
 
 /// The parts of a bar from its foot; a lane with events has a part that can be seen.
-fn parts(counts: &DayCounts, day: Day, highest: u64) -> Vec<Part> {
+fn parts(counts: &DayCounts, day: Day, highest: u64) -> Vec<BarPart> {
     let mut foot = HEIGHT;
     let mut parts = Vec::new();
     for lane in Lane::ALL {
         let Some(count) = counts.events.get(&(day, *lane)).filter(|count| **count > 0) else { continue };
         let height = (count.saturating_mul(HEIGHT) / highest).max(2).min(foot);
         foot -= height;
-        parts.push(Part { lane: lane.as_str(), y: foot, height });
+        parts.push(BarPart { lane: lane.as_str(), y: foot, height });
     }
     parts
 }
