@@ -22,7 +22,7 @@ fn text(response: &Response) -> &str {
 /// The ids of the events in a page, in its order.
 fn shown(page: &str) -> Vec<String> {
     let links = page.split("href=\"/account/activity/").skip(1).filter_map(|rest| rest.split_once('"'));
-    links.map(|(id, _)| id.to_owned()).filter(|id| id.len() == 36).collect()
+    links.map(|(id, _)| id.to_owned()).filter(|id| id.len() == 36 && !id.starts_with("export")).collect()
 }
 
 on_each_database! {

@@ -226,7 +226,7 @@ pages! {
         let other_key = "attache/log+8d6f6a2b+AbKhe/J8Xu1VvhwP0VLJYnQOOqA2LaCVVvLK8ltpJy0W";
         for (name, pointer, value, step, reason) in [
             ("content", "/canonical_b64", json!(content), "content", "The content was changed: its SHA-256 is"),
-            ("position", "/chain/seq", json!(4), "content", "The position is 1, but it must be 4"),
+            ("position", "/chain/seq", json!(4), "content", "The position is 4, but it must be 1"),
             ("leaf", "/leaf_hash", json!(changed(&text("leaf_hash"))), "leaf", "The leaf hashes to"),
             ("path", "/inclusion_path/1", json!(path), "path", "The path leads from the leaf to"),
             ("short", "/inclusion_path", json!([proof["inclusion_path"][0]]), "path", "The path ends before the root"),
