@@ -36,14 +36,10 @@ if (news) {
   plan();
 }
 
-// "/" leads to the text; j and k go from event to event; Enter opens the one with the focus.
+// j and k go from event to event; Enter opens the one with the focus.
 const rows = () => [...document.querySelectorAll("#events .fold > summary, #events [data-row]")].filter((row) => row.checkVisibility());
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
-  if (event.key === "/") {
-    document.querySelector("#text").focus();
-    event.preventDefault();
-  }
   if (event.key !== "j" && event.key !== "k") return;
   const all = rows();
   const here = all.indexOf(document.activeElement);
