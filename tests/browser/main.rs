@@ -13,6 +13,7 @@ mod shared;
 
 mod access;
 mod account;
+mod activity;
 mod claim;
 mod consent;
 mod device;

@@ -18,7 +18,8 @@ struct Asset {
     content: &'static [u8],
 }
 
-const ASSETS: [Asset; 7] = [
+const ASSETS: [Asset; 9] = [
+    Asset { name: "activity.js", media_type: "text/javascript", content: include_bytes!("assets/activity.js") },
     Asset { name: "docs.js", media_type: "text/javascript", content: include_bytes!("assets/docs.js") },
     Asset {
         name: "favicon.ico",
@@ -28,6 +29,7 @@ const ASSETS: [Asset; 7] = [
     Asset { name: "icon.svg", media_type: "image/svg+xml", content: include_bytes!("assets/icon.svg") },
     Asset { name: "knowledge.js", media_type: "text/javascript", content: include_bytes!("assets/knowledge.js") },
     Asset { name: "page.js", media_type: "text/javascript", content: include_bytes!("assets/page.js") },
+    Asset { name: "proof.js", media_type: "text/javascript", content: include_bytes!("assets/proof.js") },
     Asset { name: "style.css", media_type: "text/css", content: include_bytes!("assets/style.css") },
     Asset { name: "touch-icon.png", media_type: "image/png", content: include_bytes!("assets/touch-icon.png") },
 ];

@@ -19,10 +19,12 @@ pub mod knowledge;
 mod moment;
 mod network;
 mod page_error;
+mod proof;
 mod query;
 mod signed_in;
 pub mod signin;
 mod site;
+pub mod verify;
 mod visitor;
 mod well_known;
 
@@ -84,6 +86,9 @@ pub fn routes() -> Vec<Page> {
         show("/account/consent", get(account::consent::show)),
         form("/account/consent", post(account::consent::save)),
         show("/account/activity", get(account::activity::show)),
+        show("/account/activity/export", get(account::activity::export::export)),
+        show("/account/activity/new", get(account::activity::news::count)),
+        show("/account/activity/{event_id}", get(account::activity::event::show)),
         show("/account/access", get(account::access::show)),
         form("/account/keys", post(account::access::make_key)),
         form("/account/keys/{id}/revoke", post(account::undo::revoke_key)),
@@ -108,6 +113,7 @@ pub fn routes() -> Vec<Page> {
         show("/knowledge/memories/{id}", get(knowledge::memory::show)),
         show("/knowledge/memories/{id}/delete", get(knowledge::memory::question)),
         form("/knowledge/memories/{id}/delete", post(knowledge::memory::delete)),
+        show("/verify", get(verify::show)),
         show("/claim", get(claim::show)),
         form("/claim", post(claim::confirm)),
         show("/device", get(device::show)),

@@ -416,7 +416,12 @@ on_each_database! {
             new_held(world, two, "3", at(3)),
         ];
         store.held_insert(&all, &roomy()).await.unwrap();
+        let body = all[0].body.clone().unwrap();
+        let bytes = u32::try_from(all[0].body_bytes).unwrap();
+        assert_eq!(store.held_body(all[0].id, bytes).await.unwrap(), Some(body));
+        assert_eq!(store.held_body(all[0].id, bytes - 1).await.unwrap(), None);
         store.held_discard(all[0].id, at(4)).await.unwrap();
+        assert_eq!(store.held_body(all[0].id, bytes).await.unwrap(), None);
         let ids = async |filter: HeldFilter| {
             store.held_list(&filter, 10).await.unwrap().into_iter().map(|entry| entry.id).collect::<Vec<_>>()
         };
