@@ -70,6 +70,16 @@ pub enum Operation {
     DetachMachine,
     #[strum(serialize = "discard a held event")]
     DiscardHeldEvent,
+    #[strum(serialize = "edit consent levels")]
+    EditConsent,
+    #[strum(serialize = "name a computer")]
+    NameComputer,
+    #[strum(serialize = "name an agent")]
+    NameAgent,
+    #[strum(serialize = "list the ended computers of an account")]
+    ListEndedComputersOfAccount,
+    #[strum(serialize = "read usage by day")]
+    ReadUsageByDay,
     #[strum(serialize = "end a batch")]
     EndBatch,
     #[strum(serialize = "end a device code")]
