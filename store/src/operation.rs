@@ -70,6 +70,12 @@ pub enum Operation {
     DetachMachine,
     #[strum(serialize = "discard a held event")]
     DiscardHeldEvent,
+    #[strum(serialize = "close an account")]
+    CloseAccount,
+    #[strum(serialize = "list closed accounts")]
+    ListClosedAccounts,
+    #[strum(serialize = "delete contents of a closed account")]
+    EmptyClosedAccount,
     #[strum(serialize = "edit consent levels")]
     EditConsent,
     #[strum(serialize = "name a computer")]

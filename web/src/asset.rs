@@ -14,7 +14,8 @@ struct Asset {
     content: &'static [u8],
 }
 
-const ASSETS: [Asset; 4] = [
+const ASSETS: [Asset; 5] = [
+    Asset { name: "consent.js", media_type: "text/javascript", content: include_bytes!("assets/consent.js") },
     Asset { name: "icon.svg", media_type: "image/svg+xml", content: include_bytes!("assets/icon.svg") },
     Asset { name: "knowledge.js", media_type: "text/javascript", content: include_bytes!("assets/knowledge.js") },
     Asset { name: "page.js", media_type: "text/javascript", content: include_bytes!("assets/page.js") },
