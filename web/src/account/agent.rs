@@ -1,6 +1,5 @@
 //! The page of one agent: its name, state and way to end it.
 
-use actors::claim::Claims;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
