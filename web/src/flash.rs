@@ -1,4 +1,0 @@
-//! interim
-use axum::response::Response;
-/// Interim.
-pub(crate) fn set(_response: &mut Response, _text: &str) {}
