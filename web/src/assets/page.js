@@ -24,8 +24,11 @@ setInterval(refreshTimes, 30000);
 
 // Copying. `data-copy` is the text, or "#id" of the element that has it.
 async function copy(text) {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  // Over plain http browsers offer only the old way.
+  try {
+    return await navigator.clipboard.writeText(text);
+  } catch {
+    // Over plain http, and without the permission, browsers offer only the old way.
+  }
   const field = document.createElement("textarea");
   field.value = text;
   field.className = "visually-hidden";
