@@ -187,7 +187,7 @@ impl Store {
         Ok(is_done)
     }
 
-    /// Frees an identity: its levels for all computers end, and the chain on which the service reported about it is continued by nobody, so
+    /// Frees an identity: its levels for all computers end, and the chain on which the service reported about it is not continued, so
     /// that a later owner does not see it.
     async fn unlink_identity(&self, account: &UserAccountId, identity: &UserCuid) -> Result<bool, StoreError> {
         const LOCK: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 AND account_id = $2";
@@ -226,7 +226,7 @@ impl Store {
         .await
     }
 
-    /// Deletes agents and detached computers. The ids of the computers are spent: what they recorded stays in the log, and nobody registers
+    /// Deletes agents and detached computers. The ids of the computers are spent: recorded events stay in the log, and no computer registers
     /// under them again. Their levels and usage go with them, as those of computers that were never attached do.
     async fn delete_parties(&self, account: &UserAccountId, settings: &PurgeSettings) -> Result<bool, StoreError> {
         const COMPUTERS: &str = "DELETE FROM machines WHERE machine_uuid IN (SELECT a.machine_uuid FROM attachments a

@@ -98,7 +98,7 @@ pages! {
     async fn an_agent_is_named_and_revoked(world: World, browser: Browser) {
         let person = world.person("jo@example.com").await;
         let agent = world.agent_of(&person).await;
-        let name = format!("Agent …{}", end_of(&agent.id));
+        let name = format!("Agent …{}", end_of(&agent.id.to_string()));
         browser.signed_in(&person).await;
         browser.visit("/account").await;
         browser.follow(&name).await;

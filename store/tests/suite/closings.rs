@@ -42,7 +42,7 @@ on_each_database! {
         let notice = world.new_mail("ada@example.com");
         assert!(store.account_close(&account, Some(&notice), at(1)).await.unwrap());
         assert!(!store.account_close(&account, Some(&notice), at(2)).await.unwrap(), "once");
-        assert!(!store.account_close(&"nobody".parse().unwrap(), None, at(2)).await.unwrap());
+        assert!(!store.account_close(&"unknown".parse().unwrap(), None, at(2)).await.unwrap());
         assert_eq!(store.mails_claim_due(at(3), at(60), 10).await.unwrap().len(), 1);
         assert_eq!(store.session_by_hash(&session, at(2)).await.unwrap(), None);
         assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
