@@ -68,9 +68,8 @@ pages! {
         browser.look("named").await;
         let listed = world.get("/api/v1/account/computers", &person.cookie).await.expect(200);
         assert_eq!(listed["computers"][0]["label"], "Jo's <laptop>");
-        browser.follow("Consent").await;
-        browser.visit("/account/consent").await;
-        browser.sees("Jo's <laptop>").await;
+        browser.follow("Its consent").await;
+        browser.sees("Consent of Jo's <laptop>").await;
 
         browser.visit("/account").await;
         browser.press("More about Jo's <laptop>").await;
