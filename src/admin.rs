@@ -19,6 +19,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actors::node::{Standing, StandingProbe};
+use api::head;
+use app::App;
+use app::phase::Phases;
+use app::telemetry;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -31,10 +35,6 @@ use serde_json::{Value, json};
 
 use self::gauges::Gauges;
 use self::readiness::Readiness;
-use crate::app::App;
-use crate::http::head;
-use crate::phase::Phases;
-use crate::telemetry;
 
 /// How long the supervisor may take to show what lives.
 const CHECK_DEADLINE: Duration = Duration::from_secs(2);

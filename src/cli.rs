@@ -43,10 +43,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use app::config::{EXTRACT_WORKER, load};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::failure::{Done, Failure};
-use crate::config::{EXTRACT_WORKER, load};
 
 /// Accounts, consent and provable events for agents: server, operator's tools and client.
 #[derive(Debug, Parser)]

@@ -11,6 +11,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::HttpState;
+use api::addresses::Addresses;
+use app::config::{Settings, Urls};
+use app::installation::LogStart;
+use app::phase::{Phase, Phases};
+use app::services::oidc::Providers;
+use app::{App, BuildError};
 use domain::{Clock, Rng};
 use supervision::TreeExit;
 use tokio::net::{TcpListener, TcpSocket};
@@ -21,13 +28,6 @@ use tokio::time::Instant;
 use self::accept::{Deadlines, Door, Service, accept};
 use self::head_timer::HeadDeadlines;
 use self::patience::Patience;
-use crate::app::{App, BuildError};
-use crate::config::{Settings, Urls};
-use crate::http::HttpState;
-use crate::http::addresses::Addresses;
-use crate::installation::LogStart;
-use crate::phase::{Phase, Phases};
-use crate::services::oidc::Providers;
 
 /// A server that accepts connections.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Server {
 
     /// The same, with a choice for the event log.
     pub async fn start_with(settings: Settings, clock: Clock, rng: Rng, log: LogStart) -> Result<Self, StartError> {
-        crate::telemetry::begin_counting();
+        app::telemetry::begin_counting();
         descriptors::raise();
         if let Some(warning) = descriptors::warning(&settings.http) {
             tracing::warn!("{warning}");
@@ -89,7 +89,7 @@ impl Server {
         let phases = Phases::default();
         let providers = Providers::new(&settings.signin, &urls.base, &clock).map_err(BuildError::Providers)?;
         let app = Box::pin(App::build(settings, urls, (clock, rng), log)).await?;
-        let state = crate::http::state(app.clone(), providers, phases.clone())?;
+        let state = api::state(app.clone(), providers, phases.clone())?;
         let http = &app.settings.http;
         let deadlines = Deadlines {
             heads: HeadDeadlines { head: http.head_deadline, idle: http.idle_deadline },
@@ -100,10 +100,10 @@ impl Server {
         let places = Arc::new(Semaphore::new(places_total));
         let addresses = Addresses::new(http.connections_per_address_max, &http.trusted_proxies);
         let public_door = || Door::Public { places: Arc::clone(&places), places_total, addresses: addresses.clone() };
-        let service = Service::Public(crate::http::service(state.clone(), crate::web::router()));
+        let service = Service::Public(api::service(state.clone(), web::router()));
         let mut listeners = vec![tokio::spawn(accept(public, service, public_door(), deadlines, phases.clone()))];
         if let Some(own) = own {
-            let service = Service::Public(crate::http::knowledge_service(state.clone()));
+            let service = Service::Public(api::knowledge_service(state.clone()));
             listeners.push(tokio::spawn(accept(own, service, public_door(), deadlines, phases.clone())));
         }
         let connections_max = app.settings.admin.connections_max;

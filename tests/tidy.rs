@@ -20,8 +20,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use actors::ActorKind;
-use attache::config::Settings;
-use attache::config::reading::{environment_name, paths, read, schema};
+use app::config::Settings;
+use app::config::reading::{environment_name, paths, read, schema};
 
 fn root() -> PathBuf {
     // Not the folder in which this was built: build products may be shared by several checkouts.
@@ -58,6 +58,10 @@ fn files(extensions: &[&str]) -> Vec<PathBuf> {
     files_in(&root(), extensions)
 }
 
+/// The crates of the product, bottom up.
+const FLOORS: [&str; 11] =
+    ["domain", "wire", "client", "store", "statistics", "knowledge", "supervision", "actors", "app", "api", "web"];
+
 fn sources(folder: &Path) -> Vec<PathBuf> {
     files_in(folder, &["rs"])
 }
@@ -73,7 +77,7 @@ fn product_sources() -> Vec<PathBuf> {
 
 #[test]
 fn every_floor_names_only_floors_below_it() {
-    let below: [(&str, &[&str]); 9] = [
+    let below: [(&str, &[&str]); 12] = [
         ("domain", &[]),
         ("wire", &["domain"]),
         ("client", &["domain", "wire"]),
@@ -82,13 +86,15 @@ fn every_floor_names_only_floors_below_it() {
         ("knowledge", &["domain", "store"]),
         ("supervision", &[]),
         ("actors", &["domain", "store", "statistics", "knowledge", "supervision"]),
-        (".", &["domain", "wire", "client", "store", "statistics", "knowledge", "supervision", "actors"]),
+        ("app", &["domain", "wire", "store", "statistics", "knowledge", "supervision", "actors"]),
+        ("api", &["domain", "wire", "store", "statistics", "knowledge", "actors", "app"]),
+        ("web", &["domain", "wire", "store", "statistics", "knowledge", "actors", "app", "api"]),
+        (".", &FLOORS),
     ];
-    let floors = ["domain", "wire", "client", "store", "statistics", "knowledge", "supervision", "actors"];
     for (floor, allowed) in below {
         let manifest: toml::Table = toml::from_str(&text(&format!("{floor}/Cargo.toml"))).unwrap();
         let named = manifest["dependencies"].as_table().unwrap();
-        for other in floors {
+        for other in FLOORS {
             assert!(!named.contains_key(other) || allowed.contains(&other), "{floor} must not know {other}");
         }
     }
@@ -161,7 +167,7 @@ fn every_kind_of_actor_is_configured_documented_and_wired() {
     let document = text("docs/operations.md");
     let table = document.split("## Actors\n").nth(1).unwrap().split("\n## ").next().unwrap();
     assert_eq!(names(table, "| `", "`"), kinds, "rows of docs/operations.md");
-    let sources = sources(&root().join("src"));
+    let sources = sources(&root().join("app/src"));
     let wiring: String = sources
         .iter()
         .filter(|path| !path.ends_with("config/actors.rs"))
@@ -170,7 +176,7 @@ fn every_kind_of_actor_is_configured_documented_and_wired() {
     for kind in ActorKind::ALL {
         let row = format!("| `{kind}` | {} |", kind.description());
         assert!(table.contains(&row), "docs/operations.md lacks the row {row}");
-        assert!(wiring.contains(&format!("ActorKind::{kind:?}")), "src/ wires no {kind:?}");
+        assert!(wiring.contains(&format!("ActorKind::{kind:?}")), "app/ wires no {kind:?}");
     }
 }
 
@@ -211,7 +217,7 @@ fn every_route_is_named_in_a_black_box_test() {
     let mut files = sources(&root().join("tests/api"));
     files.extend(sources(&root().join("tests/harness/blackbox")));
     let tests: String = files.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    for route in attache::http::routes().into_iter().chain(attache::http::knowledge_routes()) {
+    for route in api::routes().into_iter().chain(api::knowledge_routes()) {
         let fixed = route.path.split("/{").next().unwrap();
         assert!(tests.contains(fixed), "no test mentions {} {}", route.method, route.path);
     }
@@ -221,7 +227,7 @@ fn every_route_is_named_in_a_black_box_test() {
 fn every_page_is_visited_in_a_browser() {
     let tests: String =
         sources(&root().join("tests/browser")).iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    for page in attache::web::routes() {
+    for page in web::routes() {
         let fixed = page.path.split("/{").next().unwrap();
         assert!(fixed == "/assets" || tests.contains(fixed), "no browser visits {} {}", page.method, page.path);
     }

@@ -1,7 +1,7 @@
 //! Values and rules of attache: pure functions without IO, async, clock or randomness.
 //!
 //! One noun per file; the store, the actors and the HTTP layer have a file of the same name (`store/`, `actors/`,
-//! `src/http/`).
+//! `api/src/`).
 //!
 //! | module | content |
 //! |---|---|

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use actors::upstream::Upstream;
+use app::App;
 use domain::{Timestamp, reasons};
 use statistics::log::LogStatus;
 use store::pool::Connections;
 
 use super::coalesced::SharedProbe;
 use super::readiness::pace;
-use crate::app::App;
 
 /// Reads the values of the gauges. Clones share the last values.
 #[derive(Debug, Clone, Default)]

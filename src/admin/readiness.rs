@@ -21,12 +21,12 @@ use std::time::Duration;
 use actors::ActorKind;
 use actors::upstream::Upstream;
 use actors::witness::Witnesses;
+use app::App;
 use domain::reasons;
 use serde::Serialize;
 use supervision::root::{Node, Status};
 
 use super::coalesced::{Pace, SharedProbe};
-use crate::app::App;
 
 /// Actors without which requests cannot be answered.
 const VITAL: [ActorKind; 7] = [

@@ -13,13 +13,13 @@ mod options;
 mod plan;
 mod session;
 
+use app::config::Settings;
 use clap::Subcommand;
 use domain::{Clock, Rng};
 
 use self::context::AdminContext;
 use super::failure::{Done, Failure};
 use super::main_database::open_store;
-use crate::config::Settings;
 
 pub(in crate::cli) use node::status as node_status;
 pub use session::sign_in;

@@ -12,6 +12,8 @@ mod folder;
 
 use std::path::{Path, PathBuf};
 
+use app::config::Settings;
+use app::installation::{Facts, Mismatch, StartRefusal};
 use clap::{Args, Subcommand};
 use domain::clock::date_time;
 use domain::{Clock, Rng};
@@ -23,8 +25,6 @@ use self::content::Content;
 use self::folder::{BackupFolder, FACTS, LOG, Manifest, Staging};
 use super::failure::{Done, Failure};
 use super::output;
-use crate::config::Settings;
-use crate::installation::{Facts, Mismatch, StartRefusal};
 
 /// Subcommands of `attache backup`.
 #[derive(Debug, Subcommand)]

@@ -1,7 +1,8 @@
 //! `attache check`: reports all mistakes of the configuration, or the addresses and databases that it results in.
 
+use app::config::Settings;
+
 use super::output;
-use crate::config::Settings;
 use crate::server::descriptors;
 
 /// Prints the effect of a valid configuration.

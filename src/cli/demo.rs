@@ -6,6 +6,7 @@
 mod operator;
 mod tour;
 
+use app::config::Settings;
 use clap::Args;
 use domain::Rng;
 use domain::ids::Email;
@@ -14,7 +15,6 @@ use self::operator::Operator;
 use self::tour::Tour;
 use super::connection::Remote;
 use super::failure::{Done, Failure};
-use crate::config::Settings;
 
 /// RFCs that the server implements: device flow, canonical JSON, transparency log.
 const PAGES: [&str; 3] = [

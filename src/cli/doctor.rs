@@ -11,6 +11,7 @@ mod replication;
 mod server;
 mod upstream;
 
+use app::config::Settings;
 use clap::Args;
 use domain::Clock;
 use serde_json::json;
@@ -18,7 +19,6 @@ use serde_json::json;
 use self::finding::{Finding, State};
 use super::failure::{Done, Failure};
 use super::output;
-use crate::config::Settings;
 use crate::server::descriptors;
 
 /// Options of `attache doctor`.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::signal::unix::Signal;
 
-use crate::config::{Settings, load};
+use app::config::{Settings, load};
 
 /// Reports at each signal, until the task is dropped.
 pub async fn watch(mut hangup: Signal, file: Option<PathBuf>, running: Settings) {

@@ -1,10 +1,10 @@
 //! The main database, for commands that work on it directly.
 
+use app::config::Settings;
+use app::installation::open_facts;
 use store::Store;
 
 use super::failure::Failure;
-use crate::config::Settings;
-use crate::installation::open_facts;
 
 /// Opens the main database; a server may be running on it.
 pub async fn open_store(settings: &Settings) -> Result<Store, Failure> {

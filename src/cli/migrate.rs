@@ -1,11 +1,11 @@
 //! `attache migrate`: migrates the databases to the current schema without starting the server. `serve` also does so.
 
+use app::config::Settings;
+use app::installation::{self, LogStart};
 use domain::{Clock, Rng};
 
 use super::failure::{Done, Failure};
 use super::output;
-use crate::config::Settings;
-use crate::installation::{self, LogStart};
 
 /// Migrates both databases.
 pub async fn migrate(settings: &Settings) -> Done {

@@ -5,6 +5,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use app::config::Settings;
+use app::installation::{self, LogStart};
+use app::telemetry;
 use clap::Args;
 use domain::{Clock, Rng};
 use supervision::TreeExit;
@@ -12,10 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::failure::{Done, Failure};
 use super::{hangup, output};
-use crate::config::Settings;
-use crate::installation::{self, LogStart};
 use crate::server::Server;
-use crate::telemetry;
 
 /// Options of `attache serve`.
 #[derive(Debug, Default, Args)]

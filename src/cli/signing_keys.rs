@@ -1,5 +1,6 @@
 //! `attache keys`: lists and rotates the keys that sign identity assertions.
 
+use app::config::Settings;
 use clap::Subcommand;
 use domain::{Clock, Rng};
 use serde_json::{Value, json};
@@ -7,7 +8,6 @@ use serde_json::{Value, json};
 use super::failure::{Done, Failure};
 use super::main_database::open_store;
 use super::output;
-use crate::config::Settings;
 use domain::clock::date_time;
 
 /// Subcommands of `attache keys`.

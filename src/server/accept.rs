@@ -10,6 +10,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Front;
+use api::addresses::Addresses;
+use api::connection::{Connection, Exchange};
+use app::phase::Phases;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -28,10 +32,6 @@ use tower::ServiceExt;
 use super::head_timer::{HeadDeadlines, HeadTimer};
 use super::patience::{Patience, Patient};
 use super::place::Place;
-use crate::http::Front;
-use crate::http::addresses::Addresses;
-use crate::http::connection::{Connection, Exchange};
-use crate::phase::Phases;
 
 /// The service of a listener.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::HttpSettings as Settings;
+use app::config::HttpSettings as Settings;
 
 /// Raises the limit of this process as far as the system lets it. Many systems begin with 1,024, for programs that cannot count further.
 pub fn raise() {

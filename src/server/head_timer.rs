@@ -8,10 +8,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use api::connection::Connection;
 use tokio::time::{Instant, Sleep};
 
 use super::place::Place;
-use crate::http::connection::Connection;
 
 /// How long a connection waits for a request.
 #[derive(Debug, Clone, Copy)]
@@ -131,7 +131,7 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::http::addresses::Taken;
+    use api::addresses::Taken;
 
     const DEADLINES: HeadDeadlines = HeadDeadlines { head: Duration::from_secs(10), idle: Duration::from_secs(75) };
 

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use api::connection::Connection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::head_timer::{HeadTimer, Late};
-use crate::http::connection::Connection;
 
 /// How long a socket waits for its client.
 #[derive(Debug, Clone, Copy)]

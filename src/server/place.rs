@@ -2,7 +2,7 @@
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::http::addresses::Taken;
+use api::addresses::Taken;
 
 /// The places of one connection; they are free again when it is dropped.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! The matrix of endpoint × credential (`docs/protocol/authentication.md`), generated from the table that the router is built from.
 
-use attache::http::{Accepts, routes};
+use api::{Accepts, routes};
 use reqwest::Method;
 use serde_json::json;
 

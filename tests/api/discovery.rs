@@ -1,7 +1,7 @@
 //! Metadata under `/.well-known`, and its discovery from a 401
 //! (`docs/decisions/0031-guide-endpoints-and-discovery.md`; RFC 9728, RFC 8414, A2A).
 
-use attache::http::{Accepts, knowledge_routes, routes};
+use api::{Accepts, knowledge_routes, routes};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -112,7 +112,7 @@ async fn the_authorization_server_names_endpoints_that_are_there() {
     assert_eq!(endpoints.len(), 7, "{metadata}");
     for endpoint in endpoints {
         let path = endpoint.strip_prefix(url).unwrap();
-        let is_route = |route: &attache::http::Route| route.method == Method::POST && route.path == path;
+        let is_route = |route: &api::Route| route.method == Method::POST && route.path == path;
         assert!(routes().iter().any(is_route), "{endpoint}");
     }
     for document in ["jwks_uri", "service_documentation"] {

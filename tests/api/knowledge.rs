@@ -11,7 +11,7 @@ mod spaces;
 
 use std::time::Duration;
 
-use attache::config::Settings;
+use app::config::Settings;
 /// Settings under which the tests' own web server may be fetched from, and pages are read by the real program.
 pub fn closed_network(settings: &mut Settings) {
     let knowledge = &mut settings.knowledge;

@@ -1,6 +1,6 @@
 //! Computers register and are detached (`docs/decisions/0008-registration-of-computers.md` and `docs/decisions/0011-computers-that-name-a-foreign-identity.md`).
 
-use attache::config::MachineRegistration;
+use app::config::MachineRegistration;
 use serde_json::{Value, json};
 
 use blackbox::client::Credential;

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use actors::mail::TransportKind;
-use attache::config::Settings;
+use app::config::Settings;
 use harness::smtp::{MailServer, Received, Setup};
 
 use blackbox::browser::{Browser, code_in};

@@ -150,7 +150,7 @@ async fn an_idle_node_costs_the_database_few_statements() {
     }
     let world = World::with(|settings| {
         settings.database.url = Some(cluster.url.clone());
-        settings.log = attache::config::LogSettings::default();
+        settings.log = app::config::LogSettings::default();
     })
     .await;
     let seconds = 20_u32;

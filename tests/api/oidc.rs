@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use attache::config::OidcSettings;
+use app::config::OidcSettings;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Forged, Provider};

@@ -5,7 +5,7 @@ mod generated;
 
 use std::collections::BTreeSet;
 
-use attache::http::{knowledge_routes, openapi, routes};
+use api::{knowledge_routes, openapi, routes};
 use reqwest::Method;
 use serde_json::{Value, json};
 

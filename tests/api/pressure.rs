@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use attache::http::connection::Connection;
+use api::connection::Connection;
 use reqwest::Method;
 use tokio::io::AsyncWriteExt;
 

@@ -80,8 +80,8 @@ on_each_database! {
             "scope": ada.machine, "all": "off", "memory": "off", "id": ada.agent, "name": "x",
         });
         let strict = json!({ "machine_uuid": ada.machine, "level": "off" });
-        let api = attache::http::routes().into_iter().map(|route| (route.method, route.path));
-        let pages = attache::web::routes().into_iter().map(|page| (page.method, page.path));
+        let api = api::routes().into_iter().map(|route| (route.method, route.path));
+        let pages = web::routes().into_iter().map(|page| (page.method, page.path));
         let mut asked = 0;
         for (method, path) in api.chain(pages) {
             let named = path.split('/').rev().nth(1).unwrap_or_default();

@@ -19,7 +19,7 @@ async fn small(world: World) -> World {
     world.restart_with(|settings| small_plans(&mut settings.plans)).await
 }
 
-fn small_plans(plans: &mut attache::config::PlanSettings) {
+fn small_plans(plans: &mut app::config::PlanSettings) {
     *plans.of_mut(Plan::Free) = Allowance { memory_events: 6, retrospectives: 3, window_days: 2 };
     *plans.of_mut(Plan::Plus) = Allowance { memory_events: 60, retrospectives: 0, window_days: 7 };
 }

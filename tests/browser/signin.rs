@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use attache::config::OidcSettings;
+use app::config::OidcSettings;
 use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Provider};
 
 use crate::browser::{Browser, Screen, pages};

@@ -1,7 +1,6 @@
 //! `attache serve`: ready, drained, ended at once, and back on the same data.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use harness::upstream::{Script, TOKEN, Upstream};

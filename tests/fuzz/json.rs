@@ -77,8 +77,8 @@ fn query_soak() {
         let Ok(uri) = format!("/?{text}").parse::<Uri>() else { return };
         let read = |uri: Uri| {
             let (parts, ()) = Request::builder().uri(uri).body(()).unwrap().into_parts();
-            let _ = attache::http::query::read::<attache::web::signin::NextQuery>(&parts);
-            attache::http::query::read::<Vec<(String, String)>>(&parts)
+            let _ = api::query::read::<web::signin::NextQuery>(&parts);
+            api::query::read::<Vec<(String, String)>>(&parts)
         };
         let Ok(pairs) = read(uri) else { return };
         let written = serde_urlencoded::to_string(&pairs).unwrap();

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use attache::config::reading::{read, schema};
+use app::config::reading::{read, schema};
 use serde_json::{Map, Value, json};
 
 use crate::{root, text};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use attache::config::Settings;
+use app::config::Settings;
 
 use crate::{root, text};
 

@@ -1,5 +1,7 @@
 //! `attache admin api-key`: creates, lists and revokes API keys.
 
+use api::api_keys::described;
+use app::services::api_keys::first_unreadable;
 use clap::Subcommand;
 use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope, scopes_of};
 use domain::ids::{ApiKeyId, Email, SpaceId};
@@ -11,8 +13,6 @@ use super::context::AdminContext;
 use super::options::{Listing, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
-use crate::http::api_keys::described;
-use crate::services::api_keys::first_unreadable;
 
 /// Subcommands of `attache admin api-key`.
 #[derive(Debug, Subcommand)]

@@ -1,12 +1,12 @@
 //! The resources of the subcommands.
 
+use app::config::Settings;
 use domain::ids::UserAccountId;
 use domain::{Clock, Rng};
 use store::Store;
 
 use super::options::AccountSelector;
 use crate::cli::failure::Failure;
-use crate::config::Settings;
 
 /// Shared state of the commands.
 pub struct AdminContext<'s> {

@@ -1,6 +1,9 @@
 //! `attache admin held`: lists, shows, releases and discards held events.
 
 use actors::intake::IntakeOutcome;
+use app::App;
+use app::config::Urls;
+use app::installation::LogStart;
 use bytes::Bytes;
 use clap::Subcommand;
 use domain::foreign::visible;
@@ -11,11 +14,8 @@ use store::held::{HeldEntry, HeldFilter, HeldState};
 
 use super::context::AdminContext;
 use super::options::{Listing, OutputFormat};
-use crate::app::App;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
-use crate::config::Urls;
-use crate::installation::LogStart;
 use domain::clock::date_time;
 
 /// Subcommands of `attache admin held`.

@@ -1,5 +1,6 @@
 //! `attache admin log`: declares a new epoch of the event log.
 
+use app::installation::{Declared, declare};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -7,7 +8,6 @@ use super::context::AdminContext;
 use super::options::OutputFormat;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
-use crate::installation::{Declared, declare};
 
 /// Subcommands of `attache admin log`.
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,6 @@
 //! `attache admin session`: creates browser sessions.
 
+use app::config::Settings;
 use clap::Subcommand;
 use domain::ids::Email;
 use domain::secret::{Secret, SecretKind};
@@ -14,7 +15,6 @@ use super::context::AdminContext;
 use super::options::OutputFormat;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
-use crate::config::Settings;
 
 /// Subcommands of `attache admin session`.
 #[derive(Debug, Subcommand)]

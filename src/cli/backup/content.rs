@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use app::installation::compare;
 use domain::clock::date_time;
 use domain::{Clock, Rng, reasons};
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use store::{Pool, Store, StoreError};
 
 use super::folder::{FACTS, LOG, Manifest};
 use crate::cli::failure::Failure;
-use crate::installation::compare;
 
 /// Summary of a verified backup.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use app::config::DataSettings;
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::failure::Failure;
-use crate::config::DataSettings;
 
 /// File name of the main database.
 pub const FACTS: &str = DataSettings::FACTS;

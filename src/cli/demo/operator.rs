@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use app::config::Settings;
 use client::Credential;
 use domain::ids::{Email, RegistrationId};
 use domain::{Clock, Rng};
@@ -10,7 +11,6 @@ use store::Store;
 use crate::cli::admin::sign_in;
 use crate::cli::failure::Failure;
 use crate::cli::main_database::open_store;
-use crate::config::Settings;
 
 /// Signs a person in with the operator's access to the database.
 #[derive(Debug, Clone, Copy)]

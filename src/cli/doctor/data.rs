@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use app::config::Settings;
+
 use super::finding::Finding;
-use crate::config::Settings;
 
 const FOLDER: &str = "data folder";
 const OUTBOX: &str = "outbox";
@@ -35,7 +36,7 @@ pub(super) fn check(settings: &Settings) -> Vec<Finding> {
         return vec![Finding::doubtful(FOLDER, found, "`attache serve` creates it; check data.dir")];
     }
     let mut findings = vec![access(FOLDER, folder), room(folder), synced(folder)];
-    let outbox = folder.join(crate::app::OUTBOX);
+    let outbox = folder.join(app::OUTBOX);
     if outbox.exists() {
         findings.push(access(OUTBOX, &outbox));
     }

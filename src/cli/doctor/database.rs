@@ -1,13 +1,13 @@
 //! Checks the main database: whether it opens, is durable, has the current schema, and accepts writes.
 
+use app::config::Settings;
+use app::installation::{Mismatch, is_lone_log};
 use domain::reasons;
 use store::{Pool, Store, StoreError};
 
 use super::clock::ClockReference;
 use super::finding::Finding;
 use super::{nodes, replication};
-use crate::config::Settings;
-use crate::installation::{Mismatch, is_lone_log};
 
 const DATABASE: &str = "database";
 

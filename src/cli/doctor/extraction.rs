@@ -1,8 +1,9 @@
 //! Checks the extraction process: whether it starts, and which restrictions the system enforces.
 
+use app::config::Settings;
+use app::extractor;
+
 use super::finding::Finding;
-use crate::app::extractor;
-use crate::config::Settings;
 
 const SANDBOX: &str = "sandbox";
 

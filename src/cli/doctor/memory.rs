@@ -1,10 +1,10 @@
 //! Checks that the log continues the checkpoint in this node's file, and that no node has halted it.
 
+use app::config::Settings;
 use domain::reasons;
 use statistics::log::{Log, MemoryFile};
 
 use super::finding::Finding;
-use crate::config::Settings;
 
 const MEMORY: &str = "checkpoint";
 

@@ -1,5 +1,6 @@
 //! Compares the servers on this database with each other and with this configuration.
 
+use app::config::Settings;
 use domain::clock::date_time;
 use domain::node::{NodeRecord, differences, short};
 use domain::{Clock, reasons};
@@ -7,7 +8,6 @@ use store::Store;
 
 use super::finding::Finding;
 use crate::cli::output::table;
-use crate::config::Settings;
 
 const NODES: &str = "nodes";
 

@@ -1,11 +1,11 @@
 //! Checks of a PostgreSQL server that concern acknowledged events: standbys, durability, connections, long transactions.
 
+use app::config::Settings;
 use domain::reasons;
 use store::Store;
 use store::pool::ServerStatus;
 
 use super::finding::Finding;
-use crate::config::Settings;
 
 const REPLICATION: &str = "replication";
 const DURABILITY: &str = "durability";

@@ -3,12 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use app::config::Settings;
 use domain::reasons;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::finding::Finding;
-use crate::config::Settings;
 
 const SERVER: &str = "server";
 const PASSES: &str = "passes";

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use app::config::Settings;
+use app::installation::{self, Facts, Mismatch, SCHEMA};
 use domain::clock::date_time;
 use domain::{Clock, Rng, Timestamp, reasons};
 use statistics::client::Client;
@@ -13,8 +15,6 @@ use super::clock::ClockReference;
 use super::database::read_through;
 use super::finding::Finding;
 use super::memory;
-use crate::config::Settings;
-use crate::installation::{self, Facts, Mismatch, SCHEMA};
 
 const STATISTICS: &str = "statistics";
 const LOG: &str = "log";

@@ -1,6 +1,6 @@
 //! Credentials of the knowledge API and its errors: `{error, details, issues?}`.
 
-use attache::http::{Accepts, knowledge_routes};
+use api::{Accepts, knowledge_routes};
 use reqwest::Method;
 use serde_json::json;
 

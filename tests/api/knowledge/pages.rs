@@ -10,7 +10,7 @@ use super::closed_network;
 use blackbox::site::Site;
 use blackbox::world::World;
 
-async fn world_of(port: u16, more: impl FnOnce(&mut attache::config::Settings)) -> World {
+async fn world_of(port: u16, more: impl FnOnce(&mut app::config::Settings)) -> World {
     World::with(|settings| {
         closed_network(settings);
         settings.knowledge.fetch.ports = vec![port, 80];

@@ -47,7 +47,7 @@ async fn a_batch_without_a_free_stream_is_refused_before_it_exists() {
 }
 
 /// A server that checks pages and streams often, and the address of a page that never responds.
-async fn watchful(change: impl FnOnce(&mut attache::config::Settings)) -> (World, String) {
+async fn watchful(change: impl FnOnce(&mut app::config::Settings)) -> (World, String) {
     let (_, address) = Site::start().await;
     let world = World::with(|settings| {
         closed_network(settings);

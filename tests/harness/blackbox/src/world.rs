@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use ::knowledge::index::database::Pgvector;
-use attache::config::Settings;
+use app::config::Settings;
 use attache::server::Server;
 use chrono::TimeDelta;
 use domain::{Clock, Rng};

@@ -1,0 +1,492 @@
+//! Reads bodies, with limits of size and time, and with errors that name the place of a fault.
+
+mod distinct;
+pub mod slow;
+
+use actors::InfraError;
+use app::config::BODY_BYTES_HARD_MAX;
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRef, FromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::response::IntoResponse;
+use bytes::{Bytes, BytesMut};
+use http_body_util::{LengthLimitError, Limited};
+use serde::Serialize;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
+use std::collections::HashSet;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use wire::form::Object;
+
+use self::slow::{SlowBodies, SlowBody};
+use super::error::{ApiError, ApiResult, Code};
+use super::media_type;
+
+/// The unparsed bytes of a body.
+#[derive(Debug)]
+pub struct RawBody(pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for RawBody
+where
+    Arc<BodyReader>: FromRef<S>,
+{
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        Arc::<BodyReader>::from_ref(state).read(&parts, body).await.map(Self)
+    }
+}
+
+/// Reads the bodies of requests.
+#[derive(Debug)]
+pub struct BodyReader {
+    /// Maximum time for a body, from the first read to its end (`http.body_deadline`).
+    pub(super) deadline: Duration,
+    pub(super) slow: SlowBodies,
+}
+
+impl BodyReader {
+    /// The limits of bodies that arrive slowly.
+    pub(super) fn slow(&self) -> &SlowBodies {
+        &self.slow
+    }
+
+    /// Reads a body of at most [`BODY_BYTES_HARD_MAX`] bytes.
+    pub async fn read(&self, parts: &Parts, body: Body) -> Result<Bytes, ApiError> {
+        let limit = Limit { bytes_max: BODY_BYTES_HARD_MAX, deadline: self.deadline };
+        let mut received = Received::default();
+        read_pieces(parts, body, limit, &self.slow, |piece| {
+            received.add(piece);
+            Ok(())
+        })
+        .await?;
+        Ok(received.whole())
+    }
+}
+
+/// How large a body may be, and how long it may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// Maximum size in bytes.
+    pub bytes_max: usize,
+    /// Maximum time from the first read to the end.
+    pub deadline: Duration,
+}
+
+/// Reads a body and passes its pieces on. A body with too large a `Content-Length` is refused unread; one that is awaited is a
+/// [slow body](slow).
+pub async fn read_pieces(
+    parts: &Parts,
+    body: Body,
+    Limit { bytes_max, deadline }: Limit,
+    bodies: &SlowBodies,
+    mut take: impl FnMut(Bytes) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
+    let too_large = || ApiError::new(Code::PayloadTooLarge).with("bytes_max", bytes_max.into());
+    if u64::try_from(bytes_max).is_ok_and(|most| body.size_hint().lower() > most) {
+        return Err(too_large());
+    }
+    let unread = |error: Box<dyn std::error::Error + Send + Sync>| {
+        let is_large = error.is::<LengthLimitError>();
+        if is_large { too_large() } else { ApiError::unavailable("body_unreadable", Duration::from_secs(1)) }
+    };
+    let mut body = Limited::new(body, bytes_max);
+    let (mut came, mut slow) = (0, None);
+    while !body.is_end_stream() {
+        let frame = match &slow {
+            // Most bodies arrive together with their head and need no timer.
+            None => match poll_fn(|context| Poll::Ready(Pin::new(&mut body).poll_frame(context))).await {
+                Poll::Ready(frame) => frame,
+                Poll::Pending => {
+                    slow = Some(SlowBody::begin(parts, came, deadline, bodies)?);
+                    continue;
+                }
+            },
+            Some(slow) => slow.frame(&mut body).await?,
+        };
+        let Some(frame) = frame else { break };
+        // A frame without data holds trailers, which are ignored.
+        let Ok(piece) = frame.map_err(unread)?.into_data() else { continue };
+        came += piece.len();
+        if let Some(slow) = &mut slow {
+            slow.count(piece.len())?;
+        }
+        take(piece)?;
+    }
+    slow.map_or(Ok(()), SlowBody::end)
+}
+
+/// The pieces of a body; those of a body in one piece are not copied.
+#[derive(Debug, Default)]
+struct Received {
+    first: Bytes,
+    all: BytesMut,
+}
+
+impl Received {
+    fn add(&mut self, piece: Bytes) {
+        if self.first.is_empty() && self.all.is_empty() {
+            self.first = piece;
+            return;
+        }
+        self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        self.all.extend_from_slice(&piece);
+    }
+
+    fn whole(self) -> Bytes {
+        if self.all.is_empty() { self.first } else { self.all.freeze() }
+    }
+}
+
+/// A response with this body. Its members are in alphabetical order, regardless of their order in the type.
+pub fn answer(body: &impl Serialize) -> ApiResult {
+    let body = serde_json::to_value(body).map_err(|error| InfraError::Internal(error.to_string()))?;
+    Ok(axum::Json(body).into_response())
+}
+
+/// A JSON object. What does not fit is 400 `invalid_request` with `issues: [{path, message}]`.
+#[derive(Debug)]
+pub struct JsonBody<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T>
+where
+    Arc<BodyReader>: FromRef<S>,
+{
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let RawBody(bytes) = RawBody::from_request(request, state).await?;
+        json(&bytes).map(Self)
+    }
+}
+
+/// Reads a JSON object without duplicate members. An error names the place of the first fault.
+pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    // JSON is UTF-8, members that are ignored included (RFC 8259, section 8.1).
+    let text = std::str::from_utf8(bytes).map_err(|error| ApiError::invalid("", error.to_string()))?;
+    match distinct::read(text) {
+        Some(value) => Ok(value),
+        None => placed(text),
+    }
+}
+
+/// The same in two passes, with the places of faults.
+fn placed<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = fitting(&mut deserializer)?;
+    deserializer.end().map_err(|error| ApiError::invalid("", error.to_string()))?;
+    // Structs detect duplicate members; maps keep the last one, and the request would be ambiguous.
+    let Once = serde_json::from_str(text).map_err(|error| fault("", &error))?;
+    Ok(value)
+}
+
+/// The same for JSON that was read already.
+pub fn fitting<'de, T, D>(json: D) -> Result<T, ApiError>
+where
+    T: DeserializeOwned,
+    D: Deserializer<'de, Error = serde_json::Error>,
+{
+    let Object(value) = serde_path_to_error::deserialize(json).map_err(|error| {
+        let path = error.path().to_string();
+        fault(if matches!(path.as_str(), "." | "?") { "" } else { &path }, error.inner())
+    })?;
+    Ok(value)
+}
+
+/// Describes a fault in terms of JSON instead of Rust types.
+fn fault(path: &str, error: &serde_json::Error) -> ApiError {
+    let told = error.to_string();
+    if !error.is_data() {
+        return ApiError::invalid(path, told);
+    }
+    let rule = told.rsplit_once(" at line ").map_or(told.as_str(), |(rule, _)| rule);
+    let member = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    if let Some(name) = rule.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        return ApiError::invalid(&member(name), "is required");
+    }
+    if let Some(name) = rule.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
+        return ApiError::invalid(&member(name), "must not be sent twice");
+    }
+    match rule.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected ")) {
+        Some((found, wanted)) => ApiError::invalid(path, format!("must be {}, and is {}", kind(wanted), kind(found))),
+        None => ApiError::invalid(path, rule),
+    }
+}
+
+/// The JSON name of a Rust type.
+fn kind(of_ours: &str) -> &str {
+    match of_ours {
+        "f32" | "f64" => "a number",
+        "i8" | "i16" | "i32" | "i64" | "isize" | "u8" | "u16" | "u32" | "u64" | "usize" => "an integer",
+        "sequence" | "a sequence" => "an array",
+        "map" | "a map" => "an object",
+        other if other.starts_with("struct ") => "an object",
+        other if other.starts_with("enum ") || other == "variant identifier" => "a string",
+        other => ["string", "integer", "floating point", "boolean"]
+            .into_iter()
+            .zip(["a string", "a number", "a number", "a boolean"])
+            .find(|(kind, _)| other.strip_prefix(kind).is_some_and(|rest| rest.starts_with([' '])))
+            .map_or(other, |(_, told)| told),
+    }
+}
+
+/// Any object without duplicate members.
+struct Once;
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Once;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Once, A::Error> {
+                let mut seen = HashSet::new();
+                while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
+                    if let Some(name) = seen.replace(name) {
+                        return Err(serde::de::Error::custom(format_args!("duplicate field `{name}`")));
+                    }
+                }
+                Ok(Once)
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// The parameters of an `application/x-www-form-urlencoded` body (RFC 6749, appendix B). Unknown ones are ignored, one that is sent
+/// twice is refused (section 3.2).
+#[derive(Debug)]
+pub struct FormBody(Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequest<S> for FormBody
+where
+    Arc<BodyReader>: FromRef<S>,
+{
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let form = media_type::is(kind, "application/x-www-form-urlencoded");
+        let RawBody(bytes) = RawBody::from_request(request, state).await?;
+        if !form && !bytes.is_empty() {
+            return Err(ApiError::invalid("", "the body must be application/x-www-form-urlencoded"));
+        }
+        let pairs = serde_urlencoded::from_bytes(&bytes);
+        pairs.map(Self).map_err(|error| ApiError::invalid("", format!("the form cannot be read: {error}")))
+    }
+}
+
+impl FormBody {
+    /// A parameter; empty counts as absent (RFC 6749, section 3.2).
+    pub fn get(&self, name: &str) -> Result<Option<&str>, ApiError> {
+        let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let value = values.next();
+        if values.next().is_some() {
+            return Err(ApiError::invalid(name, "must not be sent twice"));
+        }
+        Ok(value.filter(|value| !value.is_empty()))
+    }
+
+    /// A parameter that must be there.
+    pub fn require(&self, name: &str) -> Result<&str, ApiError> {
+        self.get(name)?.ok_or_else(|| ApiError::invalid(name, "is required"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::stream::{self, StreamExt};
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::gate::Gate;
+    use app::config::HttpSettings as Settings;
+
+    #[derive(Debug, Deserialize)]
+    struct Example {
+        list: Vec<u8>,
+    }
+
+    #[test]
+    fn a_fault_in_json_is_named_with_its_place() {
+        let fault = |text: &str| {
+            let error = json::<Example>(text.as_bytes()).unwrap_err();
+            assert_eq!(error.code(), Code::InvalidRequest);
+            format!("{error:?}")
+        };
+        assert!(fault(r#"{"list": [1, "x"]}"#).contains("list[1]"));
+        assert!(fault(r#"{"list": []} x"#).contains("trailing"));
+        assert!(fault("[[1]]").contains("an object"));
+        assert!(!fault("{").contains('?'));
+        assert!(json::<Example>(br#" {"list": [1]}"#).is_ok());
+        assert!(json::<Example>(br#"{"list": [1], "a": {"b": 1}, "c": {"b": 1}}"#).is_ok());
+    }
+
+    #[test]
+    fn repeated_members_are_refused_for_every_type() {
+        for twice in [r#"{"a": 1, "a": 1}"#, r#"{"a": 1, "b": [], "\u0061": {}}"#] {
+            let error = json::<serde_json::Value>(twice.as_bytes()).unwrap_err();
+            assert_eq!(error.first_issue().unwrap(), "a: must not be sent twice");
+        }
+        for other in ["null", "1", "\"a\"", "[]"] {
+            assert_eq!(json::<serde_json::Value>(other.as_bytes()).unwrap_err().code(), Code::InvalidRequest);
+        }
+    }
+
+    #[test]
+    fn one_pass_takes_what_two_passes_take() {
+        let many = |count: usize| {
+            let members: Vec<_> = (0..count).map(|nth| format!("\"m{nth}\":{nth}")).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        let texts = [
+            r#"{"list": [1, 2], "other": {"a": 1, "a": 2}}"#,
+            r#" {"list": [], "\u0061": "\n", "b": 1e3} "#,
+            r#"{"list": [], "a": 1, "\u0061": 2}"#,
+            r#"{"list": [], "list": []}"#,
+            r#"{"list": [1]} x"#,
+            r#"{"list": [1"#,
+            "[]",
+            "{}",
+            "",
+        ];
+        for text in texts.into_iter().map(str::to_owned).chain([0, 1, 15, 16, 17, 40].map(many)) {
+            let (once, twice) = (distinct::read::<serde_json::Value>(&text), placed::<serde_json::Value>(&text).ok());
+            assert_eq!(json::<serde_json::Value>(text.as_bytes()).ok(), twice, "{text}");
+            assert!(once == twice || (once.is_none() && text.len() > 100), "{text}: {once:?} and {twice:?}");
+            let (once, twice) = (distinct::read::<Example>(&text), placed::<Example>(&text).ok());
+            assert_eq!(once.map(|example| example.list), twice.map(|example| example.list), "{text}");
+        }
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only its reading is of interest")]
+    struct Outer {
+        inner: Inner,
+        number: f64,
+        #[serde(deserialize_with = "wire::form::objects_or_none")]
+        more: Option<Vec<Inner>>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only its reading is of interest")]
+    struct Inner {
+        word: String,
+    }
+
+    #[test]
+    fn faults_are_named_in_the_words_of_json() {
+        let told = |text: &[u8]| json::<Outer>(text).unwrap_err().first_issue().unwrap();
+        assert_eq!(told(b"{}"), "inner: is required");
+        assert_eq!(told(br#"{"inner": {}}"#), "inner.word: is required");
+        assert_eq!(told(br#"{"inner": {"word": "a", "word": "b"}}"#), "inner.word: must not be sent twice");
+        assert_eq!(told(br#"{"number": "x, expected y"}"#), "number: must be a number, and is a string");
+        assert_eq!(told(br#"{"inner": 5}"#), "inner: must be an object, and is a number");
+        assert_eq!(told(br#"{"inner": {"word": null}}"#), "inner.word: must be a string, and is null");
+        assert_eq!(told(br#"{"inner": {"word": true}}"#), "inner.word: must be a string, and is a boolean");
+        assert_eq!(told(br#"{"more": {}}"#), "more: must be an array, and is an object");
+        assert_eq!(told(br#"{"more": [{"word": "a"}, ["b"]]}"#), "more[1]: must be an object, and is an array");
+        assert_eq!(told(br"[1, 2]"), "must be an object, and is an array");
+        assert!(told(b"{\"pad\": \"\xff\"}").contains("utf-8"));
+    }
+
+    /// A body of these pieces, which ends or not.
+    fn pieces(pieces: &[&'static str], ends: bool) -> Body {
+        let frames: Vec<_> = pieces.iter().map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::from(*piece)))).collect();
+        let frames = stream::iter(frames);
+        if ends {
+            Body::new(StreamBody::new(frames))
+        } else {
+            Body::new(StreamBody::new(frames.chain(stream::pending())))
+        }
+    }
+
+    /// Reads a body with these settings and returns its bytes or the error code.
+    async fn received(body: Body, settings: &Settings) -> Result<Bytes, Code> {
+        let bodies = SlowBodies::new(settings, Arc::new(Gate::new(1)));
+        let (parts, ()) = Request::new(()).into_parts();
+        let limit = Limit { bytes_max: 8, deadline: settings.body_deadline };
+        let mut received = Received::default();
+        let take = |piece| {
+            received.add(piece);
+            Ok(())
+        };
+        read_pieces(&parts, body, limit, &bodies, take).await.map_err(|error| error.code())?;
+        Ok(received.whole())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_read_whole_in_time_and_within_its_limit() {
+        let settings = Settings { body_rate_after: Duration::from_mins(1), ..Settings::default() };
+        let code = async |body: Body| received(body, &settings).await;
+        assert_eq!(code(Body::empty()).await.unwrap(), "");
+        assert_eq!(code(Body::from("12345678")).await.unwrap(), "12345678");
+        assert_eq!(code(Body::from("123456789")).await.unwrap_err(), Code::PayloadTooLarge);
+        for (sent, read) in [(&["1234", "5678"][..], "12345678"), (&["", "1", "", "2"], "12"), (&[], ""), (&["1"], "1")]
+        {
+            assert_eq!(code(pieces(sent, true)).await.unwrap(), read);
+            let begun = tokio::time::Instant::now();
+            assert_eq!(code(pieces(sent, false)).await.unwrap_err(), Code::TemporarilyUnavailable);
+            assert_eq!(begun.elapsed(), settings.body_deadline);
+        }
+        assert_eq!(code(pieces(&["1234", "56789"], true)).await.unwrap_err(), Code::PayloadTooLarge);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_to_come_with_a_minimal_rate() {
+        let settings = Settings { body_rate_min: 2, ..Settings::default() };
+        let begun = tokio::time::Instant::now();
+        assert_eq!(received(pieces(&["1234"], false), &settings).await, Err(Code::TemporarilyUnavailable));
+        // The first four bytes extend the time by two seconds.
+        assert_eq!(begun.elapsed(), settings.body_rate_after + Duration::from_secs(2));
+        let one_a_second = |each: &'static str| {
+            let frames = stream::iter(0..8).then(move |_| async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok::<_, Infallible>(Frame::data(Bytes::from(each)))
+            });
+            Body::new(StreamBody::new(Box::pin(frames)))
+        };
+        let settings = Settings { body_rate_min: 1, ..Settings::default() };
+        assert_eq!(received(one_a_second("1"), &settings).await.unwrap(), "11111111");
+        assert_eq!(received(one_a_second(""), &settings).await, Err(Code::TemporarilyUnavailable));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_in_transit_share_a_limit_of_bytes() {
+        let settings = Settings { bodies_bytes_max: 3, ..Settings::default() };
+        assert_eq!(received(pieces(&["1", "2", "3"], true), &settings).await.unwrap(), "123");
+        let begun = tokio::time::Instant::now();
+        assert_eq!(received(pieces(&["1234"], false), &settings).await, Err(Code::TemporarilyUnavailable));
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_form_parameter_is_there_once_or_refused() {
+        let form = FormBody(vec![
+            ("a".into(), "1".into()),
+            ("b".into(), String::new()),
+            ("c".into(), "1".into()),
+            ("c".into(), "2".into()),
+        ]);
+        assert_eq!(form.get("a").unwrap(), Some("1"));
+        assert_eq!(form.get("b").unwrap(), None);
+        assert!(form.get("c").is_err());
+        assert!(form.require("d").is_err());
+    }
+}

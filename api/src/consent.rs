@@ -1,0 +1,141 @@
+//! Consent: how much may be recorded (`docs/protocol/consent.md` and `docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0026-consent-outbox.md`).
+
+use actors::intake::QUOTA_EXCEEDED;
+use app::services::consent::{Changed, Consent, ConsentRefusal, LevelChange};
+use axum::extract::State;
+use domain::consent::Author;
+use domain::envelope::Lane;
+use domain::ids::MachineUuid;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest, ConsentWritten, REASON_CHARS_MAX};
+
+use super::auth::Caller;
+use super::body::{self, JsonBody};
+use super::error::{ApiError, ApiResult, Code};
+use super::query::ApiQuery;
+
+/// `GET /api/v1/consent`
+pub async fn read(
+    State(consent): State<Consent>,
+    caller: Caller,
+    ApiQuery(query): ApiQuery<ConsentParameters>,
+) -> ApiResult {
+    let (machine, lane) = query.parsed()?;
+    let lane = lane.unwrap_or(Lane::Memory);
+    if let Caller::Machine { facts, .. } = &caller {
+        let level = consent.seen_by_computer(facts, machine, lane)?;
+        return body::answer(&ConsentAnswer::Effective { level });
+    }
+    if let Some(machine) = machine {
+        let level = consent.of_computer(caller.account(), machine, lane).await?;
+        return body::answer(&ConsentAnswer::Effective { level });
+    }
+    let records = consent.records(caller.account()).await?;
+    let record = |record: &store::consent::ConsentRecord| ConsentRecord {
+        user_cuid: record.user_cuid.clone(),
+        machine_uuid: record.rule.machine,
+        lane: record.rule.lane,
+        level: record.rule.level,
+        set_by: record.rule.set_by,
+    };
+    body::answer(&ConsentAnswer::Levels { levels: records.iter().map(record).collect() })
+}
+
+/// `POST /api/v1/consent`: 200 `{level, written}` with the level in force; 502 when the records are written and their events are not
+/// forwarded yet.
+pub async fn write(State(consent): State<Consent>, caller: Caller, JsonBody(body): JsonBody<Value>) -> ApiResult {
+    let ConsentRequest { level, lane, machine_uuid, reason } = wanted(body)?;
+    let change = LevelChange { level, lane, reason };
+    let Changed { level, written, is_forwarded } = match &caller {
+        Caller::Machine { facts, .. } => consent.set_by_computer(facts, machine_uuid, change).await?,
+        Caller::Session { account, .. } => {
+            consent.set_by_account(account.as_ref(), machine_uuid, Author::Person, change).await?
+        }
+        Caller::Account { .. } | Caller::PreClaim { .. } | Caller::Key(_) => {
+            consent.set_by_account(caller.account(), machine_uuid, Author::Agent, change).await?
+        }
+    };
+    if is_forwarded {
+        body::answer(&ConsentWritten { level, written: written as u64 })
+    } else {
+        Err(ApiError::new(Code::ConsentAuditForwardFailed).with("written", json!(written)))
+    }
+}
+
+impl From<ConsentRefusal> for ApiError {
+    fn from(refusal: ConsentRefusal) -> Self {
+        match refusal {
+            ConsentRefusal::OtherComputer => Code::MachineUuidMismatch.into(),
+            ConsentRefusal::NotOwned => Code::MachineNotOwned.into(),
+            ConsentRefusal::NoLinkedIdentity => Code::NoLinkedCuid.into(),
+            ConsentRefusal::BudgetSpent { retry_after } => Self::unavailable(QUOTA_EXCEEDED, retry_after),
+            ConsentRefusal::Infra(error) => error.into(),
+        }
+    }
+}
+
+/// `?machine_uuid&lane`
+#[derive(Debug, Deserialize)]
+pub struct ConsentParameters {
+    machine_uuid: Option<String>,
+    lane: Option<String>,
+}
+
+impl ConsentParameters {
+    fn parsed(&self) -> Result<(Option<MachineUuid>, Option<Lane>), ApiError> {
+        let machine = self.machine_uuid.as_deref().map(machine_uuid).transpose()?;
+        Ok((machine, self.lane.as_deref().map(lane).transpose()?))
+    }
+}
+
+/// The body of `POST /api/v1/consent`. A lane that there is not has a code of its own.
+fn wanted(body: Value) -> Result<ConsentRequest, ApiError> {
+    if let Some(Value::String(name)) = body.get("lane") {
+        lane(name)?;
+    }
+    let wanted: ConsentRequest = body::fitting(body)?;
+    if wanted.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
+        return Err(ApiError::invalid("reason", format!("must not be longer than {REASON_CHARS_MAX} characters")));
+    }
+    Ok(wanted)
+}
+
+fn machine_uuid(text: &str) -> Result<MachineUuid, ApiError> {
+    text.parse().map_err(|error| ApiError::invalid("machine_uuid", format!("{error}")))
+}
+
+fn lane(text: &str) -> Result<Lane, ApiError> {
+    text.parse().map_err(|_| Code::LaneNotInEnum.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_of_the_request_has_its_code() {
+        let code = |body: Value| wanted(body).map_err(|error| error.code());
+        assert!(code(json!({ "level": "off" })).is_ok());
+        assert!(code(json!({ "level": "full", "lane": "rsi", "reason": "é".repeat(256) })).is_ok());
+        for wrong in [
+            json!({}),
+            json!({ "level": "all" }),
+            json!({ "level": 1 }),
+            json!({ "level": "off", "extra": 1 }),
+            json!({ "level": "off", "lane": null }),
+            json!({ "level": "off", "machine_uuid": "x" }),
+            json!({ "level": "off", "machine_uuid": "019B76DA-A800-7A67-8A14-94A3F41B0634" }),
+            json!({ "level": "off", "reason": "é".repeat(257) }),
+        ] {
+            assert_eq!(code(wrong.clone()), Err(Code::InvalidRequest), "{wrong}");
+        }
+        assert_eq!(code(json!({ "level": "off", "lane": "dream" })), Err(Code::LaneNotInEnum));
+        let query = |query: &str| {
+            serde_urlencoded::from_str::<ConsentParameters>(query).unwrap().parsed().map_err(|error| error.code())
+        };
+        assert_eq!(query("lane=dream"), Err(Code::LaneNotInEnum));
+        assert_eq!(query("machine_uuid=1"), Err(Code::InvalidRequest));
+        assert_eq!(query("lane=rsi&unknown=1"), Ok((None, Some(Lane::Rsi))));
+    }
+}

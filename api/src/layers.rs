@@ -1,0 +1,193 @@
+//! Middleware of the public listener, from the outside in: a request id that log lines contain, panic recovery, the
+//! checks of the head, the gate (maximum number of concurrent requests), and after the handler the headers of every response.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use app::telemetry::RouteCounts;
+use app::telemetry::lines::{RequestId, RequestLine, UNMATCHED, with_request, within};
+use axum::Router;
+use axum::body::HttpBody;
+use axum::extract::{MatchedPath, Request};
+use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY};
+use axum::http::{HeaderName, HeaderValue, Uri};
+use axum::response::{IntoResponse, Response};
+use domain::trace::TraceContext;
+use futures_util::FutureExt;
+use tower::layer::layer_fn;
+use tower::{Layer, Service};
+
+use super::connection::Peer;
+use super::error::{ApiError, Code};
+use super::head;
+use super::knowledge::error::KnowledgeError;
+use super::route::KNOWLEDGE_PREFIX;
+use super::state::HttpState;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Header of W3C Trace Context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// RFC 6797: a browser that has reached the server over https does not try plain http for a year.
+const ONE_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// Puts the layers around the routes.
+pub fn around(routes: Router<HttpState>, state: HttpState) -> Router {
+    routes
+        .fallback(async |uri: Uri| refused(Surface::of(&uri), Code::NotFound.into()))
+        .method_not_allowed_fallback(async |uri: Uri| refused(Surface::of(&uri), Code::MethodNotAllowed.into()))
+        .layer(layer(state.clone()))
+        .with_state(state)
+}
+
+/// The layer as a service of its own: the general form for functions (`axum::middleware::from_fn`) clones and boxes the inner service once more for
+/// each request.
+fn layer<S>(state: HttpState) -> impl Layer<S, Service = RequestLayer<S>> + Clone {
+    layer_fn(move |inner| RequestLayer { state: state.clone(), inner })
+}
+
+#[derive(Clone)]
+struct RequestLayer<S> {
+    state: HttpState,
+    inner: S,
+}
+
+impl<S> Service<Request> for RequestLayer<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let state = self.state.clone();
+        let route = request.extensions().get::<MatchedPath>();
+        let counts = state.requests.of(route.map_or(UNMATCHED, MatchedPath::as_str));
+        let passage = RequestContext::begin(&request, counts, &state);
+        // Nothing of the handler runs before this is polled, which is inside of the gate and the net.
+        let handled = self.inner.call(request);
+        Box::pin(async move {
+            let handled = async { handled.await.unwrap_or_else(|never| match never {}) };
+            Ok(passage.through(handled, &state).await)
+        })
+    }
+}
+
+/// One request on its way through the layers.
+pub(super) struct RequestContext {
+    begun: Instant,
+    line: RequestLine,
+    surface: Surface,
+    peer: Peer,
+    judged: Result<(), ApiError>,
+    has_body: bool,
+}
+
+impl RequestContext {
+    /// Of this request, whose route is that of `counts`.
+    pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, state: &HttpState) -> Self {
+        Self {
+            begun: Instant::now(),
+            line: RequestLine {
+                id: request_id(request, state),
+                trace: trace_of(request, state),
+                method: request.method().clone(),
+                route: counts,
+            },
+            surface: Surface::of(request.uri()),
+            peer: Peer::of(request),
+            judged: head::judge(request),
+            has_body: !request.body().is_end_stream(),
+        }
+    }
+
+    /// Runs the handler, unless the request is refused before.
+    pub(super) async fn through(self, handled: impl Future<Output = Response>, state: &HttpState) -> Response {
+        let Self { begun, line, surface, peer: Peer(connection), judged, has_body } = self;
+        let gated = async {
+            if let Err(error) = judged {
+                return refused(surface, error);
+            }
+            // A handler that awaits the request's body releases the place and takes it again.
+            let Some(_place) = connection.enter(&state.gate) else {
+                return refused(surface, ApiError::unavailable("overloaded", Duration::from_secs(1)));
+            };
+            handled.await
+        };
+        let trace = line.trace;
+        let answered = async {
+            let mut response = AssertUnwindSafe(gated).catch_unwind().await.unwrap_or_else(|_panic| {
+                tracing::error!("a handler panicked");
+                refused(surface, ApiError::unavailable("internal", Duration::from_secs(5)))
+            });
+            let status = response.status();
+            // The body of a refused request may be unread.
+            connection.set_lingers(has_body && (status.is_client_error() || status.is_server_error()));
+            let headers = response.headers_mut();
+            if surface.is_secure(state) {
+                headers.insert(STRICT_TRANSPORT_SECURITY, ONE_YEAR);
+            }
+            // Responses are private to their caller, unless the handler set the header.
+            headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+            with_request(|line| {
+                headers.insert(REQUEST_ID, line.id.as_header());
+                line.route.answered(&line.method, status, begun.elapsed());
+            });
+            response
+        };
+        within(line, statistics::trace::within(trace, answered)).await
+    }
+}
+
+/// Which of the two APIs a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Surface {
+    Main,
+    Knowledge,
+}
+
+impl Surface {
+    fn of(uri: &Uri) -> Self {
+        if uri.path().starts_with(KNOWLEDGE_PREFIX) { Self::Knowledge } else { Self::Main }
+    }
+
+    /// Whether people reach it over https.
+    fn is_secure(self, state: &HttpState) -> bool {
+        let url = match self {
+            Self::Main => &state.app.urls.base,
+            Self::Knowledge => &state.app.urls.rag,
+        };
+        url.starts_with("https://")
+    }
+}
+
+/// An error in the words of the surface on which it happened.
+fn refused(surface: Surface, error: ApiError) -> Response {
+    match surface {
+        Surface::Main => error.into_response(),
+        Surface::Knowledge => KnowledgeError::from(error).into_response(),
+    }
+}
+
+/// The trace that the client's `traceparent` names; a new one if the header is absent or invalid, as W3C Trace Context asks.
+fn trace_of(request: &Request, state: &HttpState) -> TraceContext {
+    let sent = request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok()?.parse().ok());
+    sent.unwrap_or_else(|| TraceContext::begin(&state.app.rng))
+}
+
+/// The id that the client sent, if it is a plain word, so that a chain of services can be followed; otherwise one of ours.
+fn request_id(request: &Request, state: &HttpState) -> RequestId {
+    let sent = request.headers().get(REQUEST_ID).and_then(|id| RequestId::sent(id.as_bytes()));
+    sent.unwrap_or_else(|| RequestId::made(state.app.rng.uuid_v7(state.app.clock.now())))
+}

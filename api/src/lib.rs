@@ -1,0 +1,173 @@
+//! The HTTP APIs: one table of routes, and the layers around it.
+//!
+//! The table names, for every route, which credentials it takes. The router is built from it, the [`auth::Caller`] extractor obeys it,
+//! and the tests walk it: a route without a rule cannot be written, and a rule without a test fails the build.
+
+mod accepts;
+pub mod account;
+pub mod activity;
+pub mod addresses;
+pub mod agent_auth;
+pub mod agents;
+pub mod api_keys;
+pub mod audit;
+pub mod auth;
+pub mod body;
+pub mod client;
+pub mod connection;
+pub mod consent;
+pub mod cookie;
+mod counts;
+pub mod device;
+pub mod discovery;
+pub mod document;
+pub mod error;
+pub mod events;
+mod front;
+pub mod gate;
+pub mod guide;
+pub mod head;
+pub mod knowledge;
+pub mod layers;
+pub mod limits;
+pub mod machines;
+mod media_type;
+pub mod named;
+pub mod openapi;
+pub mod origin;
+pub mod passed;
+pub mod query;
+mod route;
+pub mod seal;
+pub mod sessions;
+mod state;
+pub mod usage;
+
+use app::config::{Settings, Urls};
+use app::phase::Phases;
+use app::services::oidc::Providers;
+use app::{App, BuildError};
+use axum::Router;
+
+pub use self::accepts::Accepts;
+use self::discovery::Resources;
+pub use self::front::Front;
+use self::openapi::Description;
+pub use self::route::KNOWLEDGE_PREFIX;
+use self::route::RESOURCE_METADATA;
+use self::state::Documents;
+pub use self::state::HttpState;
+
+/// One row of a route table.
+pub type Route = route::Route<HttpState>;
+
+/// Every route of the public listener (`docs/protocol/README.md` and `docs/protocol/authentication.md`).
+pub fn routes() -> Vec<Route> {
+    const NONE: Accepts = Accepts::NONE;
+    const PERSON: Accepts = Accepts::ACCOUNT.or(Accepts::SESSION);
+    const ANYONE: Accepts = PERSON.or(Accepts::MACHINE);
+    vec![
+        Route::get("/", NONE, discovery::welcome),
+        Route::get("/openapi.json", NONE, openapi::show),
+        Route::post("/api/v1/agent-auth/identity", NONE, agent_auth::identity),
+        Route::post("/api/v1/agent-auth/claim", NONE, agent_auth::claim),
+        Route::post("/api/v1/agent-auth/claim/complete", PERSON, agent_auth::complete),
+        Route::post("/api/v1/agent-auth/token", NONE, agent_auth::token),
+        Route::post("/api/v1/agent-auth/revoke", NONE, agent_auth::revoke),
+        Route::delete("/api/v1/agents/{id}", PERSON, agents::revoke),
+        Route::get("/api/v1/sessions", PERSON, sessions::list),
+        // An agent must not be able to lock its person out.
+        Route::delete("/api/v1/sessions/{id}", Accepts::SESSION, sessions::revoke),
+        Route::get("/api/v1/account/summary", PERSON, account::summary),
+        Route::get("/api/v1/account/computers", PERSON, account::computers),
+        Route::get("/api/v1/usage/bar", ANYONE, usage::bar),
+        Route::post("/api/v1/device/code", Accepts::MACHINE, device::code),
+        Route::post("/api/v1/device/approve", PERSON, device::approve),
+        Route::post("/api/v1/device/deny", PERSON, device::deny),
+        Route::post("/api/v1/device/token", NONE, device::token),
+        Route::post("/api/v1/machines", NONE, machines::register),
+        Route::delete("/api/v1/machines/{machine_uuid}", PERSON, machines::detach),
+        Route::get("/api/v1/consent", ANYONE, consent::read),
+        Route::post("/api/v1/consent", ANYONE, consent::write),
+        Route::post("/api/v1/events", ANYONE.or(Accepts::PRE_CLAIM), events::submit),
+        Route::get("/api/v1/events/registry", NONE, events::registry),
+        Route::get("/api/v1/activity", ANYONE, activity::page),
+        Route::get("/api/v1/audit/verify", ANYONE, audit::verify),
+        Route::get("/api/v1/audit/checkpoint", NONE, audit::checkpoint),
+        Route::get("/api/v1/audit/consistency", NONE, audit::consistency),
+        Route::get("/api/v1/audit/keys", NONE, audit::keys),
+        Route::get("/log/checkpoint", NONE, audit::checkpoint),
+        Route::get("/log/tile/{*path}", NONE, audit::tile),
+        // What an agent made or ended would outlive the agent, so its account token does not do.
+        Route::post("/api/v1/keys", Accepts::SESSION, api_keys::create),
+        Route::get("/api/v1/keys", PERSON, api_keys::list),
+        Route::delete("/api/v1/keys/{id}", Accepts::SESSION, api_keys::revoke),
+        Route::post("/api/v1/a2a", NONE, guide::a2a::answer),
+        Route::post("/api/v1/mcp", NONE, guide::mcp::answer),
+        Route::get("/llms.txt", NONE, guide::short),
+        Route::get("/llms-full.txt", NONE, guide::full),
+        Route::get("/auth.md", NONE, guide::auth),
+        Route::get("/.well-known/jwks.json", NONE, discovery::jwks),
+        Route::get("/.well-known/agent-card.json", NONE, discovery::agent_card),
+        Route::get("/.well-known/oauth-authorization-server", NONE, discovery::authorization_server),
+        Route::get("/.well-known/oauth-protected-resource", NONE, discovery::protected_resource),
+        Route::get("/.well-known/oauth-protected-resource/{*path}", NONE, discovery::protected_resource_at),
+    ]
+}
+
+/// Every route of the knowledge API; the path begins with [`KNOWLEDGE_PREFIX`].
+pub fn knowledge_routes() -> Vec<Route> {
+    use knowledge::{batch, memories, search, settings, spaces};
+    const KEY: Accepts = Accepts::API_KEY;
+    vec![
+        Route::post("/v1/search", KEY, search::search),
+        Route::post("/v1/spaces/create", KEY, spaces::create),
+        Route::get("/v1/spaces", KEY, spaces::list),
+        Route::patch("/v1/spaces/{id}", KEY, spaces::change),
+        Route::post("/v1/batch-add", KEY, batch::add),
+        Route::get("/v1/batch-add/{id}", KEY, batch::join),
+        Route::delete("/v1/batch-add/{id}", KEY, batch::cancel),
+        Route::put("/v1/settings", KEY, settings::replace),
+        Route::get("/v1/settings", KEY, settings::show),
+        Route::patch("/v1/settings", KEY, settings::change),
+        Route::get("/v1/memories/{id}", KEY, memories::show),
+        Route::delete("/v1/memories/{id}", KEY, memories::delete),
+        Route::get("/v1/export", KEY, memories::export),
+    ]
+}
+
+/// The description of both surfaces, for a server with these settings and URLs.
+pub fn description(settings: &Settings, urls: &Urls) -> Description {
+    let mut table = routes();
+    table.extend(knowledge_routes());
+    Description::new(settings, urls, &table)
+}
+
+/// The state of all routes and pages of a running server. Streams end when the server stops.
+pub fn state(app: App, providers: Providers, phases: Phases) -> Result<HttpState, BuildError> {
+    let documents = Documents {
+        description: description(&app.settings, &app.urls),
+        resources: Resources::of(&routes(), &knowledge_routes(), app.settings.knowledge.bind.is_none()),
+    };
+    HttpState::new(app, providers, documents, phases)
+}
+
+/// The service of the public listener: the account and agent API, and `pages`. It contains the knowledge API, too, unless that has a
+/// listener of its own.
+pub fn service(state: HttpState, pages: Router<HttpState>) -> Front {
+    let mut table = routes();
+    if state.app.settings.knowledge.bind.is_none() {
+        table.extend(knowledge_routes());
+    }
+    Front::new(state, table, pages)
+}
+
+/// The service of the knowledge API's own listener.
+pub fn knowledge_service(state: HttpState) -> Front {
+    let mut table = knowledge_routes();
+    table.extend([
+        Route::get(RESOURCE_METADATA, Accepts::NONE, discovery::knowledge_resource),
+        Route::get("/.well-known/oauth-protected-resource/{*path}", Accepts::NONE, discovery::knowledge_resource_at),
+    ]);
+    Front::new(state, table, Router::new())
+}

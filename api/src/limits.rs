@@ -1,0 +1,128 @@
+//! Limits for each client address, on requests that are costly or help guessing. An excess request is refused with 424 and `Retry-After`,
+//! because the specification reserves 429 for the statistics service.
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use app::config::LimitSettings;
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+
+use super::addresses::network;
+use super::error::ApiError;
+
+/// Attempts between two removals of addresses without recent attempts.
+const FORGET_EVERY: u64 = 4096;
+
+/// The limiters, each with its own count per address.
+#[derive(Debug)]
+pub struct RateLimiters {
+    registrations: Limiter,
+    claim_starts: Limiter,
+    code_guesses: Limiter,
+    sign_ins: Limiter,
+}
+
+impl RateLimiters {
+    /// Limiters without any attempts.
+    pub fn new(settings: &LimitSettings) -> Self {
+        Self {
+            registrations: Limiter::new("too_many_registrations", settings.registrations_per_minute),
+            claim_starts: Limiter::new("too_many_claims", settings.claim_starts_per_minute),
+            code_guesses: Limiter::new("too_many_guesses", settings.code_guesses_per_minute),
+            sign_ins: Limiter::new("too_many_sign_ins", settings.sign_ins_per_minute),
+        }
+    }
+
+    /// Counts a registration of an agent or a computer.
+    pub fn registration(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.registrations.check(address)
+    }
+
+    /// Counts the start of a claim.
+    pub fn claim_start(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.claim_starts.check(address)
+    }
+
+    /// Counts a code that a person typed.
+    pub fn code_guess(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.code_guesses.check(address)
+    }
+
+    /// Counts a request to sign in.
+    pub fn sign_in(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.sign_ins.check(address)
+    }
+}
+
+#[derive(Debug)]
+struct Limiter {
+    reason: &'static str,
+    counts: Option<DefaultKeyedRateLimiter<IpAddr>>,
+    tries: AtomicU64,
+}
+
+impl Limiter {
+    fn new(reason: &'static str, per_minute: u32) -> Self {
+        let quota = NonZeroU32::new(per_minute).map(Quota::per_minute);
+        Self { reason, counts: quota.map(RateLimiter::keyed), tries: AtomicU64::new(0) }
+    }
+
+    fn check(&self, address: IpAddr) -> Result<(), ApiError> {
+        let Some(counts) = &self.counts else { return Ok(()) };
+        if self.tries.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
+            counts.retain_recent();
+            counts.shrink_to_fit();
+        }
+        counts.check_key(&network(address)).map_err(|until| {
+            let wait = until.wait_time_from(DefaultClock::default().now());
+            ApiError::unavailable(self.reason, wait.max(Duration::from_secs(1)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn an_address_that_tries_too_often_must_wait_and_others_need_not() {
+        let settings = LimitSettings { code_guesses_per_minute: 2, ..LimitSettings::default() };
+        let limits = RateLimiters::new(&settings);
+        let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
+        assert!(limits.code_guess(one).is_ok() && limits.code_guess(one).is_ok());
+        assert_eq!(limits.code_guess(one).unwrap_err().code(), Code::TemporarilyUnavailable);
+        assert!(limits.code_guess(other).is_ok());
+        assert!(limits.claim_start(one).is_ok());
+    }
+
+    #[test]
+    fn addresses_that_have_not_tried_for_long_are_forgotten() {
+        // A limit so high that one attempt leaves the full quota.
+        let settings = LimitSettings { registrations_per_minute: u32::MAX, ..LimitSettings::default() };
+        let limits = RateLimiters::new(&settings);
+        for address in 0..10 * u32::try_from(FORGET_EVERY).unwrap() {
+            assert!(limits.registration(std::net::Ipv4Addr::from_bits(address).into()).is_ok());
+        }
+        let remembered = limits.registrations.counts.as_ref().unwrap().len();
+        assert!(remembered <= 2 * usize::try_from(FORGET_EVERY).unwrap(), "{remembered}");
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_count_together_and_zero_is_no_limit() {
+        let settings = LimitSettings {
+            registrations_per_minute: 1,
+            claim_starts_per_minute: 0,
+            code_guesses_per_minute: 1,
+            ..LimitSettings::default()
+        };
+        let limits = RateLimiters::new(&settings);
+        assert!(limits.registration("2001:db8::1".parse().unwrap()).is_ok());
+        assert!(limits.registration("2001:db8::2".parse().unwrap()).is_err());
+        assert!(limits.registration("2001:db8:0:1::1".parse().unwrap()).is_ok());
+        assert!((0..100).all(|_| limits.claim_start("2001:db8::1".parse().unwrap()).is_ok()));
+    }
+}

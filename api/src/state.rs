@@ -1,0 +1,257 @@
+//! The state of the HTTP surfaces: the running server, the services, and the parts that only HTTP needs.
+//!
+//! Handlers do not take the whole state. They name the parts that they use, as `State<Consent>` or `State<Arc<RateLimiters>>`; the
+//! [`FromRef`] implementations below select them.
+
+use std::sync::Arc;
+
+use actors::claim::Claims;
+use actors::device::DeviceCodes;
+use actors::intake::Intake;
+use actors::signin::SignIns;
+use actors::upstream::Upstream;
+use app::config::{SigninSettings, Urls};
+use app::phase::Phases;
+use app::services::Ports;
+use app::services::api_keys::ApiKeys;
+use app::services::claims::ClaimConfirmations;
+use app::services::confirmation::RecentSignIn;
+use app::services::consent::Consent;
+use app::services::devices::DeviceApprovals;
+use app::services::knowledge::credential::CredentialChecks;
+use app::services::knowledge::{Batches, Filters, KnowledgeSearch, Memories, Spaces};
+use app::services::machines::Machines;
+use app::services::oidc::Providers;
+use app::services::sessions::Sessions;
+use app::services::usage::UsageBars;
+use app::telemetry::Requests;
+use app::{App, BuildError};
+use axum::extract::FromRef;
+use domain::Clock;
+use store::Store;
+
+use super::auth::Authenticator;
+use super::body::BodyReader;
+use super::body::slow::SlowBodies;
+use super::client::TrustedProxies;
+use super::cookie::Cookies;
+use super::discovery::Resources;
+use super::events::RegistryDescription;
+use super::gate::Gate;
+use super::guide::Guides;
+use super::knowledge::large::LargeBodies;
+use super::knowledge::places::Places;
+use super::knowledge::stream::EventStreams;
+use super::limits::RateLimiters;
+use super::openapi::Description;
+use super::origin::OriginPolicy;
+use super::seal::Seal;
+
+/// The state of all routes and pages. Clones share it.
+#[derive(Debug, Clone)]
+pub struct HttpState(Arc<HttpParts>);
+
+/// The parts of an [`HttpState`].
+#[derive(Debug)]
+pub struct HttpParts {
+    /// The running server.
+    pub app: App,
+    /// Limits the requests in progress.
+    pub gate: Arc<Gate>,
+    /// Counts answered requests.
+    pub requests: Requests,
+    ports: Ports,
+    services: Services,
+    authenticator: Arc<Authenticator>,
+    bodies: Arc<BodyReader>,
+    large_bodies: Arc<LargeBodies>,
+    streams: EventStreams,
+    cookies: Arc<Cookies>,
+    description: Arc<Description>,
+    guides: Arc<Guides>,
+    limits: Arc<RateLimiters>,
+    origin: Arc<OriginPolicy>,
+    providers: Arc<Providers>,
+    registry: Arc<RegistryDescription>,
+    resources: Arc<Resources>,
+    seal: Seal,
+    signin_settings: Arc<SigninSettings>,
+    trusted_proxies: TrustedProxies,
+}
+
+/// The use cases.
+#[derive(Debug)]
+struct Services {
+    api_keys: ApiKeys,
+    batches: Batches,
+    claims: ClaimConfirmations,
+    consent: Consent,
+    devices: DeviceApprovals,
+    filters: Filters,
+    machines: Machines,
+    memories: Memories,
+    recent: RecentSignIn,
+    search: KnowledgeSearch,
+    sessions: Sessions,
+    spaces: Spaces,
+    usage: UsageBars,
+}
+
+/// The parts that are built from the route tables.
+#[derive(Debug)]
+pub(super) struct Documents {
+    pub description: Description,
+    pub resources: Resources,
+}
+
+impl std::ops::Deref for HttpState {
+    type Target = HttpParts;
+
+    fn deref(&self) -> &HttpParts {
+        &self.0
+    }
+}
+
+impl HttpState {
+    /// Builds the state around a running server. Streams end when the server stops.
+    pub(super) fn new(
+        app: App,
+        providers: Providers,
+        documents: Documents,
+        phases: Phases,
+    ) -> Result<Self, BuildError> {
+        let settings = &app.settings;
+        let batch = &settings.knowledge.batch;
+        let ports = Ports { store: app.store.clone(), clock: app.clock.clone(), rng: app.rng.clone() };
+        let services = Services::new(&app, &ports);
+        let seal = Seal::new(app.codes.clone());
+        let gate = Arc::new(Gate::new(settings.http.requests_max));
+        let cookies = Arc::new(Cookies::new(&settings.http.auth_name, &app.urls, seal.clone()));
+        let origin = Arc::new(OriginPolicy::new(&settings.http, Arc::clone(&app.urls)));
+        let authenticator = Authenticator {
+            clock: app.clock.clone(),
+            store: app.store.clone(),
+            lookup: app.lookup.clone(),
+            presence: app.presence.clone(),
+            sessions: services.sessions.clone(),
+            api_keys: services.api_keys.clone(),
+            cookies: Arc::clone(&cookies),
+            origin: Arc::clone(&origin),
+            urls: Arc::clone(&app.urls),
+        };
+        let bodies = Arc::new(BodyReader {
+            deadline: settings.http.body_deadline,
+            slow: SlowBodies::new(&settings.http, Arc::clone(&gate)),
+        });
+        let large_bodies = LargeBodies::new(batch, Arc::clone(&bodies));
+        let checks = CredentialChecks::new(app.store.clone(), app.clock.clone(), batch.heartbeat);
+        let places = Places::new(batch.streams_max, batch.streams_per_account_max);
+        Ok(Self(Arc::new(HttpParts {
+            requests: Requests::default(),
+            gate,
+            services,
+            authenticator: Arc::new(authenticator),
+            bodies,
+            large_bodies: Arc::new(large_bodies),
+            streams: EventStreams::new(places, checks, phases, batch.heartbeat),
+            cookies,
+            description: Arc::new(documents.description),
+            guides: Arc::new(Guides::new(&app.urls, settings)?),
+            limits: Arc::new(RateLimiters::new(&settings.limits)),
+            origin,
+            providers: Arc::new(providers),
+            registry: Arc::new(RegistryDescription::new(&app.registry)),
+            resources: Arc::new(documents.resources),
+            seal,
+            signin_settings: Arc::new(settings.signin.clone()),
+            trusted_proxies: TrustedProxies::new(&settings.http.trusted_proxies),
+            ports,
+            app,
+        })))
+    }
+}
+
+impl Services {
+    fn new(app: &App, ports: &Ports) -> Self {
+        let (settings, ports) = (&app.settings, || ports.clone());
+        let knowledge = &settings.knowledge;
+        let recent = RecentSignIn::new(app.clock.clone(), settings.signin.fresh_within);
+        Self {
+            api_keys: ApiKeys::new(ports(), settings.api_keys.per_account_max),
+            batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),
+            claims: ClaimConfirmations::new(app.claims.clone(), recent.clone(), settings.claims.require_session),
+            consent: Consent::new(ports(), app.outbox.clone(), app.budgets.clone(), settings.consent.default_level),
+            devices: DeviceApprovals::new(
+                app.devices.clone(),
+                recent.clone(),
+                settings.devices.require_session,
+                settings.janitor.purge.unattached_kept,
+            ),
+            filters: Filters::new(ports(), app.has_language_model()),
+            machines: Machines::new(ports(), settings.machines.clone()),
+            memories: Memories::new(ports()),
+            recent,
+            search: KnowledgeSearch::new(ports(), app.search.clone(), knowledge.search.words_max),
+            sessions: Sessions::new(ports(), settings.sessions.valid_for),
+            spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
+            usage: UsageBars::new(
+                ports(),
+                app.usage.clone(),
+                settings.plans,
+                settings.account.clone(),
+                Arc::clone(&app.urls),
+            ),
+        }
+    }
+}
+
+/// Selects parts of the state: their types and the fields that hold them.
+macro_rules! parts {
+    ($($part:ty = $($field:ident).+;)+) => {$(
+        impl FromRef<HttpState> for $part {
+            fn from_ref(state: &HttpState) -> Self {
+                state.$($field).+.clone()
+            }
+        }
+    )+};
+}
+
+parts! {
+    Claims = app.claims;
+    DeviceCodes = app.devices;
+    Intake = app.intake;
+    SignIns = app.signins;
+    Upstream = app.upstream;
+    Store = app.store;
+    Clock = app.clock;
+    Ports = ports;
+    Arc<Urls> = app.urls;
+    ApiKeys = services.api_keys;
+    Batches = services.batches;
+    ClaimConfirmations = services.claims;
+    Consent = services.consent;
+    DeviceApprovals = services.devices;
+    Filters = services.filters;
+    KnowledgeSearch = services.search;
+    Machines = services.machines;
+    Memories = services.memories;
+    RecentSignIn = services.recent;
+    Sessions = services.sessions;
+    Spaces = services.spaces;
+    UsageBars = services.usage;
+    Arc<Authenticator> = authenticator;
+    Arc<BodyReader> = bodies;
+    Arc<LargeBodies> = large_bodies;
+    EventStreams = streams;
+    Arc<Cookies> = cookies;
+    Arc<Description> = description;
+    Arc<Guides> = guides;
+    Arc<RateLimiters> = limits;
+    Arc<OriginPolicy> = origin;
+    Arc<Providers> = providers;
+    Arc<RegistryDescription> = registry;
+    Arc<Resources> = resources;
+    Seal = seal;
+    Arc<SigninSettings> = signin_settings;
+    TrustedProxies = trusted_proxies;
+}

@@ -1,0 +1,297 @@
+//! The running server without its listeners: configuration, databases, actors and the use cases that its surfaces present.
+//!
+//! [`App::build`] wires it top-down: open the databases ([`installation`]), build the services, start the actors. [`services`] has one use
+//! case per file.
+
+mod builder;
+pub mod config;
+mod error;
+pub mod installation;
+mod knowledge;
+pub mod phase;
+pub mod services;
+mod supervised;
+pub mod telemetry;
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ::knowledge::Pipeline;
+use ::knowledge::embed::Embedder;
+use ::knowledge::search::Search;
+use actors::anchor::Anchor;
+use actors::budget::Budgets;
+use actors::claim::Claims;
+use actors::device::DeviceCodes;
+use actors::ingest::Ingestion;
+use actors::intake::Intake;
+use actors::jitter;
+use actors::lookup::MachineLookup;
+use actors::mail::Mail;
+use actors::meter::Usage;
+use actors::node::NodeTable;
+use actors::outbox::Outbox;
+use actors::presence::Presence;
+use actors::signin::SignIns;
+use actors::upstream::Upstream;
+use actors::witness::Witnesses;
+use domain::node::CLOCK_DIFFERENCE_MAX;
+use domain::registry::Registry;
+use domain::secret::CodeKey;
+use domain::{Clock, Rng};
+use store::Store;
+use supervision::Root;
+use supervision::periodic::PassError;
+use tokio::time::Instant;
+
+use self::builder::Builder;
+pub use self::builder::OUTBOX;
+pub use self::error::BuildError;
+pub use self::knowledge::extractor;
+use self::supervised::{Supervised, Wakers};
+use crate::config::{Settings, Urls};
+use crate::installation::LogStart;
+
+/// Maximum time for the last writes of counters at shutdown.
+const SETTLE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Time for closing the databases, even if requests and actors used up the whole deadline.
+const CLOSE_MIN: Duration = Duration::from_millis(500);
+
+/// The running server without its listeners. Clones share it.
+#[derive(Debug, Clone)]
+pub struct App(Arc<AppState>);
+
+/// The parts of an [`App`].
+#[derive(Debug)]
+pub struct AppState {
+    /// The configuration.
+    pub settings: Settings,
+    /// The URLs under which clients reach the server.
+    pub urls: Arc<Urls>,
+    /// The current time.
+    pub clock: Clock,
+    /// The source of ids, secrets and codes.
+    pub rng: Rng,
+    /// The main database.
+    pub store: Store,
+    /// The server's key for codes and sealed values.
+    pub codes: CodeKey,
+    /// The registry of event types.
+    pub registry: Arc<Registry>,
+    /// Finds computers by their secrets.
+    pub lookup: MachineLookup,
+    /// Registration and claims of agents.
+    pub claims: Claims,
+    /// Device codes, with which computers are attached.
+    pub devices: DeviceCodes,
+    /// Mail to people.
+    pub mail: Mail,
+    /// Sign-in by a mailed code.
+    pub signins: SignIns,
+    /// The intake, which checks, forwards and holds events.
+    pub intake: Intake,
+    /// The service's own events, on their way to the statistics service.
+    pub outbox: Outbox,
+    /// The statistics service, embedded or external.
+    pub upstream: Upstream,
+    /// Stores the newest checkpoint of the embedded log in the main database.
+    pub anchor: Option<Anchor>,
+    /// Asks witnesses to cosign the newest checkpoint.
+    pub witnesses: Option<Witnesses>,
+    /// Counts of forwarded events.
+    pub usage: Usage,
+    /// The time at which each computer was last seen.
+    pub presence: Presence,
+    /// Budgets of senders without an account.
+    pub budgets: Budgets,
+    /// Batches of the knowledge API.
+    pub ingestion: Ingestion,
+    /// This node among the others.
+    pub nodes: NodeTable,
+    /// Search of the knowledge API.
+    pub search: Search<Embedder>,
+    /// The stages that turn an added item into a memory.
+    pub pipeline: Pipeline,
+    /// The supervisor of all actors.
+    pub root: Root,
+}
+
+/// A reference to an [`App`] that does not keep it.
+#[derive(Debug, Clone)]
+pub struct WeakApp(Weak<AppState>);
+
+impl WeakApp {
+    /// The server, if it is still there.
+    pub fn upgrade(&self) -> Option<App> {
+        self.0.upgrade().map(App)
+    }
+}
+
+impl std::ops::Deref for App {
+    type Target = AppState;
+
+    fn deref(&self) -> &AppState {
+        &self.0
+    }
+}
+
+impl App {
+    /// A reference that does not keep the server.
+    pub fn downgrade(&self) -> WeakApp {
+        WeakApp(Arc::downgrade(&self.0))
+    }
+
+    /// Opens the databases, builds the services and starts the actors.
+    pub async fn build(
+        settings: Settings,
+        urls: Urls,
+        (clock, rng): (Clock, Rng),
+        start: LogStart,
+    ) -> Result<Self, BuildError> {
+        let (store, upstream) = installation::open(&settings, &clock, &rng, start).await?;
+        follow_clock(&store, &clock).await;
+        let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
+        let builder = Builder { settings: &settings, store: &store, clock: &clock, rng: &rng, urls: &urls };
+        let (keys, codes) = builder.keys().await?;
+        let claims = builder.claims(codes.clone(), &keys)?;
+        let devices = builder.devices(codes.clone());
+        let (mail, mailer) = builder.mail()?;
+        let signins = builder.signins(&mail, codes.clone());
+        let knowledge = builder.knowledge()?;
+        knowledge.search.index().prepare().await?;
+        let lookup = builder.lookup();
+        let counters = builder.counters(&upstream);
+        let hold = builder.hold();
+        let intake = builder.intake(&upstream, &registry, &counters, &hold);
+        let outbox = builder.outbox(&upstream);
+        let anchor = installation::anchor_of(&store, &upstream, &clock);
+        let nodes = builder.nodes(&upstream, &knowledge.ingestion);
+        let witnesses = installation::witnesses_of(&upstream, &settings)?;
+
+        let supervised = Supervised {
+            builder: &builder,
+            lookup: &lookup,
+            log: (&upstream, anchor.as_ref()),
+            witnesses: witnesses.as_ref(),
+            hold: &hold,
+            mail: (&mail, mailer),
+            claims: &claims,
+            devices: &devices,
+            intake: &intake,
+            knowledge: &knowledge,
+            outbox: &outbox,
+            counters: &counters,
+            nodes: &nodes,
+            wakers: Wakers::default(),
+        };
+        let root = start_actors(&settings, &rng, supervised).await?;
+        Ok(Self(Arc::new(AppState {
+            urls: Arc::new(urls),
+            settings,
+            clock,
+            rng,
+            store,
+            codes,
+            registry,
+            lookup,
+            claims,
+            devices,
+            mail,
+            signins,
+            intake,
+            outbox,
+            upstream,
+            anchor,
+            witnesses,
+            usage: counters.usage,
+            presence: counters.presence,
+            budgets: counters.budgets,
+            ingestion: knowledge.ingestion,
+            nodes,
+            search: knowledge.search,
+            pipeline: knowledge.pipeline,
+            root,
+        })))
+    }
+}
+
+/// Number of tries to read the database's clock at start.
+const CLOCK_TRIES: u32 = 5;
+
+/// Sets the clock to that of the database, by which nodes compare times. A clock that cannot be read now is read by the actor of the node.
+async fn follow_clock(store: &Store, clock: &Clock) {
+    if !store.pool().is_postgres() || clock.machine_now().is_none() {
+        return;
+    }
+    for _ in 0..CLOCK_TRIES {
+        match store.clock_follow(clock).await {
+            Ok(Some(ahead)) => {
+                if ahead.abs() > CLOCK_DIFFERENCE_MAX {
+                    let seconds = ahead.as_seconds_f64();
+                    tracing::warn!(
+                        seconds,
+                        "this machine's clock is ahead of the database's, which the server follows: synchronise them (NTP)"
+                    );
+                }
+                return;
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(error = domain::reasons(&error), "the clock of the database could not be read");
+            }
+        }
+    }
+    tracing::warn!("the database answers too slowly to read its clock; until it does, this machine's clock is used");
+}
+
+/// Starts the supervisor and waits until every actor runs.
+async fn start_actors(settings: &Settings, rng: &Rng, supervised: Supervised<'_>) -> Result<Root, BuildError> {
+    let root = Root::start(settings.shutdown.root(), jitter(rng), supervised.children()).await;
+    let root = root.map_err(|error| BuildError::Actors(domain::reasons(&error)))?;
+    root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
+    Ok(root)
+}
+
+impl AppState {
+    /// Writes the counters that are only in memory and closes the databases, until `deadline` and for at least `CLOSE_MIN`. Called after all
+    /// actors have stopped.
+    pub async fn close(&self, deadline: Instant) {
+        let deadline = deadline.max(Instant::now() + CLOSE_MIN);
+        if tokio::time::timeout_at(deadline, self.settle_and_close()).await.is_err() {
+            tracing::warn!("the databases did not close before shutdown.drain_deadline; the process ends without that");
+        }
+    }
+
+    async fn settle_and_close(&self) {
+        let settle = async {
+            let counts = self.usage.finish().await.and(self.budgets.settle().await);
+            let counts = counts.and(self.presence.settle().await);
+            let remembered = match &self.anchor {
+                Some(anchor) => anchor.settle().await.map_err(PassError::from),
+                None => Ok(()),
+            };
+            let left = self.nodes.leave().await.map_err(PassError::from);
+            counts.and(remembered).and(left)
+        };
+        // Another node signs the log at once while this one still writes its counters.
+        let (settled, _) = tokio::join!(
+            tokio::time::timeout(SETTLE_DEADLINE, settle),
+            tokio::time::timeout(SETTLE_DEADLINE, self.upstream.give_leases_back()),
+        );
+        if let Err(error) = settled.unwrap_or_else(|_| Err("the store did not answer".into())) {
+            tracing::warn!(
+                error = domain::reasons(&*error),
+                "the last counts of usage and of budgets, who was seen last, the newest checkpoint, or the end of this node could not be written"
+            );
+        }
+        // The log shares connections with the facts, and gives its lease back before they are closed.
+        self.upstream.close().await;
+        self.store.close().await;
+    }
+
+    /// Whether a language model judges new content of the knowledge API.
+    pub fn has_language_model(&self) -> bool {
+        self.pipeline.stages().filter.has_model()
+    }
+}

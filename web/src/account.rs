@@ -1,0 +1,52 @@
+//! The account pages: the computers and agents that act for a person, their consent, their activity, and how to revoke them.
+//!
+//! | page | content |
+//! |---|---|
+//! | [`home`] | usage, computers, agents |
+//! | [`consent`](mod@consent) | how much every computer may record, lane by lane |
+//! | [`access`] | browsers that are signed in, keys of the knowledge API |
+//! | [`activity`] | recorded events with their proofs, and held events |
+//! | [`undo`] | the pages that ask for a confirmation before something ends permanently |
+
+pub mod access;
+pub mod activity;
+pub mod consent;
+pub mod home;
+pub mod undo;
+
+use api::HttpState;
+use askama::Template;
+use axum::extract::{FromRef, FromRequestParts};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use domain::ids::UserAccountId;
+
+use super::{PageError, PageLayout, SignedIn, Site, page};
+
+/// A signed-in person with an account. For a person without one the rejection is a page that explains how to get one.
+#[derive(Debug, Clone)]
+pub struct AccountOwner {
+    /// The person.
+    pub visitor: SignedIn,
+    /// The account of the person.
+    pub account: UserAccountId,
+}
+
+#[derive(Template)]
+#[template(path = "account/none.html")]
+struct NoAccountPage {
+    frame: PageLayout,
+}
+
+impl FromRequestParts<HttpState> for AccountOwner {
+    type Rejection = PageError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, PageError> {
+        let visitor = SignedIn::from_request_parts(parts, state).await?;
+        if let Some(account) = visitor.account.clone() {
+            return Ok(Self { visitor, account });
+        }
+        let frame = PageLayout::new(&Site::from_ref(state), Some(&visitor));
+        Err(PageError::drawn(page(StatusCode::FORBIDDEN, &NoAccountPage { frame })))
+    }
+}

@@ -1,0 +1,221 @@
+//! The state of each item of a batch.
+
+use std::collections::HashMap;
+
+use api::named::Named;
+use app::services::knowledge::{Batches, Spaces};
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect};
+use domain::batch::{BatchEnd, ItemOutcome, Journal};
+use domain::ids::{BatchId, MemoryId, SpaceId, UserAccountId};
+use domain::item::Fault;
+use store::batch::Batch;
+use store::memory::MemoryScope;
+
+use super::found::titled;
+use super::{SpaceLink, TAB, capitalised, gone, links, page_error};
+use crate::account::AccountOwner;
+use crate::account::undo::ConfirmForm;
+use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
+
+#[derive(Template)]
+#[template(path = "knowledge/batch.html")]
+struct BatchPage {
+    frame: PageLayout,
+    tab: &'static str,
+    begun: Moment,
+    places: Vec<SpaceLink>,
+    lines: Vec<Line>,
+    progress: Progress,
+    /// URL of the event stream with the remaining messages; `None` if the batch has ended.
+    stream: Option<String>,
+}
+
+/// One thing that was added.
+pub(super) struct Line {
+    pub index: usize,
+    pub label: String,
+    /// The memory that it became.
+    pub memory: Option<String>,
+    /// Where a page came from, below its title.
+    pub url: Option<String>,
+    pub badge: &'static str,
+    /// How the badge looks.
+    pub look: &'static str,
+    /// Why the item was not added.
+    pub why: Option<String>,
+}
+
+/// How far a batch is.
+pub(super) struct Progress {
+    pub id: BatchId,
+    pub processed: usize,
+    pub total: usize,
+    pub added: usize,
+    pub skipped: usize,
+    pub failed: usize,
+    pub is_running: bool,
+    /// The batch was cancelled, and has not ended yet.
+    pub is_ending: bool,
+    /// Why it ended early.
+    pub broken: Option<String>,
+    /// Addresses that could be tried again, one a line.
+    pub again: String,
+    pub spaces: Vec<String>,
+}
+
+/// `GET /knowledge/batches/{id}`
+pub async fn show(
+    State(site): State<Site>,
+    State(spaces): State<Spaces>,
+    owner: AccountOwner,
+    Named(id): Named,
+) -> PageResult {
+    let id: BatchId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
+    let batch = site.ports.store.batch_by_id(id, Some(&owner.account)).await.map_err(PageError::store(&site))?;
+    let batch = batch.ok_or_else(|| gone(&site, &owner.visitor))?;
+    let frame = PageLayout::new(&site, Some(&owner.visitor));
+    let progress = Progress::of(id, &batch.journal, &batch.spaces, batch.cancelled_at.is_some());
+    let after = 2 * batch.journal.processed();
+    let stream = progress.is_running.then(|| format!("{}/knowledge/batches/{id}/stream?after={after}", frame.root));
+    Ok(page(
+        StatusCode::OK,
+        &BatchPage {
+            tab: TAB,
+            begun: Moment::new(batch.created_at, site.ports.clock.now()),
+            places: links(&site, &spaces, &owner.account, &batch.spaces).await?,
+            lines: lines(&site, &owner.account, &batch).await?,
+            progress,
+            stream,
+            frame,
+        },
+    ))
+}
+
+/// `POST /knowledge/batches/{id}/cancel`
+pub async fn cancel(
+    State(site): State<Site>,
+    State(batches): State<Batches>,
+    owner: AccountOwner,
+    Named(id): Named,
+    PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
+) -> PageResult {
+    let batch: BatchId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
+    batches.cancel(&owner.access(), batch).await.map_err(page_error(&site, &owner.visitor))?;
+    Ok(Redirect::to(&format!("{}/knowledge/batches/{id}", site.urls.root_path())).into_response())
+}
+
+/// Every line, in the order in which things were sent.
+async fn lines(site: &Site, account: &UserAccountId, batch: &Batch) -> Result<Vec<Line>, PageError> {
+    let finished = batch.journal.finished();
+    let kept: Vec<MemoryId> = finished.iter().filter_map(|(_, outcome)| kept(outcome)).collect();
+    let titles = titles(site, account, &kept).await?;
+    let done = finished.iter().map(|(index, outcome)| Line::of(*index, outcome, &titles));
+    let waits = batch.pending.iter().map(|(index, url)| Line::waiting(*index, url.as_deref()));
+    let mut lines: Vec<Line> = done.chain(waits).collect();
+    lines.sort_by_key(|line| line.index);
+    Ok(lines)
+}
+
+/// The memory that a thing became.
+pub(super) fn kept(outcome: &ItemOutcome) -> Option<MemoryId> {
+    match outcome {
+        ItemOutcome::Success { id, .. } => Some(*id),
+        _ => None,
+    }
+}
+
+/// What memories of an account are called.
+pub(super) async fn titles(
+    site: &Site,
+    account: &UserAccountId,
+    ids: &[MemoryId],
+) -> Result<HashMap<MemoryId, String>, PageError> {
+    let scope = MemoryScope::Account(account.clone());
+    let memories = site.ports.store.memories_by_id(ids, &scope, 1).await.map_err(PageError::store(site))?;
+    Ok(memories.into_iter().map(|memory| (memory.id, titled(memory.title))).collect())
+}
+
+impl Line {
+    /// One that is finished.
+    pub(super) fn of(index: usize, outcome: &ItemOutcome, titles: &HashMap<MemoryId, String>) -> Self {
+        let nothing =
+            Self { index, label: String::new(), memory: None, url: None, badge: "Added", look: "", why: None };
+        match outcome {
+            ItemOutcome::Success { id, url } => match titles.get(id) {
+                // A note's address is that of the API, which a browser cannot open.
+                Some(title) => Self {
+                    label: title.clone(),
+                    memory: Some(id.to_string()),
+                    url: (!url.ends_with(&id.to_string())).then(|| url.clone()),
+                    ..nothing
+                },
+                None => Self { label: url.clone(), badge: "Deleted since", look: "off", ..nothing },
+            },
+            ItemOutcome::Error { url, title, error, message } => {
+                let label = url.clone().or_else(|| title.clone()).unwrap_or_else(|| "A note".into());
+                if *error == Fault::Cancelled {
+                    return Self { label, badge: "Cancelled", look: "off", ..nothing };
+                }
+                Self { label, badge: "Not added", look: "bad", why: Some(capitalised(message)), ..nothing }
+            }
+            ItemOutcome::Skipped { url, reason } => {
+                let why = match reason.as_str() {
+                    "robots_disallowed" => "Its site does not allow programs to read it (robots.txt).".to_owned(),
+                    "filtered" => "Your content filter rejected it. The settings page shows the reason.".to_owned(),
+                    other => capitalised(other),
+                };
+                let label = url.clone().unwrap_or_else(|| "A note".into());
+                Self { label, badge: "Rejected", look: "warn", why: Some(why), ..nothing }
+            }
+        }
+    }
+
+    fn waiting(index: usize, url: Option<&str>) -> Self {
+        let label = url.map_or_else(|| "A note".to_owned(), str::to_owned);
+        Self { index, label, memory: None, url: None, badge: "Waiting", look: "off", why: None }
+    }
+}
+
+impl Progress {
+    /// Counted from the messages so far.
+    pub(super) fn of(id: BatchId, journal: &Journal, spaces: &[SpaceId], is_ending: bool) -> Self {
+        let finished = journal.finished();
+        let count = |is: fn(&ItemOutcome) -> bool| finished.iter().filter(|(_, outcome)| is(outcome)).count();
+        let again = finished.iter().filter_map(|(_, outcome)| match outcome {
+            ItemOutcome::Error { url: Some(url), .. } => Some(url.as_str()),
+            _ => None,
+        });
+        Self {
+            id,
+            processed: journal.processed(),
+            total: journal.total(),
+            added: count(|outcome| matches!(outcome, ItemOutcome::Success { .. })),
+            skipped: count(|outcome| matches!(outcome, ItemOutcome::Skipped { .. })),
+            failed: count(|outcome| matches!(outcome, ItemOutcome::Error { .. })),
+            is_running: !journal.has_ended(),
+            is_ending,
+            broken: match journal.ending() {
+                Some(BatchEnd::Failed(reason)) => Some(capitalised(reason)),
+                _ => None,
+            },
+            again: again.collect::<Vec<_>>().join("\n"),
+            spaces: spaces.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// The progress as one sentence.
+    pub(super) fn summary(&self) -> String {
+        let counts = [(self.added, "added"), (self.skipped, "rejected"), (self.failed, "not added")];
+        let counts: Vec<String> =
+            counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        let counts = if counts.is_empty() { "nothing yet".to_owned() } else { counts.join(", ") };
+        if self.is_running {
+            format!("{} of {} done: {counts}.", self.processed, self.total)
+        } else {
+            format!("Done: {counts}.")
+        }
+    }
+}

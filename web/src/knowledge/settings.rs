@@ -1,0 +1,253 @@
+//! The rules that new content has to meet, and the content that was left out.
+
+use app::services::knowledge::Filters;
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect};
+use domain::filter::{
+    CATEGORY_CHARS_MAX, FilterIssue, FilterSettings, FilterUpdate, ITEM_CHARS_MAX, PROMPT_CHARS_MAX, VerdictBy,
+};
+use serde::Deserialize;
+use store::filter::FiledVerdict;
+
+use super::{TAB, capitalised};
+use crate::account::AccountOwner;
+use crate::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Site, page};
+
+/// Verdicts that are listed.
+const VERDICTS_LISTED: usize = 50;
+
+#[derive(Template)]
+#[template(path = "knowledge/settings.html")]
+struct SettingsPage {
+    frame: PageLayout,
+    tab: &'static str,
+    is_on: bool,
+    fields: [Field; 4],
+    warnings: Vec<String>,
+    verdicts: Vec<VerdictRow>,
+    saved: bool,
+    is_faulty: bool,
+}
+
+struct Field {
+    name: &'static str,
+    label: &'static str,
+    hint: String,
+    rows: usize,
+    value: String,
+    faults: Vec<String>,
+}
+
+struct VerdictRow {
+    subject: String,
+    is_kept: bool,
+    reason: String,
+    by: &'static str,
+    at: Moment,
+}
+
+/// The form. Lists have one element a line; unticked boxes are absent.
+#[derive(Debug, Default, Deserialize)]
+pub struct SettingsForm {
+    on: Option<String>,
+    exclude: String,
+    include: String,
+    prompt: String,
+    categories: String,
+}
+
+/// `?saved=…`
+#[derive(Debug, Deserialize)]
+pub struct SavedQuery {
+    saved: Option<String>,
+}
+
+/// `GET /knowledge/settings`
+pub async fn show(
+    State(site): State<Site>,
+    State(filters): State<Filters>,
+    owner: AccountOwner,
+    PageQuery(query): PageQuery<SavedQuery>,
+) -> PageResult {
+    let settings = filters.find(&owner.account).await.map_err(PageError::store(&site))?;
+    let warnings = filters.warnings(&settings).into_iter().map(in_words).collect();
+    let form = SettingsForm {
+        on: settings.should_llm_filter.then(String::new),
+        exclude: settings.exclude_items.join("\n"),
+        include: settings.include_items.join("\n"),
+        prompt: settings.filter_prompt.unwrap_or_default(),
+        categories: settings.categories.join("\n"),
+    };
+    draw((&site, &filters), &owner, &form, &[], warnings, query.saved.is_some()).await
+}
+
+/// `POST /knowledge/settings`: replaces them all.
+pub async fn save(
+    State(site): State<Site>,
+    State(filters): State<Filters>,
+    owner: AccountOwner,
+    PageForm(form): PageForm<SettingsForm>,
+) -> PageResult {
+    let update = form.update();
+    if let Err(issues) = FilterSettings::try_from(update.clone()) {
+        return draw((&site, &filters), &owner, &form, &issues, Vec::new(), false).await;
+    }
+    filters.replace(&owner.account, update).await.map_err(PageError::of(&site))?;
+    Ok(Redirect::to(&format!("{}/knowledge/settings?saved=1", site.urls.root_path())).into_response())
+}
+
+impl SettingsForm {
+    fn update(&self) -> FilterUpdate {
+        let list = |text: &str| elements(text).map(str::to_owned).collect();
+        FilterUpdate {
+            categories: list(&self.categories),
+            filter_prompt: Some(self.prompt.trim()).filter(|prompt| !prompt.is_empty()).map(str::to_owned),
+            include_items: list(&self.include),
+            exclude_items: list(&self.exclude),
+            should_llm_filter: self.on.is_some(),
+        }
+    }
+}
+
+fn elements(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty())
+}
+
+async fn draw(
+    (site, filters): (&Site, &Filters),
+    owner: &AccountOwner,
+    form: &SettingsForm,
+    issues: &[FilterIssue],
+    warnings: Vec<String>,
+    saved: bool,
+) -> PageResult {
+    let now = site.ports.clock.now();
+    let verdicts = site.ports.store.verdicts_of_account(&owner.account, VERDICTS_LISTED).await;
+    let verdict = |filed: FiledVerdict| VerdictRow {
+        subject: filed.subject,
+        is_kept: filed.verdict.keep,
+        reason: capitalised(&filed.verdict.reason),
+        by: match filed.verdict.by {
+            VerdictBy::Llm => "decided by the language model",
+            VerdictBy::Rules => "decided by your words",
+            VerdictBy::Unfiltered => "not decided",
+        },
+        at: Moment::new(filed.created_at, now),
+    };
+    let status = if issues.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    Ok(page(
+        status,
+        &SettingsPage {
+            frame: PageLayout::new(site, Some(&owner.visitor)),
+            tab: TAB,
+            is_on: form.on.is_some(),
+            fields: fields(form, issues, filters.has_language_model()),
+            warnings,
+            verdicts: verdicts.map_err(PageError::store(site))?.into_iter().map(verdict).collect(),
+            saved,
+            is_faulty: !issues.is_empty(),
+        },
+    ))
+}
+
+fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Field; 4] {
+    let model = if has_model { "" } else { " Without effect here: this server has no language model." };
+    let field = |name, path: &str, label, hint: String, rows, value: &str| Field {
+        name,
+        label,
+        hint,
+        rows,
+        value: value.to_owned(),
+        faults: issues.iter().filter_map(|issue| fault(issue, path, value)).collect(),
+    };
+    let word = format!("One word or phrase per line, each of at most {ITEM_CHARS_MAX} characters.");
+    [
+        field(
+            "exclude",
+            "excludeItems",
+            "Reject items that mention",
+            format!("{word} Content with one of them is left out."),
+            3,
+            &form.exclude,
+        ),
+        field(
+            "include",
+            "includeItems",
+            "Keep only items that mention",
+            format!("{word} Content without any of them is left out; empty means no such rule."),
+            3,
+            &form.include,
+        ),
+        field(
+            "prompt",
+            "filterPrompt",
+            "Description of the content to keep",
+            format!("A language model reads this and decides. At most {PROMPT_CHARS_MAX} characters.{model}"),
+            3,
+            &form.prompt,
+        ),
+        field(
+            "categories",
+            "categories",
+            "Categories",
+            format!(
+                "One per line, each of at most {CATEGORY_CHARS_MAX} characters. A language model sorts stored content into them.{model}"
+            ),
+            3,
+            &form.categories,
+        ),
+    ]
+}
+
+/// The fault in a field. It quotes the element instead of its line number.
+fn fault(issue: &FilterIssue, field: &str, value: &str) -> Option<String> {
+    let place = issue.path.strip_prefix(field)?;
+    let rule = issue.message.strip_suffix(" after trimming").unwrap_or(&issue.message);
+    let nth = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).and_then(|nth| nth.parse().ok());
+    match nth.and_then(|nth| elements(value).nth(nth)) {
+        Some(element) => Some(format!("“{element}” {rule}.")),
+        None => Some(capitalised(&format!("this {rule}"))),
+    }
+}
+
+/// A warning of the API, in the words of the page.
+fn in_words(warning: &str) -> String {
+    warning
+        .replace("because shouldLLMFilter is false", "because the filter is switched off")
+        .replace("shouldLLMFilter is true", "The filter is switched on")
+        .replace("filterPrompt is stored", "Your own words are stored")
+        .replace("categories are stored", "Your categories are stored")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_shown_beside_their_fields() {
+        let form = SettingsForm {
+            exclude: "fine\n\n far too long for one word ".into(),
+            prompt: "x".repeat(751),
+            ..SettingsForm::default()
+        };
+        let issues = FilterSettings::try_from(form.update()).unwrap_err();
+        let fields = fields(&form, &issues, false);
+        assert_eq!(fields[0].faults, ["“far too long for one word” must have 1 to 20 characters."]);
+        assert_eq!(fields[2].faults, ["This must have 1 to 750 characters."]);
+        assert!(fields[1].faults.is_empty() && fields[3].faults.is_empty());
+    }
+
+    #[test]
+    fn warnings_name_the_labels_of_the_page() {
+        let settings =
+            FilterSettings { filter_prompt: Some("x".into()), categories: vec!["y".into()], ..Default::default() };
+        let empty = FilterSettings { should_llm_filter: true, ..Default::default() };
+        let on = FilterSettings { should_llm_filter: true, ..settings.clone() };
+        for warning in [settings, empty, on].iter().flat_map(|settings| settings.warnings(false)) {
+            let told = in_words(warning);
+            assert!(!["shouldLLMFilter", "filterPrompt"].iter().any(|name| told.contains(name)), "{told}");
+        }
+    }
+}

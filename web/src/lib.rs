@@ -1,0 +1,100 @@
+//! The pages for people.
+//!
+//! Pages are rendered here and work without JavaScript: every change is a form whose response is a redirect, so that going back
+//! or reloading never does it twice. Scripts only add comfort. Every page comes with a policy that lets it load nothing but our own
+//! styles and scripts, and forbids frames.
+
+pub mod account;
+mod asset;
+pub mod claim;
+pub mod device;
+pub mod docs;
+mod form;
+mod frame;
+pub mod knowledge;
+mod moment;
+mod page_error;
+mod query;
+mod signed_in;
+pub mod signin;
+mod site;
+mod visitor;
+
+use api::HttpState;
+use axum::Router;
+use axum::http::Method;
+use axum::routing::{self, MethodRouter};
+
+pub use self::form::{LargeForms, PageForm};
+pub use self::frame::{PageLayout, page};
+pub use self::moment::Moment;
+pub use self::page_error::{PageError, PageErrorTexts, PageResult};
+pub use self::query::PageQuery;
+pub use self::signed_in::SignedIn;
+pub use self::site::Site;
+pub use self::visitor::{Visitor, sign_in_path};
+
+/// One page, or the action of one of its forms.
+#[derive(Debug)]
+pub struct Page {
+    /// HTTP method of the page or form.
+    pub method: Method,
+    /// The path, with `{name}` for parameters.
+    pub path: &'static str,
+    handler: MethodRouter<HttpState>,
+}
+
+/// The router of all pages.
+pub fn router() -> Router<HttpState> {
+    routes().into_iter().fold(Router::new(), |router, Page { method: _, path, handler }| router.route(path, handler))
+}
+
+/// Every page of the public listener.
+pub fn routes() -> Vec<Page> {
+    use routing::{get, post};
+    let show = |path, handler| Page { method: Method::GET, path, handler };
+    let form = |path, handler| Page { method: Method::POST, path, handler };
+    vec![
+        show("/assets/{*path}", get(asset::serve)),
+        show("/docs", docs::page()),
+        show("/account", get(account::home::show)),
+        show("/account/consent", get(account::consent::show)),
+        form("/account/consent", post(account::consent::save)),
+        show("/account/activity", get(account::activity::show)),
+        show("/account/access", get(account::access::show)),
+        form("/account/keys", post(account::access::make_key)),
+        form("/account/keys/{id}/revoke", post(account::undo::revoke_key)),
+        show("/account/keys/{id}/revoke", get(account::undo::revoke_key_question)),
+        form("/account/sessions/others/end", post(account::access::end_other_sessions)),
+        form("/account/sessions/{id}/end", post(account::access::end_session)),
+        show("/account/computers/{machine_uuid}/detach", get(account::undo::detach_question)),
+        form("/account/computers/{machine_uuid}/detach", post(account::undo::detach)),
+        show("/account/agents/{id}/revoke", get(account::undo::revoke_question)),
+        form("/account/agents/{id}/revoke", post(account::undo::revoke)),
+        show("/knowledge", get(knowledge::home::show)),
+        show("/knowledge/search", get(knowledge::home::search)),
+        form("/knowledge/add", post(knowledge::add::add)),
+        show("/knowledge/batches/{id}", get(knowledge::batch::show)),
+        show("/knowledge/batches/{id}/stream", get(knowledge::live::stream)),
+        form("/knowledge/batches/{id}/cancel", post(knowledge::batch::cancel)),
+        form("/knowledge/spaces", post(knowledge::spaces::make)),
+        show("/knowledge/spaces/{id}", get(knowledge::spaces::show)),
+        form("/knowledge/spaces/{id}", post(knowledge::spaces::change)),
+        show("/knowledge/settings", get(knowledge::settings::show)),
+        form("/knowledge/settings", post(knowledge::settings::save)),
+        show("/knowledge/memories/{id}", get(knowledge::memory::show)),
+        show("/knowledge/memories/{id}/delete", get(knowledge::memory::question)),
+        form("/knowledge/memories/{id}/delete", post(knowledge::memory::delete)),
+        show("/claim", get(claim::show)),
+        form("/claim", post(claim::confirm)),
+        show("/device", get(device::show)),
+        form("/device", post(device::decide)),
+        show("/signin", get(signin::show)),
+        form("/signin", post(signin::ask)),
+        show("/signin/code", get(signin::show_code)),
+        form("/signin/code", post(signin::answer)),
+        show("/signin/oidc/{name}", get(signin::oidc::begin)),
+        show("/signin/oidc/{name}/callback", get(signin::oidc::callback)),
+        form("/signout", post(signin::leave)),
+    ]
+}
