@@ -12,7 +12,7 @@ use app::telemetry::RouteCounts;
 use app::telemetry::lines::{RequestId, RequestLine, UNMATCHED, with_request, within};
 use axum::Router;
 use axum::body::HttpBody;
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{FromRef, MatchedPath, Request};
 use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderName, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
@@ -22,6 +22,7 @@ use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
 use super::connection::Peer;
+use super::cors::{Cors, CrossOrigin};
 use super::error::{ApiError, Code};
 use super::head;
 use super::knowledge::error::KnowledgeError;
@@ -92,11 +93,13 @@ pub(super) struct RequestContext {
     peer: Peer,
     judged: Result<(), ApiError>,
     has_body: bool,
+    cross_origin: CrossOrigin,
 }
 
 impl RequestContext {
     /// Of this request, whose route is that of `counts`.
     pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, state: &HttpState) -> Self {
+        let surface = Surface::of(request.uri());
         Self {
             begun: Instant::now(),
             line: RequestLine {
@@ -105,7 +108,11 @@ impl RequestContext {
                 method: request.method().clone(),
                 route: counts,
             },
-            surface: Surface::of(request.uri()),
+            cross_origin: match surface {
+                Surface::Main => CrossOrigin::Off,
+                Surface::Knowledge => Cors::from_ref(state).judge(request),
+            },
+            surface,
             peer: Peer::of(request),
             judged: head::judge(request),
             has_body: !request.body().is_end_stream(),
@@ -114,10 +121,14 @@ impl RequestContext {
 
     /// Runs the handler, unless the request is refused before.
     pub(super) async fn through(self, handled: impl Future<Output = Response>, state: &HttpState) -> Response {
-        let Self { begun, line, surface, peer: Peer(connection), judged, has_body } = self;
+        let Self { begun, line, surface, peer: Peer(connection), judged, has_body, cross_origin } = self;
+        let preflight = cross_origin.preflight();
         let gated = async {
             if let Err(error) = judged {
                 return refused(surface, error);
+            }
+            if let Some(response) = preflight {
+                return response;
             }
             // A handler that awaits the request's body releases the place and takes it again.
             let Some(_place) = connection.enter(&state.gate) else {
@@ -138,6 +149,7 @@ impl RequestContext {
             if surface.is_secure(state) {
                 headers.insert(STRICT_TRANSPORT_SECURITY, ONE_YEAR);
             }
+            cross_origin.describe(headers);
             // Responses are private to their caller, unless the handler set the header.
             headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
             with_request(|line| {

@@ -19,7 +19,7 @@ use app::services::confirmation::RecentSignIn;
 use app::services::consent::Consent;
 use app::services::devices::DeviceApprovals;
 use app::services::knowledge::credential::CredentialChecks;
-use app::services::knowledge::{Batches, Filters, KnowledgeSearch, Memories, Spaces};
+use app::services::knowledge::{Batches, Filters, KnowledgeSearch, Memories, MemoryLimits, Spaces};
 use app::services::machines::Machines;
 use app::services::oidc::Providers;
 use app::services::sessions::Sessions;
@@ -35,10 +35,12 @@ use super::body::BodyReader;
 use super::body::slow::SlowBodies;
 use super::client::TrustedProxies;
 use super::cookie::Cookies;
+use super::cors::Cors;
 use super::discovery::Resources;
 use super::events::RegistryDescription;
 use super::gate::Gate;
 use super::guide::Guides;
+use super::knowledge::import::ImportPlaces;
 use super::knowledge::large::LargeBodies;
 use super::knowledge::places::Places;
 use super::knowledge::stream::EventStreams;
@@ -66,6 +68,8 @@ pub struct HttpParts {
     bodies: Arc<BodyReader>,
     large_bodies: Arc<LargeBodies>,
     streams: EventStreams,
+    imports: ImportPlaces,
+    cors: Cors,
     cookies: Arc<Cookies>,
     description: Arc<Description>,
     guides: Arc<Guides>,
@@ -154,6 +158,8 @@ impl HttpState {
             bodies,
             large_bodies: Arc::new(large_bodies),
             streams: EventStreams::new(places, checks, phases, batch.heartbeat),
+            imports: ImportPlaces::new(&settings.knowledge.import),
+            cors: Cors::new(&settings.knowledge.cors_origins),
             cookies,
             description: Arc::new(documents.description),
             guides: Arc::new(Guides::new(&app.urls, settings)?),
@@ -189,9 +195,9 @@ impl Services {
             ),
             filters: Filters::new(ports(), app.has_language_model()),
             machines: Machines::new(ports(), settings.machines.clone()),
-            memories: Memories::new(ports()),
+            memories: Memories::new(ports(), app.pipeline.clone(), MemoryLimits::new(knowledge)),
             recent,
-            search: KnowledgeSearch::new(ports(), app.search.clone(), knowledge.search.words_max),
+            search: KnowledgeSearch::new(ports(), app.search.clone(), &knowledge.search),
             sessions: Sessions::new(ports(), settings.sessions.valid_for),
             spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
             usage: UsageBars::new(
@@ -243,6 +249,8 @@ parts! {
     Arc<BodyReader> = bodies;
     Arc<LargeBodies> = large_bodies;
     EventStreams = streams;
+    ImportPlaces = imports;
+    Cors = cors;
     Arc<Cookies> = cookies;
     Arc<Description> = description;
     Arc<Guides> = guides;

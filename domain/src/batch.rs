@@ -333,7 +333,7 @@ mod tests {
             open,
             [
                 json!({"type": "progress", "processed": 0, "total": 3}),
-                json!({"type": "success", "id": id, "url": "https://example.com/"}),
+                json!({"type": "success", "id": id, "url": "https://example.com/", "index": 2}),
                 json!({"type": "progress", "processed": 1, "total": 3}),
                 json!({"type": "error", "index": 0, "title": "T", "error": "http_404", "message": "not there"}),
                 json!({"type": "progress", "processed": 2, "total": 3}),

@@ -11,7 +11,7 @@ mod list;
 mod piece;
 mod put;
 
-pub use delete::Unlink;
+pub use delete::{Moved, Unlink};
 pub use edit::{Edit, MemoryEdit, TextEdit};
 pub use list::MemoryFilter;
 pub use put::Restored;

@@ -64,7 +64,7 @@ fn fault(refusal: &Refusal) -> Option<String> {
             Some("You have the maximum number of running batches. Wait until one of them has ended.".to_owned())
         }
         Refusal::SpaceForbidden => Some("The space does not exist any more, or you have no access to it.".to_owned()),
-        Refusal::Filter(_) | Refusal::NotFound | Refusal::Infra(_) => None,
+        Refusal::Filter(_) | Refusal::NotFound | Refusal::KeyReused | Refusal::Infra(_) => None,
     }
 }
 

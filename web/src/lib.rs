@@ -12,6 +12,7 @@ pub mod docs;
 mod form;
 mod frame;
 pub mod knowledge;
+mod markdown;
 mod moment;
 mod page_error;
 mod query;

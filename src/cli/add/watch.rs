@@ -79,7 +79,7 @@ impl Shown<'_> {
                     bar.set_position(processed);
                 }
             }
-            BatchMessage::Success { id, url } => {
+            BatchMessage::Success { id, url, .. } => {
                 let added = Added { id, url };
                 self.item(&added.line(), &added.url, false);
                 report.added.push(added);

@@ -25,6 +25,17 @@ pub enum Unlink {
     NotThere,
 }
 
+/// What became of a memory that was to leave a space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// It was in no other space, and is in the given one now.
+    Home,
+    /// It is in other spaces still.
+    Elsewhere,
+    /// It was not in the space.
+    NotThere,
+}
+
 impl Store {
     /// Forgets a memory of an account with everything that it was found by; `false` when the account has no such memory.
     pub async fn memory_delete(&self, id: MemoryId, account: &UserAccountId) -> Result<bool, StoreError> {
@@ -74,34 +85,35 @@ impl Store {
         .await
     }
 
-    /// Takes a memory of an account out of a space; if it is in no other, it moves to `home`. `false` when the memory is not in the space.
+    /// Takes a memory of an account out of a space; if it is in no other, it moves to `home`.
     pub async fn memory_move(
         &self,
         id: MemoryId,
         account: &UserAccountId,
         space: SpaceId,
         home: SpaceId,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Moved, StoreError> {
         in_transaction!(
             &self.pool,
             |tx| {
-                let Some((turn, there)) = lock_shelf(tx, id, account).await? else { return Ok(false) };
+                let Some((turn, there)) = lock_shelf(tx, id, account).await? else { return Ok(Moved::NotThere) };
                 let mut spaces = spaces_of(&there.spaces)?;
                 let before = spaces.len();
                 spaces.retain(|known| *known != space);
                 if spaces.len() == before {
-                    return Ok(false);
+                    return Ok(Moved::NotThere);
                 }
                 unlink(tx, space, id.as_uuid(), turn.number).await?;
-                if spaces.is_empty() {
+                let is_homeless = spaces.is_empty();
+                if is_homeless {
                     spaces.push(home);
                     link(tx, home, id.as_uuid(), turn.number).await?;
                     show_chunks(tx, id.as_uuid(), turn.number).await?;
                 }
                 write_spaces(tx, id, &spaces, &turn).await?;
-                Ok(true)
+                Ok(if is_homeless { Moved::Home } else { Moved::Elsewhere })
             },
-            commit if |moved| *moved
+            commit if |moved| *moved != Moved::NotThere
         )
         .during(Operation::MoveMemoryToDefaultSpace)
         .await

@@ -5,7 +5,7 @@ use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, Tag};
 use domain::space::AccessType;
 use store::Store;
-use store::memory::{ChunkPut, Edit, Memory, MemoryEdit, MemoryFilter, MemoryPut, MemoryScope, Put, Restored, TextEdit};
+use store::memory::{ChunkPut, Edit, Memory, MemoryEdit, MemoryFilter, MemoryPut, MemoryScope, Moved, Put, Restored, TextEdit};
 
 use crate::memories::{Draft, model, space};
 use crate::world::{World, at, now};
@@ -169,10 +169,14 @@ on_each_vector_index! {
             draft.put(store, 9).await;
         }
         assert!(!store.space_delete(doomed, &ada).await.unwrap(), "it has memories");
-        assert!(!store.memory_move(only.id, &bob, doomed, home).await.unwrap());
-        assert!(store.memory_move(only.id, &ada, doomed, home).await.unwrap());
-        assert!(!store.memory_move(only.id, &ada, doomed, home).await.unwrap());
-        assert!(store.memory_move(both.id, &ada, doomed, home).await.unwrap());
+        for (memory, account, moved) in [
+            (only.id, &bob, Moved::NotThere),
+            (only.id, &ada, Moved::Home),
+            (only.id, &ada, Moved::NotThere),
+            (both.id, &ada, Moved::Elsewhere),
+        ] {
+            assert_eq!(store.memory_move(memory, account, doomed, home).await.unwrap(), moved);
+        }
         assert_eq!(read(store, only.id, &ada).await.spaces, [home]);
         assert_eq!(read(store, both.id, &ada).await.spaces, [other]);
         let counts = async |space| store.memories_in_space(space).await.unwrap();

@@ -34,7 +34,7 @@ pub async fn add(
     let named: Option<Vec<Uuid>> = sent.spaces.iter().map(|space| space.parse().ok()).collect();
     let begun = match named {
         _ if sent.items.is_empty() => Err(Refusal::invalid("", "paste a URL or write a note")),
-        Some(named) => batches.add(&owner.access(), sent.items, &named).await,
+        Some(named) => batches.add(&owner.access(), sent.items, &named, None).await,
         None => Err(Refusal::SpaceForbidden),
     };
     match begun {

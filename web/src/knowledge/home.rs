@@ -221,7 +221,7 @@ impl Searched {
             Ok(space) => vec![space],
             Err(_) => Vec::new(),
         };
-        let params = SearchParams { query: searched.query.clone(), limit: Some(FOUND_MAX), threshold: None, spaces };
+        let params = SearchParams { query: searched.query.clone(), limit: Some(FOUND_MAX), threshold: None, floor: true, spaces };
         match pages.search.find(&owner.access(), params).await {
             Ok(found) => {
                 searched.status = match found.len() {
