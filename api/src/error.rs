@@ -202,6 +202,11 @@ impl ApiError {
         self.code
     }
 
+    /// Why something could not be done right now.
+    pub fn reason(&self) -> Option<&str> {
+        self.members.iter().find(|(name, _)| *name == "reason")?.1.as_str()
+    }
+
     /// The first fault of a request that was refused as invalid.
     pub fn first_issue(&self) -> Option<String> {
         let (_, issues) = self.members.iter().find(|(name, _)| *name == "issues")?;

@@ -13,6 +13,7 @@ pub mod api_keys;
 pub mod audit;
 pub mod auth;
 pub mod body;
+pub mod browser;
 pub mod client;
 pub mod connection;
 pub mod consent;
@@ -51,6 +52,7 @@ use app::{App, BuildError};
 use axum::Router;
 
 pub use self::accepts::Accepts;
+use self::browser::BrowserPages;
 use self::discovery::Resources;
 pub use self::front::Front;
 use self::openapi::Description;
@@ -149,12 +151,12 @@ pub fn description(settings: &Settings, urls: &Urls) -> Description {
 }
 
 /// The state of all routes and pages of a running server. Streams end when the server stops.
-pub fn state(app: App, providers: Providers, phases: Phases) -> Result<HttpState, BuildError> {
+pub fn state(app: App, providers: Providers, phases: Phases, browser: BrowserPages) -> Result<HttpState, BuildError> {
     let documents = Documents {
         description: description(&app.settings, &app.urls),
         resources: Resources::of(&routes(), &knowledge_routes(), app.settings.knowledge.bind.is_none()),
     };
-    HttpState::new(app, providers, documents, phases)
+    HttpState::new(app, providers, documents, phases, browser)
 }
 
 /// The service of the public listener: the account and agent API, and `pages`. It contains the knowledge API, too, unless that has a

@@ -33,6 +33,7 @@ use store::Store;
 use super::auth::Authenticator;
 use super::body::BodyReader;
 use super::body::slow::SlowBodies;
+use super::browser::BrowserPages;
 use super::client::TrustedProxies;
 use super::cookie::Cookies;
 use super::cors::Cors;
@@ -62,6 +63,8 @@ pub struct HttpParts {
     pub gate: Arc<Gate>,
     /// Counts answered requests.
     pub requests: Requests,
+    /// The pages for browsers.
+    pub browser: BrowserPages,
     ports: Ports,
     services: Services,
     authenticator: Arc<Authenticator>,
@@ -123,6 +126,7 @@ impl HttpState {
         providers: Providers,
         documents: Documents,
         phases: Phases,
+        browser: BrowserPages,
     ) -> Result<Self, BuildError> {
         let settings = &app.settings;
         let batch = &settings.knowledge.batch;
@@ -152,6 +156,7 @@ impl HttpState {
         let places = Places::new(batch.streams_max, batch.streams_per_account_max);
         Ok(Self(Arc::new(HttpParts {
             requests: Requests::default(),
+            browser,
             gate,
             services,
             authenticator: Arc::new(authenticator),

@@ -16,6 +16,7 @@ mod claim;
 mod consent;
 mod device;
 mod docs;
+mod home;
 mod judging;
 mod knowledge;
 mod signin;

@@ -7,25 +7,37 @@
 pub mod account;
 mod asset;
 pub mod claim;
+mod compressed;
 pub mod device;
 pub mod docs;
+mod error_page;
+pub mod flash;
 mod form;
 mod frame;
+mod home;
 pub mod knowledge;
 mod markdown;
 mod moment;
+mod network;
 mod page_error;
 mod query;
 mod signed_in;
 pub mod signin;
 mod site;
 mod visitor;
+mod well_known;
+
+use std::sync::Arc;
 
 use api::HttpState;
-use axum::Router;
+use api::browser::BrowserPages;
+use api::cookie::Cookies;
+use axum::extract::FromRef;
 use axum::http::Method;
 use axum::routing::{self, MethodRouter};
+use axum::{Router, middleware};
 
+pub use self::flash::Flash;
 pub use self::form::{LargeForms, PageForm};
 pub use self::frame::{PageLayout, page};
 pub use self::moment::Moment;
@@ -46,8 +58,16 @@ pub struct Page {
 }
 
 /// The router of all pages.
-pub fn router() -> Router<HttpState> {
-    routes().into_iter().fold(Router::new(), |router, Page { method: _, path, handler }| router.route(path, handler))
+pub fn router(state: &HttpState) -> Router<HttpState> {
+    let cookies: Arc<Cookies> = FromRef::from_ref(state);
+    let pages = routes().into_iter();
+    let router = pages.fold(Router::new(), |router, Page { method: _, path, handler }| router.route(path, handler));
+    router.route_layer(middleware::from_fn_with_state(cookies, flash::carry))
+}
+
+/// The pages that browsers get from routes of the API.
+pub fn for_browsers() -> BrowserPages {
+    BrowserPages { home: home::show, error: error_page::show }
 }
 
 /// Every page of the public listener.
@@ -57,6 +77,9 @@ pub fn routes() -> Vec<Page> {
     let form = |path, handler| Page { method: Method::POST, path, handler };
     vec![
         show("/assets/{*path}", get(asset::serve)),
+        show("/favicon.ico", get(well_known::icon)),
+        show("/apple-touch-icon.png", get(well_known::touch_icon)),
+        show("/robots.txt", get(well_known::robots)),
         show("/docs", docs::page()),
         show("/account", get(account::home::show)),
         show("/account/consent", get(account::consent::show)),

@@ -32,7 +32,7 @@ use serde::Deserialize;
 
 pub use self::pages::SignInPages;
 use super::visitor::quoted;
-use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Visitor, page};
+use super::{Flash, Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Visitor, flash, page};
 
 /// `?next=…`
 #[derive(Debug, Deserialize)]
@@ -86,6 +86,8 @@ struct Provider {
 struct CodePage {
     frame: PageLayout,
     email: String,
+    /// Sender of the mail, if one is configured.
+    mail_from: Option<String>,
     next: Option<ReturnPath>,
     view: CodeView,
 }
@@ -101,10 +103,11 @@ enum CodeView {
 pub async fn show(
     State(pages): State<SignInPages>,
     Visitor(visitor): Visitor,
+    flash: Flash,
     PageQuery(wish): PageQuery<NextQuery>,
 ) -> Response {
     let email = visitor.as_ref().map(|visitor| visitor.email.as_str().to_owned()).unwrap_or_default();
-    let frame = PageLayout::new(&pages.site, visitor.as_ref());
+    let frame = PageLayout::new(&pages.site, visitor.as_ref()).with_flash(flash);
     page(StatusCode::OK, &sign_in_page(&pages, frame, email, ours(wish.next.as_deref()), None))
 }
 
@@ -165,7 +168,8 @@ pub async fn show_code(
         Err(why) => over(why),
     };
     let frame = PageLayout::new(&pages.site, visitor.as_ref());
-    Ok(page(StatusCode::OK, &CodePage { frame, email: email.as_str().to_owned(), next, view }))
+    let (email, mail_from) = (email.as_str().to_owned(), pages.mail_from.clone());
+    Ok(page(StatusCode::OK, &CodePage { frame, email, mail_from, next, view }))
 }
 
 /// `POST /signin/code`
@@ -202,6 +206,7 @@ pub async fn leave(
     }
     let mut response = elsewhere(&pages, "/signin");
     pages.cookies.clear(Cookie::Session, &mut response);
+    flash::set(&mut response, "You are signed out of this browser.");
     Ok(response)
 }
 

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::samples::{AnswerKind, Call, Credential, Sample};
+
 /// The reference of all operations.
 #[derive(Debug)]
 pub struct Reference {
@@ -41,8 +43,8 @@ pub struct DocumentedOperation {
     pub parameters: Vec<Member>,
     /// Members of the body.
     pub members: Vec<Member>,
-    /// An example of the body.
-    pub body: Option<String>,
+    /// The request in several languages.
+    pub samples: Vec<Sample>,
     /// Successful responses, by status.
     pub successes: Vec<Success>,
     /// Error responses, by status.
@@ -58,13 +60,17 @@ pub struct Part {
     pub text: String,
 }
 
-/// A parameter, or a member of a body.
+/// A parameter, or a member of a body. Members of an object inside the body follow the member that has them.
 #[derive(Debug, Clone)]
 pub struct Member {
+    /// Path of the object that has the member, with a dot at the end; empty for members of the body itself.
+    pub outer: String,
     /// Name of the parameter or member.
     pub name: String,
     /// Type, in a few words.
     pub kind: String,
+    /// Bounds and form of the value, with code marked.
+    pub limits: Vec<Part>,
     /// Whether it has to.
     pub required: bool,
     /// Description, with code marked.
@@ -78,6 +84,8 @@ pub struct Success {
     pub status: String,
     /// Description of the response.
     pub what: Vec<Part>,
+    /// Members of the body.
+    pub members: Vec<Member>,
     /// An example of the body.
     pub example: Option<String>,
 }
@@ -111,6 +119,15 @@ impl Reference {
     }
 }
 
+/// A member with its schemas, of which it has several if its object has several forms.
+#[derive(Debug, Clone)]
+struct Found<'v> {
+    member: Member,
+    schemas: Vec<&'v Value>,
+}
+
+static NULL: Value = Value::Null;
+
 struct Reader<'d>(&'d Value);
 
 impl Reader<'_> {
@@ -128,22 +145,28 @@ impl Reader<'_> {
         let content = operation["requestBody"]["content"].as_object().and_then(|content| content.iter().next());
         let (successes, refusals) = self.answers(operation);
         let schemes = operation["security"].as_array().into_iter().flatten();
+        let credentials: Vec<String> =
+            schemes.filter_map(Value::as_object).flat_map(|scheme| scheme.keys().cloned()).collect();
+        let takes_none = operation["security"].as_array().is_none_or(|all| all.is_empty() || all.contains(&json!({})));
+        let parameters: Vec<&Value> = operation["parameters"].as_array().into_iter().flatten().collect();
+        let call = Call {
+            method: &method.to_uppercase(),
+            url: &self.url(path, &parameters),
+            credential: credentials.first().filter(|_| !takes_none).map(|scheme| self.credential(scheme)),
+            body: content.map(|(kind, media)| (kind.as_str(), media.get("example").unwrap_or(&NULL))),
+            answer: self.answer_kind(operation),
+        };
         DocumentedOperation {
+            samples: call.samples(),
             method: method.to_uppercase(),
             path: path.to_owned(),
             id: text(&operation["operationId"]),
             summary: text(&operation["summary"]),
             description: parts(&text(&operation["description"])),
-            takes_none: operation["security"].as_array().is_none_or(|all| all.is_empty() || all.contains(&json!({}))),
-            credentials: schemes.filter_map(Value::as_object).flat_map(|scheme| scheme.keys().cloned()).collect(),
-            parameters: operation["parameters"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|one| self.parameter(one))
-                .collect(),
-            members: content.map_or_else(Vec::new, |(_, media)| self.members(&media["schema"])),
-            body: content.and_then(|(kind, media)| example(kind, media)),
+            takes_none,
+            credentials,
+            parameters: parameters.into_iter().map(|one| self.parameter(one)).collect(),
+            members: content.map_or_else(Vec::new, |(_, media)| self.expanded(&media["schema"])),
             successes,
             refusals,
         }
@@ -157,7 +180,9 @@ impl Reader<'_> {
             if status.starts_with(['2', '3']) {
                 let content = response["content"].as_object();
                 let example = content.and_then(|content| content.iter().find_map(|(kind, media)| example(kind, media)));
-                successes.push(Success { status: status.clone(), what: parts(&what), example });
+                let media = content.and_then(|content| content.values().find(|media| media.get("schema").is_some()));
+                let members = media.map_or_else(Vec::new, |media| self.expanded(&media["schema"]));
+                successes.push(Success { status: status.clone(), what: parts(&what), members, example });
             } else {
                 let codes = response["content"]["application/json"]["examples"].as_object();
                 let what = codes
@@ -173,37 +198,209 @@ impl Reader<'_> {
         let what = text(&parameter["description"]);
         let what = if what.is_empty() { format!("In the {place}.") } else { format!("{what} In the {place}.") };
         Member {
+            outer: String::new(),
             name: text(&parameter["name"]),
             kind: self.kind(&parameter["schema"]),
+            limits: parts(&self.limits(&parameter["schema"])),
             required: parameter["required"] == true,
             what: parts(&what),
         }
     }
 
+    /// The members of an object, and of the objects inside it.
+    fn expanded(&self, schema: &Value) -> Vec<Member> {
+        let mut all = Vec::new();
+        self.expand(schema, "", &mut Vec::new(), &mut all);
+        all
+    }
+
+    /// Adds the members of an object to `all`; `inside` has the schemas around it, since a type may contain itself.
+    fn expand<'v>(&'v self, schema: &'v Value, outer: &str, inside: &mut Vec<&'v Value>, all: &mut Vec<Member>) {
+        for Found { mut member, schemas } in self.members(schema) {
+            outer.clone_into(&mut member.outer);
+            let path = format!("{outer}{}", member.name);
+            all.push(member);
+            for (suffix, object) in schemas.into_iter().flat_map(|schema| self.objects(schema)) {
+                if !inside.iter().any(|around| std::ptr::eq(*around, object)) {
+                    inside.push(object);
+                    self.expand(object, &format!("{path}{suffix}."), inside, all);
+                    inside.pop();
+                }
+            }
+        }
+    }
+
+    /// The objects with members that a value may be: itself, one of its forms, or the items of a list.
+    fn objects<'v>(&'v self, schema: &'v Value) -> Vec<(&'static str, &'v Value)> {
+        let schema = self.resolved(schema);
+        if schema.get("items").is_some() {
+            return self.objects(&schema["items"]).into_iter().map(|(_, object)| ("[]", object)).collect();
+        }
+        if schema.get("properties").is_some() {
+            return vec![("", schema)];
+        }
+        let forms = ["oneOf", "anyOf", "allOf"].into_iter().filter_map(|word| schema[word].as_array()).flatten();
+        forms.flat_map(|form| self.objects(form)).collect()
+    }
+
     /// The members of an object; of one that has several forms, those of all of them.
-    fn members(&self, schema: &Value) -> Vec<Member> {
+    fn members<'v>(&'v self, schema: &'v Value) -> Vec<Found<'v>> {
         let schema = self.resolved(schema);
         let listed = |word: &str| schema[word].as_array().into_iter().flatten().map(|one| self.members(one));
-        let mut members: Vec<Member> = listed("allOf").flatten().collect();
-        let forms: Vec<Vec<Member>> = listed("oneOf").collect();
-        let in_all = |name: &str| forms.iter().all(|form| form.iter().any(|one| one.required && one.name == name));
-        for mut member in forms.iter().flatten().cloned() {
-            member.required = in_all(&member.name);
-            match members.iter_mut().find(|known| known.name == member.name) {
-                Some(known) if known.kind.contains(&member.kind) => {}
-                Some(known) => known.kind = format!("{} or {}", known.kind, member.kind),
-                None => members.push(member),
+        let mut members: Vec<Found<'v>> = listed("allOf").flatten().collect();
+        let forms: Vec<Vec<Found<'v>>> = listed("oneOf").collect();
+        let in_all = |name: &str| {
+            forms.iter().all(|form| form.iter().any(|Found { member, .. }| member.required && member.name == name))
+        };
+        for mut found in forms.iter().flatten().cloned() {
+            found.member.required = in_all(&found.member.name);
+            match members.iter_mut().find(|known| known.member.name == found.member.name) {
+                Some(known) => {
+                    if !known.member.kind.contains(&found.member.kind) {
+                        known.member.kind = format!("{} or {}", known.member.kind, found.member.kind);
+                    }
+                    for schema in found.schemas {
+                        if !known.schemas.iter().any(|one| std::ptr::eq(*one, schema)) {
+                            known.schemas.push(schema);
+                        }
+                    }
+                }
+                None => members.push(found),
             }
         }
         for (name, member) in schema["properties"].as_object().into_iter().flatten() {
             let required = schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name));
-            let what = member.get("description").or_else(|| self.resolved(member).get("description"));
-            let what = parts(&what.map(text).unwrap_or_default());
-            members.push(Member { name: name.clone(), kind: self.kind(member), required, what });
+            let what = member.get("description").or_else(|| self.described(member));
+            let member = Found {
+                member: Member {
+                    outer: String::new(),
+                    name: name.clone(),
+                    kind: self.kind(member),
+                    limits: parts(&self.limits(member)),
+                    required,
+                    what: parts(&what.map(text).unwrap_or_default()),
+                },
+                schemas: vec![member],
+            };
+            members.push(member);
         }
         // What has to be there comes first.
-        members.sort_by_key(|member| !member.required);
+        members.sort_by_key(|found| !found.member.required);
         members
+    }
+
+    /// The description of a type that is named, also as one of two forms.
+    fn described<'v>(&'v self, schema: &'v Value) -> Option<&'v Value> {
+        let named = || self.resolved(schema).get("description");
+        let form = || {
+            schema["oneOf"].as_array()?.iter().find_map(|form| form.get("description").or_else(|| self.described(form)))
+        };
+        named().or_else(form)
+    }
+
+    /// Bounds and form of a value, in a few words with code between backticks; empty if there are none.
+    fn limits(&self, schema: &Value) -> String {
+        let schema = self.resolved(schema);
+        if let Some(forms) = schema["oneOf"].as_array() {
+            let mut each: Vec<String> =
+                forms.iter().map(|form| self.limits(form)).filter(|words| !words.is_empty()).collect();
+            each.dedup();
+            return each.join(" or ");
+        }
+        let mut words = Vec::new();
+        let number = |name: &str| schema.get(name).filter(|value| value.is_number());
+        for (least, most, unit) in
+            [("minLength", "maxLength", " characters"), ("minimum", "maximum", ""), ("minItems", "maxItems", " items")]
+        {
+            match (number(least), number(most)) {
+                (Some(least), Some(most)) if least == most => words.push(format!("exactly {least}{unit}")),
+                (Some(least), Some(most)) => words.push(format!("{least} to {most}{unit}")),
+                (Some(least), None) if *least != json!(0) || unit.is_empty() => {
+                    words.push(format!("at least {least}{unit}"))
+                }
+                (None, Some(most)) => words.push(format!("at most {most}{unit}")),
+                _ => {}
+            }
+        }
+        match schema["format"].as_str() {
+            Some("uuid") => words.push("UUID".into()),
+            Some("uri") => words.push("URL".into()),
+            Some("date-time") => words.push("RFC 3339".into()),
+            Some("email") => words.push("e-mail address".into()),
+            _ => {}
+        }
+        if let Some(pattern) = schema["pattern"].as_str() {
+            words.push(format!("`{pattern}`"));
+        }
+        if let Some(default) = schema.get("default").filter(|value| !value.is_null()) {
+            words.push(format!("default `{default}`"));
+        }
+        if words.is_empty() && schema.get("items").is_some() {
+            return self.limits(&schema["items"]);
+        }
+        words.join(", ")
+    }
+
+    /// The URL of a call; what the caller has to put in is in capitals.
+    fn url(&self, path: &str, parameters: &[&Value]) -> String {
+        let servers = [&self.0["paths"][path]["servers"][0], &self.0["servers"][0]];
+        let base = servers.into_iter().find_map(|server| server["url"].as_str()).unwrap_or_default();
+        let value = |parameter: &Value| {
+            let example =
+                [&parameter["example"], &parameter["schema"]["example"]].into_iter().find(|value| !value.is_null());
+            match example {
+                Some(Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+                None => text(&parameter["name"]).to_uppercase(),
+            }
+        };
+        let mut url = format!("{base}{path}");
+        let mut query = Vec::new();
+        for parameter in parameters {
+            let (name, place) = (text(&parameter["name"]), &parameter["in"]);
+            if *place == "path" {
+                url = url.replace(&format!("{{{name}}}"), &value(parameter));
+            } else if *place == "query" && parameter["required"] == true {
+                query.push(format!("{name}={}", value(parameter)));
+            }
+        }
+        if query.is_empty() { url } else { format!("{url}?{}", query.join("&")) }
+    }
+
+    fn credential(&self, scheme: &str) -> Credential {
+        let described = &self.0["components"]["securitySchemes"][scheme];
+        let variable = match scheme {
+            "machineBearer" => "MACHINE_SECRET",
+            "apiKey" => "API_KEY",
+            "enrolmentKey" => "ENROLMENT_KEY",
+            "sessionCookie" => "SESSION",
+            _ => "ACCESS_TOKEN",
+        };
+        match described["name"].as_str() {
+            Some(cookie) if described["in"] == "cookie" => {
+                let origin = text(&self.0["servers"][0]["url"]);
+                Credential::Cookie { name: cookie.to_owned(), variable, origin }
+            }
+            _ => Credential::Bearer { variable },
+        }
+    }
+
+    /// How a successful response is read.
+    fn answer_kind(&self, operation: &Value) -> AnswerKind {
+        let responses = operation["responses"].as_object().into_iter().flatten();
+        let good = responses.filter(|(status, _)| status.starts_with('2')).map(|(_, response)| self.resolved(response));
+        let kinds: Vec<&String> =
+            good.filter_map(|response| response["content"].as_object()).flat_map(|all| all.keys()).collect();
+        let has = |kind: &str| kinds.iter().any(|one| one.starts_with(kind));
+        if has("text/event-stream") || has("application/x-ndjson") {
+            AnswerKind::Stream
+        } else if kinds.is_empty() {
+            AnswerKind::Empty
+        } else if has("application/json") || has("application/jwk") {
+            AnswerKind::Json
+        } else {
+            AnswerKind::Text
+        }
     }
 
     /// The type of a schema, in a few words.
@@ -217,7 +414,11 @@ impl Reader<'_> {
             return words.iter().map(plain).collect::<Vec<_>>().join(" · ");
         }
         if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next()) {
-            return name.to_owned();
+            let is_object = resolved.get("items").is_none() && !self.objects(resolved).is_empty();
+            return if is_object { name.to_owned() } else { self.kind(resolved) };
+        }
+        if let Some(only) = resolved.get("const") {
+            return only.as_str().map_or_else(|| only.to_string(), str::to_owned);
         }
         let types = match &resolved["type"] {
             Value::Array(types) => types.iter().map(text).collect(),
@@ -269,9 +470,42 @@ mod tests {
         ] });
         let document = json!({ "here": { "type": "array", "items": { "type": "integer" } } });
         let told: Vec<(String, String, bool)> =
-            Reader(&document).members(&schema).into_iter().map(|one| (one.name, one.kind, one.required)).collect();
-        let wanted = [("type", "a or b", true), ("x", "string or null", false), ("y", "here", false)];
+            Reader(&document).expanded(&schema).into_iter().map(|one| (one.name, one.kind, one.required)).collect();
+        let wanted = [("type", "a or b", true), ("x", "string or null", false), ("y", "list of integer", false)];
         assert_eq!(told, wanted.map(|(name, kind, required)| (name.to_owned(), kind.to_owned(), required)));
+    }
+
+    #[test]
+    fn objects_inside_a_body_are_listed_with_the_limits_of_their_members() {
+        let document = json!({ "Chain": {
+            "properties": {
+                "self": { "type": "string", "minLength": 64, "maxLength": 64, "description": "Seal." },
+                "next": { "oneOf": [{ "$ref": "#/Chain" }, { "type": "null" }] },
+            },
+            "required": ["self"],
+        } });
+        let schema = json!({ "properties": {
+            "chain": { "$ref": "#/Chain" },
+            "notes": { "type": ["array", "null"], "maxItems": 20, "items": {
+                "type": "object", "properties": { "text": { "type": "string", "pattern": "^a$", "default": "a" } },
+            } },
+        } });
+        let reader = Reader(&document);
+        let plain = |parts: Vec<Part>| parts.into_iter().map(|part| part.text).collect::<String>();
+        let told: Vec<(String, String, String)> = reader
+            .expanded(&schema)
+            .into_iter()
+            .map(|one| (format!("{}{}", one.outer, one.name), one.kind, plain(one.limits)))
+            .collect();
+        let wanted = [
+            ("chain", "Chain", ""),
+            ("chain.self", "string", "exactly 64 characters"),
+            // A type that contains itself is listed once.
+            ("chain.next", "Chain or null", ""),
+            ("notes", "list of object or null", "at most 20 items"),
+            ("notes[].text", "string", "^a$, default \"a\""),
+        ];
+        assert_eq!(told, wanted.map(|(name, kind, limits)| (name.to_owned(), kind.to_owned(), limits.to_owned())));
     }
 
     #[test]
