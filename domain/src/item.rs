@@ -44,6 +44,30 @@ pub enum Fault {
     Cancelled,
 }
 
+impl Fault {
+    /// Whether adding the same item again may succeed. It cannot while the cause is the item itself or a rule of the server.
+    pub fn may_pass(self) -> bool {
+        match self {
+            Self::DnsFailed
+            | Self::ConnectFailed
+            | Self::Timeout
+            | Self::TlsFailed
+            | Self::RateLimitedByHost
+            | Self::EmbeddingFailed
+            | Self::Cancelled => true,
+            Self::Http(status) => matches!(status, 408 | 425 | 429 | 500..=599),
+            Self::InvalidUrl
+            | Self::BlockedAddress
+            | Self::TooManyRedirects
+            | Self::TooLarge
+            | Self::UnsupportedType
+            | Self::EmptyContent
+            | Self::ExtractFailed
+            | Self::QuotaExceeded => false,
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -95,6 +119,16 @@ mod tests {
         assert_eq!(Fault::DnsFailed.to_string(), "dns_failed");
         for wrong in ["http", "http_", "http_x", "Timeout"] {
             assert_eq!(wrong.parse::<Fault>(), Err(UnknownFault), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_failures_that_may_pass_are_worth_another_attempt() {
+        for may in [Fault::Timeout, Fault::Cancelled, Fault::Http(503), Fault::Http(429)] {
+            assert!(may.may_pass(), "{may}");
+        }
+        for never in [Fault::InvalidUrl, Fault::BlockedAddress, Fault::Http(404), Fault::Http(403), Fault::EmptyContent] {
+            assert!(!never.may_pass(), "{never}");
         }
     }
 }
