@@ -127,7 +127,8 @@ mod tests {
         for may in [Fault::Timeout, Fault::Cancelled, Fault::Http(503), Fault::Http(429)] {
             assert!(may.may_pass(), "{may}");
         }
-        for never in [Fault::InvalidUrl, Fault::BlockedAddress, Fault::Http(404), Fault::Http(403), Fault::EmptyContent] {
+        for never in [Fault::InvalidUrl, Fault::BlockedAddress, Fault::Http(404), Fault::Http(403), Fault::EmptyContent]
+        {
             assert!(!never.may_pass(), "{never}");
         }
     }

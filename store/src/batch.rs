@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use domain::{Digest, Timestamp};
 use domain::batch::{BatchEnd, Item, ItemOutcome, Journal};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
 use domain::memory::MemoryType;
+use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 use sqlx_macros::FromRow;
@@ -383,8 +383,7 @@ async fn known_by_key(
     const FIND: &str = "SELECT id, state, spaces, created_at, body_sha256 FROM batches
         WHERE account_id = $1 AND idempotency_key = $2";
     const FREE: &str = "UPDATE batches SET idempotency_key = NULL WHERE id = $1";
-    let found: Option<KeyRow> =
-        query(FIND).bind(account.as_str()).bind(key.key).fetch_optional(&mut *tx).await?;
+    let found: Option<KeyRow> = query(FIND).bind(account.as_str()).bind(key.key).fetch_optional(&mut *tx).await?;
     let Some(found) = found else { return Ok(None) };
     if found.created_at < key.since {
         query(FREE).bind(found.id).execute(tx).await?;

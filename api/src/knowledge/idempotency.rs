@@ -19,7 +19,8 @@ pub(super) fn repeatable(headers: &HeaderMap, body: &[u8]) -> Result<Option<Repe
     let key = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
     let is_plain = key.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\');
     if keys.next().is_some() || !is_plain || !(1..=KEY_BYTES_MAX).contains(&key.len()) {
-        let rule = format!("must be one key of 1 to {KEY_BYTES_MAX} ASCII characters without quotation marks and backslashes");
+        let rule =
+            format!("must be one key of 1 to {KEY_BYTES_MAX} ASCII characters without quotation marks and backslashes");
         return Err(ApiError::invalid("Idempotency-Key", rule));
     }
     Ok(Some(Repeatable { key: key.to_owned(), body: Digest::of(body) }))
@@ -42,7 +43,7 @@ mod tests {
         assert_eq!(read(&["8e03978e"]), Ok(Some("8e03978e".into())));
         assert_eq!(read(&["\"8e03978e\""]), Ok(Some("8e03978e".into())));
         let long = "x".repeat(KEY_BYTES_MAX + 1);
-        for wrong in [&["", ][..], &["\"\""], &["\""], &["a\"b"], &["a", "b"], &[long.as_str()]] {
+        for wrong in [&[""][..], &["\"\""], &["\""], &["a\"b"], &["a", "b"], &[long.as_str()]] {
             assert!(read(wrong).is_err(), "{wrong:?}");
         }
     }

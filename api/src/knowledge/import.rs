@@ -56,7 +56,9 @@ pub async fn import(
     request: Request,
 ) -> KnowledgeResult {
     let kind = request.headers().get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or_default());
-    if kind.is_some_and(|kind| !["application/x-ndjson", "application/jsonl"].iter().any(|known| media_type::is(kind, known))) {
+    if kind.is_some_and(|kind| {
+        !["application/x-ndjson", "application/jsonl"].iter().any(|known| media_type::is(kind, known))
+    }) {
         return Err(Code::UnsupportedMediaType.into());
     }
     let place = places.take(&access.account)?;
@@ -65,7 +67,14 @@ pub async fn import(
     let lines = lines(&body.bytes)?;
     let credential = access.credential.clone();
     let import = memories.import(access, lines.len()).await?;
-    let run = ImportRun { import, _body: body, lines: lines.into_iter().enumerate(), counts: Counts::default(), done: false, _place: place };
+    let run = ImportRun {
+        import,
+        _body: body,
+        lines: lines.into_iter().enumerate(),
+        counts: Counts::default(),
+        done: false,
+        _place: place,
+    };
     let outcomes = stream::unfold(run, |run| async move { run.next().await });
     let guarded = streams.checks().while_valid(credential, outcomes, Err(ImportError::Revoked));
     // A client whose import ends at shutdown repeats it: there is no last line.

@@ -95,7 +95,10 @@ impl KnowledgeSettings {
             found.push(("embed_missing_every".to_owned(), "must be longer than 0s".to_owned()));
         }
         for origin in self.cors_origins.iter().filter(|origin| !is_origin(origin)) {
-            found.push(("cors_origins".to_owned(), format!("{origin:?} is no origin such as \"https://app.example.com\"")));
+            found.push((
+                "cors_origins".to_owned(),
+                format!("{origin:?} is no origin such as \"https://app.example.com\""),
+            ));
         }
         if self.base_url.as_ref().is_some_and(|url| url.ends_with('/')) {
             found.push(("base_url".to_owned(), "must not end with a slash".to_owned()));
@@ -134,7 +137,11 @@ impl Default for ImportSettings {
 
 impl ImportSettings {
     fn problems(&self) -> Vec<(&'static str, &'static str)> {
-        let rules = [("lines_max", self.lines_max), ("running_max", self.running_max), ("running_per_account_max", self.running_per_account_max)];
+        let rules = [
+            ("lines_max", self.lines_max),
+            ("running_max", self.running_max),
+            ("running_per_account_max", self.running_per_account_max),
+        ];
         rules.into_iter().filter(|(_, value)| *value == 0).map(|(name, _)| (name, "must be at least 1")).collect()
     }
 }
@@ -148,7 +155,15 @@ mod tests {
         for origin in ["https://app.example.com", "http://localhost:5173", "http://[::1]:8080"] {
             assert!(is_origin(origin), "{origin}");
         }
-        for wrong in ["*", "null", "app.example.com", "https://app.example.com/", "https://App.example.com", "https://a.example:443", "ftp://a"] {
+        for wrong in [
+            "*",
+            "null",
+            "app.example.com",
+            "https://app.example.com/",
+            "https://App.example.com",
+            "https://a.example:443",
+            "ftp://a",
+        ] {
             let settings = KnowledgeSettings { cors_origins: vec![wrong.to_owned()], ..KnowledgeSettings::default() };
             assert_eq!(settings.problems().len(), 1, "{wrong}");
         }

@@ -120,12 +120,7 @@ impl Store {
     }
 }
 
-async fn write_spaces(
-    tx: &mut Tx<'_>,
-    id: MemoryId,
-    spaces: &[SpaceId],
-    turn: &TurnRow,
-) -> Result<(), sqlx::Error> {
+async fn write_spaces(tx: &mut Tx<'_>, id: MemoryId, spaces: &[SpaceId], turn: &TurnRow) -> Result<(), sqlx::Error> {
     const SQL: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
     query(SQL).bind(id.as_uuid()).bind(json(spaces)).bind(turn.changes).execute(tx).await.map(drop)
 }

@@ -63,13 +63,15 @@ impl Store {
     /// Changes a memory of an account. A new title alone keeps the digest of the source, so that adding the same page again keeps the title.
     pub async fn memory_edit(&self, edit: &MemoryEdit<'_>, now: Timestamp) -> Result<Edit, StoreError> {
         const OTHER: &str = "SELECT id FROM memories WHERE shelf = $1 AND dedupe = $2 AND id <> $3";
-        const CHANGE: &str = "UPDATE memories SET title = $2, content = COALESCE($3, content), dedupe = COALESCE($4, dedupe),
+        const CHANGE: &str =
+            "UPDATE memories SET title = $2, content = COALESCE($3, content), dedupe = COALESCE($4, dedupe),
             version = $5, spaces = $6, tags = COALESCE($7, tags), chunks = $8, words = $9, changed = $10,
             updated_at = COALESCE($11, updated_at) WHERE id = $1";
         const COUNT: &str = "UPDATE shelves SET chunks = chunks + $2, words = words + $3 WHERE number = $1";
         const UNTAG: &str = "DELETE FROM memory_tags WHERE memory_id = $1";
         let title = edit.text.as_ref().map(|text| storable(text.title));
-        let content = edit.text.as_ref().and_then(|text| text.content).map(|(content, dedupe)| (storable(content), dedupe));
+        let content =
+            edit.text.as_ref().and_then(|text| text.content).map(|(content, dedupe)| (storable(content), dedupe));
         let pieces: Option<Vec<PreparedChunk>> = edit.text.as_ref().map(|text| {
             let title = title.as_deref().unwrap_or_default();
             (0..).zip(text.chunks).map(|(ordinal, chunk)| PreparedChunk::of(title, ordinal, chunk)).collect()

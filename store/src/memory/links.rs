@@ -10,12 +10,7 @@ pub(super) const COUNT_OUT: &str =
     "UPDATE space_shelves SET memories = memories - 1 WHERE space_id = $1 AND shelf = $2";
 
 /// Links a memory to a space that it was not in.
-pub(super) async fn link(
-    tx: &mut Tx<'_>,
-    space: SpaceId,
-    memory: Uuid,
-    shelf_number: i64,
-) -> Result<(), sqlx::Error> {
+pub(super) async fn link(tx: &mut Tx<'_>, space: SpaceId, memory: Uuid, shelf_number: i64) -> Result<(), sqlx::Error> {
     const LINK: &str = "INSERT INTO memory_spaces (space_id, memory_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
     const COUNT_IN: &str = "INSERT INTO space_shelves (space_id, shelf, memories) VALUES ($1, $2, 1)
         ON CONFLICT (space_id, shelf) DO UPDATE SET memories = space_shelves.memories + 1";

@@ -38,20 +38,28 @@ impl Store {
         sql.push_bind(i64::from(content_max)).push(SELECT_MEMORIES_TAIL);
         match scope {
             MemoryScope::Account(_) => {
-                sql.push(" WHERE m.shelf = (SELECT number FROM shelves WHERE account_id = ").push_bind(account).push(")");
+                sql.push(" WHERE m.shelf = (SELECT number FROM shelves WHERE account_id = ")
+                    .push_bind(account)
+                    .push(")");
                 if let Some(tag) = &filter.tag {
-                    sql.push(" AND m.id IN (SELECT t.memory_id FROM memory_tags t
-                        WHERE t.shelf = (SELECT number FROM shelves WHERE account_id = ");
+                    sql.push(
+                        " AND m.id IN (SELECT t.memory_id FROM memory_tags t
+                        WHERE t.shelf = (SELECT number FROM shelves WHERE account_id = ",
+                    );
                     sql.push_bind(account).push(") AND t.tag = ").push_bind(tag.as_str()).push(")");
                 }
                 filtered(&mut sql, filter);
             }
             MemoryScope::Spaces(_) => {
                 // The spaces are walked, each as far as one page needs.
-                sql.push(" WHERE m.id IN (SELECT DISTINCT m.id FROM memory_spaces l JOIN memories m ON m.id = l.memory_id");
+                sql.push(
+                    " WHERE m.id IN (SELECT DISTINCT m.id FROM memory_spaces l JOIN memories m ON m.id = l.memory_id",
+                );
                 sql.push(" WHERE l.space_id IN (SELECT ");
                 if self.pool.is_postgres() {
-                    sql.push("CAST(w.value AS UUID) FROM json_array_elements_text(CAST(").push_bind(spaces).push(" AS json)) w)");
+                    sql.push("CAST(w.value AS UUID) FROM json_array_elements_text(CAST(")
+                        .push_bind(spaces)
+                        .push(" AS json)) w)");
                 } else {
                     sql.push("unhex(replace(w.value, '-', '')) FROM json_each(").push_bind(spaces).push(") w)");
                 }

@@ -38,11 +38,7 @@ impl Store {
 
     /// Keeps a memory of an export with its id, times and tags. One that is known by its id or by its `dedupe` stays as it is, and is linked
     /// to the new spaces.
-    pub async fn memory_import(
-        &self,
-        put: &MemoryPut<'_>,
-        restored: &Restored<'_>,
-    ) -> Result<Put, StoreError> {
+    pub async fn memory_import(&self, put: &MemoryPut<'_>, restored: &Restored<'_>) -> Result<Put, StoreError> {
         self.keep(put, Some(restored), restored.updated_at).await
     }
 
@@ -197,16 +193,14 @@ fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceI
 /// sender's key covers it.
 async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sqlx::Error> {
     const SQLITE: &str = "SELECT id FROM spaces WHERE id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($1))";
-    const POSTGRES: &str =
-        "SELECT id FROM spaces WHERE id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($1 AS json)))";
+    const POSTGRES: &str = "SELECT id FROM spaces WHERE id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($1 AS json)))";
     const DEFAULT: &str = "SELECT id FROM spaces WHERE account_id = $1 AND is_default";
     if put.spaces.is_empty() {
         return Ok(Vec::new());
     }
     let sql = if tx.is_postgres() { POSTGRES } else { SQLITE };
     let found: Vec<Uuid> = scalar(sql).bind(json(put.spaces)).fetch_all(&mut *tx).await?;
-    let living: Vec<SpaceId> =
-        put.spaces.iter().copied().filter(|space| found.contains(&space.as_uuid())).collect();
+    let living: Vec<SpaceId> = put.spaces.iter().copied().filter(|space| found.contains(&space.as_uuid())).collect();
     if !living.is_empty() {
         return Ok(living);
     }

@@ -5,7 +5,9 @@ use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, Tag};
 use domain::space::AccessType;
 use store::Store;
-use store::memory::{ChunkPut, Edit, Memory, MemoryEdit, MemoryFilter, MemoryPut, MemoryScope, Moved, Put, Restored, TextEdit};
+use store::memory::{
+    ChunkPut, Edit, Memory, MemoryEdit, MemoryFilter, MemoryPut, MemoryScope, Moved, Put, Restored, TextEdit,
+};
 
 use crate::memories::{Draft, model, space};
 use crate::world::{World, at, now};

@@ -15,7 +15,13 @@ fn allowed(response: &Response) -> Option<&str> {
 
 async fn preflight(world: &World, path: &str, origin: &str) -> Response {
     let request = world.request(Method::OPTIONS, path, &Credential::None).header("origin", origin);
-    world.send(request.header("access-control-request-method", "POST").header("access-control-request-headers", "authorization")).await
+    world
+        .send(
+            request
+                .header("access-control-request-method", "POST")
+                .header("access-control-request-headers", "authorization"),
+        )
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -26,11 +32,22 @@ async fn a_configured_origin_uses_the_knowledge_api_with_a_key() {
         let asked = preflight(&world, path, PAGE).await;
         assert_eq!((asked.status, allowed(&asked), asked.body.len()), (204, Some(PAGE), 0), "{path}");
         assert_eq!(asked.header("vary"), Some("Origin"));
-        let (methods, headers) = (asked.header("access-control-allow-methods").unwrap(), asked.header("access-control-allow-headers").unwrap());
+        let (methods, headers) = (
+            asked.header("access-control-allow-methods").unwrap(),
+            asked.header("access-control-allow-headers").unwrap(),
+        );
         assert!(["GET", "POST", "PATCH", "PUT", "DELETE"].iter().all(|method| methods.contains(method)), "{methods}");
-        assert!(["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"].iter().all(|name| headers.contains(name)), "{headers}");
+        assert!(
+            ["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"]
+                .iter()
+                .all(|name| headers.contains(name)),
+            "{headers}"
+        );
         let foreign = preflight(&world, path, "https://evil.example").await;
-        assert_eq!((foreign.status, allowed(&foreign), foreign.header("vary")), (if path == "/v1/nonsense" { 404 } else { 405 }, None, Some("Origin")));
+        assert_eq!(
+            (foreign.status, allowed(&foreign), foreign.header("vary")),
+            (if path == "/v1/nonsense" { 404 } else { 405 }, None, Some("Origin"))
+        );
     }
     let add = |key: &Credential, origin: &str| {
         let body = json!({ "contents": [{ "content": "Otters" }] });

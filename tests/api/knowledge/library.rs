@@ -19,7 +19,12 @@ async fn imported(world: &World, key: &Credential, lines: impl Into<reqwest::Bod
 
 fn lines(response: &Response) -> Vec<Value> {
     assert_eq!((response.status, response.header("content-type")), (200, Some("application/x-ndjson")), "{response:?}");
-    response.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(|line| serde_json::from_slice(line).unwrap()).collect()
+    response
+        .body
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect()
 }
 
 /// Adds a note to a space; returns its id.

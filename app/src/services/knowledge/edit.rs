@@ -28,12 +28,7 @@ const ATTEMPTS: usize = 5;
 
 impl Memories {
     /// Changes a memory of the account. A key for certain spaces changes title, text and tags only of memories that are in no other space.
-    pub async fn edit(
-        &self,
-        access: &KnowledgeAccess,
-        id: MemoryId,
-        change: &MemoryChange,
-    ) -> Result<Memory, Refusal> {
+    pub async fn edit(&self, access: &KnowledgeAccess, id: MemoryId, change: &MemoryChange) -> Result<Memory, Refusal> {
         let title = change.title.as_deref().map(title).transpose()?;
         let tags = change.tags.as_deref().map(|tags| self.tags_of(tags)).transpose()?;
         self.check_content(change)?;
