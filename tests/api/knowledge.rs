@@ -4,6 +4,7 @@ mod batch;
 mod cors;
 mod errors;
 mod library;
+mod mcp;
 mod memories;
 mod pages;
 mod places;

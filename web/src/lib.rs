@@ -5,7 +5,7 @@
 //! styles and scripts, and forbids frames.
 
 pub mod account;
-mod asset;
+pub mod asset;
 pub mod claim;
 mod compressed;
 pub mod device;
@@ -20,10 +20,12 @@ mod markdown;
 mod moment;
 mod network;
 mod page_error;
+mod proof;
 mod query;
 mod signed_in;
 pub mod signin;
 mod site;
+pub mod verify;
 mod visitor;
 mod well_known;
 
@@ -85,6 +87,9 @@ pub fn routes() -> Vec<Page> {
         show("/account/consent", get(account::consent::show)),
         form("/account/consent", post(account::consent::save)),
         show("/account/activity", get(account::activity::show)),
+        show("/account/activity/export", get(account::activity::export::export)),
+        show("/account/activity/new", get(account::activity::news::count)),
+        show("/account/activity/{event_id}", get(account::activity::event::show)),
         show("/account/access", get(account::access::show)),
         form("/account/keys", post(account::access::make_key)),
         form("/account/keys/{id}/revoke", post(account::undo::revoke_key)),
@@ -117,6 +122,7 @@ pub fn routes() -> Vec<Page> {
         form("/knowledge/memories/{id}/edit", post(knowledge::edit::save)),
         show("/knowledge/memories/{id}/delete", get(knowledge::memory::question)),
         form("/knowledge/memories/{id}/delete", post(knowledge::memory::delete)),
+        show("/verify", get(verify::show)),
         show("/claim", get(claim::show)),
         form("/claim", post(claim::confirm)),
         show("/device", get(device::show)),

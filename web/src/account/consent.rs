@@ -300,7 +300,8 @@ fn nameless(machine: MachineUuid) -> String {
     format!("Computer …{}", &uuid[uuid.len() - 8..])
 }
 
-fn words(level: ConsentLevel) -> &'static str {
+/// A level in words.
+pub(super) fn words(level: ConsentLevel) -> &'static str {
     match level {
         ConsentLevel::Off => "Nothing",
         ConsentLevel::MetadataOnly => "No content",
