@@ -79,6 +79,9 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/agent-auth/token", NONE, agent_auth::token),
         Route::post("/api/v1/agent-auth/revoke", NONE, agent_auth::revoke),
         Route::delete("/api/v1/agents/{id}", PERSON, agents::revoke),
+        // Names are for the person to recognise agents and computers by.
+        Route::patch("/api/v1/agents/{id}", Accepts::SESSION, agents::rename),
+        Route::patch("/api/v1/account/computers/{machine_uuid}", Accepts::SESSION, account::name_computer),
         Route::get("/api/v1/sessions", PERSON, sessions::list),
         // An agent must not be able to lock its person out.
         Route::delete("/api/v1/sessions/{id}", Accepts::SESSION, sessions::revoke),

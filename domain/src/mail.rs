@@ -76,6 +76,18 @@ pub fn attached(to: Email, what: &Attached<'_>, base_url: &str) -> OutgoingMail 
     OutgoingMail { to, subject: "A computer was attached to your account".into(), text }
 }
 
+/// The notice that an account was closed by its owner.
+pub fn closed(to: Email, account: &UserAccountId, at: Timestamp, base_url: &str) -> OutgoingMail {
+    let text = format!(
+        "Your account was closed.\n\n    Account: {account}\n    Time:    {when}\n\nAll sign-ins, agents, API keys and computers of the account have \
+         lost their access, and its\ndata is being deleted. Recorded events stay in the signed log of the service.\n\nYou may sign in \
+         again with this address at any time: that is a new account.\n{base_url}\n\nIf this was not you, someone can read your mail or \
+         used a browser in which you were signed in.\n",
+        when = moment(at),
+    );
+    OutgoingMail { to, subject: "Your account was closed".into(), text }
+}
+
 /// A claimed agent, for the notice to the account's owner.
 #[derive(Debug, Clone)]
 pub struct Claimed<'a> {

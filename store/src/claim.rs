@@ -10,6 +10,7 @@ use domain::Timestamp;
 use domain::claim::{Attempt, AttemptState, Claim, Registration};
 use domain::confirm::ConfirmedVia;
 use domain::ids::{RegistrationId, UserAccountId};
+use domain::label::Label;
 use domain::secret::SecretHash;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
@@ -353,6 +354,24 @@ impl Store {
             .during(Operation::ListAgentsOfAccount)
             .await?;
         Ok(rows.into_iter().map(Registration::try_from).collect::<Result<_, Corrupt>>()?)
+    }
+
+    /// Gives an agent of an account a name, or removes it; `false` if the account has no such agent.
+    pub async fn agent_label_set(
+        &self,
+        id: RegistrationId,
+        owner: &UserAccountId,
+        label: Option<&Label>,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE registrations SET label = $3 WHERE id = $1 AND account_id = $2";
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(owner.as_str())
+            .bind(label.map(Label::as_str))
+            .execute(self.pool.writer())
+            .during(Operation::NameAgent)
+            .await?;
+        Ok(done == 1)
     }
 
     /// Registrations for operators, newest first: all of them, claimed or not, or those of an account.

@@ -274,6 +274,8 @@ pub(crate) enum Ending<'a> {
     Event(EventId, &'a HeldScope),
     /// Those of a computer.
     Machine(Uuid),
+    /// Those that an account's list shows, of its agents.
+    Account(&'a UserAccountId),
 }
 
 /// Locks the senders of entries that are going to end, before the entries, as [`Store::held_insert`] does. SQLite has one writer.
@@ -285,6 +287,7 @@ pub(crate) async fn lock_senders(tx: &mut Tx<'_>, ending: &Ending<'_>) -> Result
     ];
     const OF_ONE: &str = joined!(LOCK[0], "h.id = $1", LOCK[1]);
     const OF_MACHINE: &str = joined!(LOCK[0], "h.machine_uuid = $1", LOCK[1]);
+    const OF_ACCOUNT: &str = joined!(LOCK[0], "h.account_id = $1", LOCK[1]);
     const OF_EVENT_OF_MACHINE: &str = joined!(LOCK[0], "h.event_id = $1 AND h.machine_uuid = $2", LOCK[1]);
     const OF_EVENT_OF_ACCOUNT: &str = joined!(
         LOCK[0],
@@ -298,6 +301,7 @@ pub(crate) async fn lock_senders(tx: &mut Tx<'_>, ending: &Ending<'_>) -> Result
     let lock = match ending {
         Ending::One(id) => query(OF_ONE).bind(id.as_uuid()),
         Ending::Machine(machine) => query(OF_MACHINE).bind(*machine),
+        Ending::Account(account) => query(OF_ACCOUNT).bind(account.as_str()),
         Ending::Event(event, HeldScope::Machine(machine)) => {
             query(OF_EVENT_OF_MACHINE).bind(event.as_uuid()).bind(machine.as_uuid())
         }

@@ -240,3 +240,16 @@ fn a_key_for_a_space_that_the_account_may_not_read_is_refused() {
     assert_eq!(home.run(&["admin", "api-key", "list", "--json"]).json(), json!([]));
     assert!(home.run(&create).said().starts_with("ak_"));
 }
+
+#[test]
+fn an_account_is_closed_once_and_its_address_may_sign_up_again() {
+    let home = Home::new();
+    let made = home.run(&["admin", "account", "create", "--email", "ada@example.com", "--json"]).json();
+    let account = flow::text(&made, "user_account_id");
+    let closed = home.run(&["admin", "account", "close", "--email", "ada@example.com"]);
+    assert_eq!(closed.said(), format!("account {account} is closed"));
+    let again = home.run(&["admin", "account", "close", "--account", &account]);
+    again.refused(1, &["the account does not exist, or is closed already"]);
+    let other = home.run(&["admin", "account", "create", "--email", "ada@example.com", "--json"]).json();
+    assert_ne!(flow::text(&other, "user_account_id"), account);
+}

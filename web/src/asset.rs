@@ -18,8 +18,9 @@ struct Asset {
     content: &'static [u8],
 }
 
-const ASSETS: [Asset; 9] = [
+const ASSETS: [Asset; 10] = [
     Asset { name: "activity.js", media_type: "text/javascript", content: include_bytes!("assets/activity.js") },
+    Asset { name: "consent.js", media_type: "text/javascript", content: include_bytes!("assets/consent.js") },
     Asset { name: "docs.js", media_type: "text/javascript", content: include_bytes!("assets/docs.js") },
     Asset {
         name: "favicon.ico",

@@ -64,6 +64,7 @@ async fn poll_claim(ceremonies: &Ceremonies, rng: &Rng, number: u64) {
             created_at: beginning(),
             ip_address: Some("192.0.2.1".into()),
             last_token_at: None,
+            label: None,
             claim: None,
             revoked_at: None,
         };

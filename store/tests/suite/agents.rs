@@ -3,6 +3,7 @@
 use chrono::TimeDelta;
 use domain::claim::{ATTEMPT_SECONDS, AttemptState, Claim, Registration, RegistrationType, WRONG_TRIES_MAX};
 use domain::confirm::ConfirmedVia;
+use domain::label::Label;
 use domain::token::TokenScope;
 use store::claim::{AttemptStart, Confirmed};
 
@@ -16,6 +17,18 @@ fn window() -> TimeDelta {
 }
 
 on_each_database! {
+    async fn an_account_names_its_agents(world: &World) {
+        let store = &world.store;
+        let (agent, claim) = world.claimed("ada@example.com").await;
+        let stranger = world.account("bob@example.com").await;
+        let label = Label::or_none("Coding agent").unwrap();
+        assert!(!store.agent_label_set(agent, &stranger, label.as_ref()).await.unwrap());
+        assert!(store.agent_label_set(agent, &claim.account, label.as_ref()).await.unwrap());
+        assert_eq!(store.agents_of_account(&claim.account, 10).await.unwrap()[0].label, label);
+        assert!(store.agent_label_set(agent, &claim.account, None).await.unwrap());
+        assert_eq!(store.registration_by_id(agent).await.unwrap().unwrap().0.label, None);
+    }
+
     async fn a_registration_is_kept_whole(world: &World) {
         let store = &world.store;
         let anonymous = world.new_registration();

@@ -3,6 +3,7 @@
 use chrono::TimeDelta;
 use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
+use domain::label::Label;
 use domain::recorder::{Recorder, Recorders};
 use store::account::Provision;
 use store::machine::{AttachRefusal, NewMachine, Register};
@@ -24,6 +25,30 @@ on_each_database! {
         assert_eq!((known.facts.account.as_ref(), known.has_held, known.last_seen_at), (None, false, now()));
         assert_eq!(store.machine_facts(machine_uuid).await.unwrap(), Some(known));
         assert_eq!(store.machine_facts(world.rng.uuid_v7(now()).into()).await.unwrap(), None);
+    }
+
+    async fn a_name_belongs_to_the_account_that_gave_it(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let (machine, ..) = world.attached(&ada).await;
+        let label = Label::or_none("Ada's laptop").unwrap();
+        let shown = async |account| {
+            let computers = store.computers_of_account(account, 10).await.unwrap();
+            computers.first().and_then(|computer| computer.shown_name().map(str::to_owned))
+        };
+        assert_eq!(shown(&ada).await.as_deref(), Some("laptop"));
+        assert!(!store.computer_label_set(machine, &bob, label.as_ref()).await.unwrap(), "it is not Bob's");
+        assert!(store.computer_label_set(machine, &ada, label.as_ref()).await.unwrap());
+        assert_eq!(shown(&ada).await.as_deref(), Some("Ada's laptop"));
+        assert_eq!(store.machines(10).await.unwrap()[0].label, label);
+        assert_eq!(store.computers_ended(&ada, 10).await.unwrap(), []);
+        // A detached computer keeps its name in the list of ended ones.
+        assert!(store.machine_detach(machine, &ada).await.unwrap());
+        let ended = store.computers_ended(&ada, 10).await.unwrap();
+        assert_eq!((ended.len(), &ended[0].label, ended[0].machine_uuid), (1, &label, machine));
+        assert_eq!(store.computers_ended(&bob, 10).await.unwrap(), []);
+        assert!(store.computer_label_set(machine, &ada, None).await.unwrap());
+        assert_eq!(store.computers_ended(&ada, 10).await.unwrap()[0].label, None);
     }
 
     async fn computers_that_register_at_once_under_one_id_are_one(world: &World) {

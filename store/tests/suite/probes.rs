@@ -35,7 +35,9 @@ async fn attach_many(world: &World, count: usize) -> (domain::ids::UserAccountId
             first_seen_at: at(second),
             last_seen_at: at(second),
             attached_at: Some(at(second)),
+            attached_by: None,
             has_secret: true,
+            label: None,
         });
     }
     computers.reverse();
