@@ -142,15 +142,19 @@ impl Reader<'_> {
         let mut words = Vec::new();
         let number = |name: &str| schema.get(name).filter(|value| value.is_number());
         for (least, most, unit) in
-            [("minLength", "maxLength", " characters"), ("minimum", "maximum", ""), ("minItems", "maxItems", " items")]
+            [("minLength", "maxLength", " character"), ("minimum", "maximum", ""), ("minItems", "maxItems", " item")]
         {
+            let counted = |number: &Value| {
+                let plural = if unit.is_empty() || *number == json!(1) { "" } else { "s" };
+                format!("{number}{unit}{plural}")
+            };
             match (number(least), number(most)) {
-                (Some(least), Some(most)) if least == most => words.push(format!("exactly {least}{unit}")),
-                (Some(least), Some(most)) => words.push(format!("{least} to {most}{unit}")),
+                (Some(least), Some(most)) if least == most => words.push(format!("exactly {}", counted(most))),
+                (Some(least), Some(most)) => words.push(format!("{least} to {}", counted(most))),
                 (Some(least), None) if *least != json!(0) || unit.is_empty() => {
-                    words.push(format!("at least {least}{unit}"))
+                    words.push(format!("at least {}", counted(least)));
                 }
-                (None, Some(most)) => words.push(format!("at most {most}{unit}")),
+                (None, Some(most)) => words.push(format!("at most {}", counted(most))),
                 _ => {}
             }
         }
