@@ -35,6 +35,9 @@ struct Found<'v> {
     schemas: Vec<&'v Value>,
 }
 
+/// 2^53 − 1: a bound that every JSON integer has.
+const INTEGER_MAX: i64 = 9_007_199_254_740_991;
+
 /// Reads the description.
 pub(super) struct Reader<'d>(pub &'d Value);
 
@@ -140,7 +143,8 @@ impl Reader<'_> {
             return each.join(" or ");
         }
         let mut words = Vec::new();
-        let number = |name: &str| schema.get(name).filter(|value| value.is_number());
+        let is_bound = |value: &Value| value.as_i64().is_none_or(|number| number.abs() < INTEGER_MAX);
+        let number = |name: &str| schema.get(name).filter(|value| value.is_number() && is_bound(value));
         for (least, most, unit) in
             [("minLength", "maxLength", " character"), ("minimum", "maximum", ""), ("minItems", "maxItems", " item")]
         {
@@ -165,7 +169,8 @@ impl Reader<'_> {
             Some("email") => words.push("e-mail address".into()),
             _ => {}
         }
-        if let Some(pattern) = schema["pattern"].as_str() {
+        // A format has a name, which says more than its pattern.
+        if let Some(pattern) = schema["pattern"].as_str().filter(|_| schema["format"].is_null()) {
             words.push(format!("`{pattern}`"));
         }
         if let Some(default) = schema.get("default").filter(|value| !value.is_null()) {
