@@ -68,6 +68,12 @@ pages! {
         browser.look("405").await;
         browser.follow("Start page").await;
         browser.sees("See what your agents do").await;
+        browser.visit("/robots.txt").await;
+        browser.sees("Disallow: /account").await;
+        for icon in ["/favicon.ico", "/apple-touch-icon.png"] {
+            browser.visit(icon).await;
+            assert!(browser.evaluate("return document.images[0].naturalWidth").await.as_u64().unwrap() >= 16, "{icon}");
+        }
         // Programs get what they always got.
         world.get("/nope", &Credential::None).await.refused(404, "not_found");
     }
