@@ -89,7 +89,7 @@ impl Server {
         let phases = Phases::default();
         let providers = Providers::new(&settings.signin, &urls.base, &clock).map_err(BuildError::Providers)?;
         let app = Box::pin(App::build(settings, urls, (clock, rng), log)).await?;
-        let state = api::state(app.clone(), providers, phases.clone())?;
+        let state = api::state(app.clone(), providers, phases.clone(), web::for_browsers())?;
         let http = &app.settings.http;
         let deadlines = Deadlines {
             heads: HeadDeadlines { head: http.head_deadline, idle: http.idle_deadline },
@@ -100,7 +100,7 @@ impl Server {
         let places = Arc::new(Semaphore::new(places_total));
         let addresses = Addresses::new(http.connections_per_address_max, &http.trusted_proxies);
         let public_door = || Door::Public { places: Arc::clone(&places), places_total, addresses: addresses.clone() };
-        let service = Service::Public(api::service(state.clone(), web::router()));
+        let service = Service::Public(api::service(state.clone(), web::router(&state)));
         let mut listeners = vec![tokio::spawn(accept(public, service, public_door(), deadlines, phases.clone()))];
         if let Some(own) = own {
             let service = Service::Public(api::knowledge_service(state.clone()));

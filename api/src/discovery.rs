@@ -3,14 +3,12 @@
 mod card;
 mod oauth;
 
-use std::sync::Arc;
-
 use actors::claim::Claims;
 use app::config::Urls;
-use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::http::header::{ACCEPT, CACHE_CONTROL};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::extract::{Request, State};
+use axum::http::HeaderValue;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, VARY};
+use axum::response::{IntoResponse, Response};
 
 pub use self::card::agent_card;
 pub use self::oauth::{
@@ -18,15 +16,24 @@ pub use self::oauth::{
     protected_resource_at,
 };
 use super::error::ApiResult;
+use super::state::HttpState;
 
-/// `GET /`: redirects browsers to the account page; other clients get a text with the most important URLs.
-pub async fn welcome(State(urls): State<Arc<Urls>>, headers: HeaderMap) -> Response {
-    let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    if accepts.contains("text/html") {
-        return Redirect::to(&format!("{}/account", urls.root_path())).into_response();
-    }
+/// `GET /`: a page for browsers; other clients get a text with the most important URLs.
+pub async fn welcome(State(state): State<HttpState>, request: Request) -> Response {
+    let accepts = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let mut response = if accepts.contains("text/html") {
+        let (parts, _) = request.into_parts();
+        (state.browser.home)(state.clone(), parts).await
+    } else {
+        addresses(&state.app.urls).into_response()
+    };
+    response.headers_mut().append(VARY, HeaderValue::from_static("accept"));
+    response
+}
+
+fn addresses(urls: &Urls) -> String {
     let url = &urls.base;
-    let text = format!(
+    format!(
         "attache is running.\n\n\
         Agents, begin here:        {url}/llms.txt\n\
         How to get a credential:   {url}/auth.md\n\
@@ -40,8 +47,7 @@ pub async fn welcome(State(urls): State<Arc<Urls>>, headers: HeaderMap) -> Respo
         The log's checkpoint:      {url}/api/v1/audit/checkpoint\n\
         The log's public keys:     {url}/api/v1/audit/keys\n\n\
         The README walks from a registration to a proof.\n"
-    );
-    text.into_response()
+    )
 }
 
 /// `GET /.well-known/jwks.json`: the keys that sign identity assertions (RFC 7517). A key is published before it signs, so a copy that

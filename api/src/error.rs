@@ -65,6 +65,7 @@ pub enum Code {
     SpaceForbidden,
     InsufficientScope,
     RateLimited,
+    IdempotencyKeyReused,
 }
 
 impl Code {
@@ -116,6 +117,7 @@ impl Code {
             Self::SpaceForbidden => ("space_forbidden", StatusCode::FORBIDDEN),
             Self::InsufficientScope => ("insufficient_scope", StatusCode::FORBIDDEN),
             Self::RateLimited => ("rate_limited", StatusCode::TOO_MANY_REQUESTS),
+            Self::IdempotencyKeyReused => ("idempotency_key_reused", StatusCode::UNPROCESSABLE_ENTITY),
         }
     }
 
@@ -198,6 +200,11 @@ impl ApiError {
     /// The error code.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// Why something could not be done right now.
+    pub fn reason(&self) -> Option<&str> {
+        self.members.iter().find(|(name, _)| *name == "reason")?.1.as_str()
     }
 
     /// The first fault of a request that was refused as invalid.

@@ -12,16 +12,18 @@ use app::telemetry::RouteCounts;
 use app::telemetry::lines::{RequestId, RequestLine, UNMATCHED, with_request, within};
 use axum::Router;
 use axum::body::HttpBody;
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{FromRef, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY};
-use axum::http::{HeaderName, HeaderValue, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 use domain::trace::TraceContext;
 use futures_util::FutureExt;
 use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
+use super::browser::{self, prefers_html};
 use super::connection::Peer;
+use super::cors::{Cors, CrossOrigin};
 use super::error::{ApiError, Code};
 use super::head;
 use super::knowledge::error::KnowledgeError;
@@ -39,8 +41,12 @@ const ONE_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 /// Puts the layers around the routes.
 pub fn around(routes: Router<HttpState>, state: HttpState) -> Router {
     routes
-        .fallback(async |uri: Uri| refused(Surface::of(&uri), Code::NotFound.into()))
-        .method_not_allowed_fallback(async |uri: Uri| refused(Surface::of(&uri), Code::MethodNotAllowed.into()))
+        .fallback(async |State(state): State<HttpState>, uri: Uri, headers: HeaderMap| {
+            refused(&state, Surface::of(&uri), prefers_html(&headers), Code::NotFound.into())
+        })
+        .method_not_allowed_fallback(async |State(state): State<HttpState>, uri: Uri, headers: HeaderMap| {
+            refused(&state, Surface::of(&uri), prefers_html(&headers), Code::MethodNotAllowed.into())
+        })
         .layer(layer(state.clone()))
         .with_state(state)
 }
@@ -89,14 +95,17 @@ pub(super) struct RequestContext {
     begun: Instant,
     line: RequestLine,
     surface: Surface,
+    is_browser: bool,
     peer: Peer,
     judged: Result<(), ApiError>,
     has_body: bool,
+    cross_origin: CrossOrigin,
 }
 
 impl RequestContext {
     /// Of this request, whose route is that of `counts`.
     pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, state: &HttpState) -> Self {
+        let surface = Surface::of(request.uri());
         Self {
             begun: Instant::now(),
             line: RequestLine {
@@ -105,7 +114,12 @@ impl RequestContext {
                 method: request.method().clone(),
                 route: counts,
             },
-            surface: Surface::of(request.uri()),
+            cross_origin: match surface {
+                Surface::Main => CrossOrigin::Off,
+                Surface::Knowledge => Cors::from_ref(state).judge(request),
+            },
+            surface,
+            is_browser: prefers_html(request.headers()),
             peer: Peer::of(request),
             judged: head::judge(request),
             has_body: !request.body().is_end_stream(),
@@ -114,14 +128,19 @@ impl RequestContext {
 
     /// Runs the handler, unless the request is refused before.
     pub(super) async fn through(self, handled: impl Future<Output = Response>, state: &HttpState) -> Response {
-        let Self { begun, line, surface, peer: Peer(connection), judged, has_body } = self;
+        let Self { begun, line, surface, is_browser, peer: Peer(connection), judged, has_body, cross_origin } = self;
+        let refused = |error| refused(state, surface, is_browser, error);
+        let preflight = cross_origin.preflight();
         let gated = async {
             if let Err(error) = judged {
-                return refused(surface, error);
+                return refused(error);
+            }
+            if let Some(response) = preflight {
+                return response;
             }
             // A handler that awaits the request's body releases the place and takes it again.
             let Some(_place) = connection.enter(&state.gate) else {
-                return refused(surface, ApiError::unavailable("overloaded", Duration::from_secs(1)));
+                return refused(ApiError::unavailable("overloaded", Duration::from_secs(1)));
             };
             handled.await
         };
@@ -129,7 +148,7 @@ impl RequestContext {
         let answered = async {
             let mut response = AssertUnwindSafe(gated).catch_unwind().await.unwrap_or_else(|_panic| {
                 tracing::error!("a handler panicked");
-                refused(surface, ApiError::unavailable("internal", Duration::from_secs(5)))
+                refused(ApiError::unavailable("internal", Duration::from_secs(5)))
             });
             let status = response.status();
             // The body of a refused request may be unread.
@@ -138,6 +157,7 @@ impl RequestContext {
             if surface.is_secure(state) {
                 headers.insert(STRICT_TRANSPORT_SECURITY, ONE_YEAR);
             }
+            cross_origin.describe(headers);
             // Responses are private to their caller, unless the handler set the header.
             headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
             with_request(|line| {
@@ -172,12 +192,12 @@ impl Surface {
     }
 }
 
-/// An error in the words of the surface on which it happened.
-fn refused(surface: Surface, error: ApiError) -> Response {
-    match surface {
+/// An error in the words of the surface on which it happened; for a browser, a page.
+fn refused(state: &HttpState, surface: Surface, is_browser: bool, error: ApiError) -> Response {
+    browser::error(state, is_browser, error, |error| match surface {
         Surface::Main => error.into_response(),
         Surface::Knowledge => KnowledgeError::from(error).into_response(),
-    }
+    })
 }
 
 /// The trace that the client's `traceparent` names; a new one if the header is absent or invalid, as W3C Trace Context asks.

@@ -13,10 +13,12 @@ pub mod api_keys;
 pub mod audit;
 pub mod auth;
 pub mod body;
+pub mod browser;
 pub mod client;
 pub mod connection;
 pub mod consent;
 pub mod cookie;
+pub mod cors;
 mod counts;
 pub mod device;
 pub mod discovery;
@@ -38,6 +40,7 @@ pub mod origin;
 pub mod passed;
 pub mod query;
 mod route;
+pub mod rpc;
 pub mod seal;
 pub mod sessions;
 mod state;
@@ -50,6 +53,7 @@ use app::{App, BuildError};
 use axum::Router;
 
 pub use self::accepts::Accepts;
+use self::browser::BrowserPages;
 use self::discovery::Resources;
 pub use self::front::Front;
 use self::openapi::Description;
@@ -75,6 +79,9 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/agent-auth/token", NONE, agent_auth::token),
         Route::post("/api/v1/agent-auth/revoke", NONE, agent_auth::revoke),
         Route::delete("/api/v1/agents/{id}", PERSON, agents::revoke),
+        // Names are for the person to recognise agents and computers by.
+        Route::patch("/api/v1/agents/{id}", Accepts::SESSION, agents::rename),
+        Route::patch("/api/v1/account/computers/{machine_uuid}", Accepts::SESSION, account::name_computer),
         Route::get("/api/v1/sessions", PERSON, sessions::list),
         // An agent must not be able to lock its person out.
         Route::delete("/api/v1/sessions/{id}", Accepts::SESSION, sessions::revoke),
@@ -86,6 +93,7 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/device/deny", PERSON, device::deny),
         Route::post("/api/v1/device/token", NONE, device::token),
         Route::post("/api/v1/machines", NONE, machines::register),
+        Route::get("/api/v1/machines/{machine_uuid}", Accepts::MACHINE, machines::show),
         Route::delete("/api/v1/machines/{machine_uuid}", PERSON, machines::detach),
         Route::get("/api/v1/consent", ANYONE, consent::read),
         Route::post("/api/v1/consent", ANYONE, consent::write),
@@ -117,22 +125,28 @@ pub fn routes() -> Vec<Route> {
 
 /// Every route of the knowledge API; the path begins with [`KNOWLEDGE_PREFIX`].
 pub fn knowledge_routes() -> Vec<Route> {
-    use knowledge::{batch, memories, search, settings, spaces};
+    use knowledge::{batch, import, key, mcp, memories, search, settings, spaces};
     const KEY: Accepts = Accepts::API_KEY;
     vec![
+        Route::get("/v1/key", KEY, key::show),
         Route::post("/v1/search", KEY, search::search),
         Route::post("/v1/spaces/create", KEY, spaces::create),
         Route::get("/v1/spaces", KEY, spaces::list),
         Route::patch("/v1/spaces/{id}", KEY, spaces::change),
+        Route::delete("/v1/spaces/{id}", KEY, spaces::delete),
         Route::post("/v1/batch-add", KEY, batch::add),
         Route::get("/v1/batch-add/{id}", KEY, batch::join),
         Route::delete("/v1/batch-add/{id}", KEY, batch::cancel),
         Route::put("/v1/settings", KEY, settings::replace),
         Route::get("/v1/settings", KEY, settings::show),
         Route::patch("/v1/settings", KEY, settings::change),
+        Route::get("/v1/memories", KEY, memories::list),
         Route::get("/v1/memories/{id}", KEY, memories::show),
+        Route::patch("/v1/memories/{id}", KEY, memories::change),
         Route::delete("/v1/memories/{id}", KEY, memories::delete),
         Route::get("/v1/export", KEY, memories::export),
+        Route::post("/v1/import", KEY, import::import),
+        Route::post("/v1/mcp", KEY, mcp::answer),
     ]
 }
 
@@ -144,12 +158,12 @@ pub fn description(settings: &Settings, urls: &Urls) -> Description {
 }
 
 /// The state of all routes and pages of a running server. Streams end when the server stops.
-pub fn state(app: App, providers: Providers, phases: Phases) -> Result<HttpState, BuildError> {
+pub fn state(app: App, providers: Providers, phases: Phases, browser: BrowserPages) -> Result<HttpState, BuildError> {
     let documents = Documents {
         description: description(&app.settings, &app.urls),
         resources: Resources::of(&routes(), &knowledge_routes(), app.settings.knowledge.bind.is_none()),
     };
-    HttpState::new(app, providers, documents, phases)
+    HttpState::new(app, providers, documents, phases, browser)
 }
 
 /// The service of the public listener: the account and agent API, and `pages`. It contains the knowledge API, too, unless that has a

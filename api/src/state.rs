@@ -13,13 +13,17 @@ use actors::upstream::Upstream;
 use app::config::{SigninSettings, Urls};
 use app::phase::Phases;
 use app::services::Ports;
+use app::services::activity::browse::{Activity, ActivityChoices};
 use app::services::api_keys::ApiKeys;
 use app::services::claims::ClaimConfirmations;
+use app::services::closing::Closings;
 use app::services::confirmation::RecentSignIn;
 use app::services::consent::Consent;
 use app::services::devices::DeviceApprovals;
+use app::services::export::AccountExport;
 use app::services::knowledge::credential::CredentialChecks;
-use app::services::knowledge::{Batches, Filters, KnowledgeSearch, Memories, Spaces};
+use app::services::knowledge::{Batches, Filters, KnowledgeSearch, Memories, MemoryLimits, Spaces};
+use app::services::labels::Labels;
 use app::services::machines::Machines;
 use app::services::oidc::Providers;
 use app::services::sessions::Sessions;
@@ -33,12 +37,15 @@ use store::Store;
 use super::auth::Authenticator;
 use super::body::BodyReader;
 use super::body::slow::SlowBodies;
+use super::browser::BrowserPages;
 use super::client::TrustedProxies;
 use super::cookie::Cookies;
+use super::cors::Cors;
 use super::discovery::Resources;
 use super::events::RegistryDescription;
 use super::gate::Gate;
 use super::guide::Guides;
+use super::knowledge::import::ImportPlaces;
 use super::knowledge::large::LargeBodies;
 use super::knowledge::places::Places;
 use super::knowledge::stream::EventStreams;
@@ -60,12 +67,16 @@ pub struct HttpParts {
     pub gate: Arc<Gate>,
     /// Counts answered requests.
     pub requests: Requests,
+    /// The pages for browsers.
+    pub browser: BrowserPages,
     ports: Ports,
     services: Services,
     authenticator: Arc<Authenticator>,
     bodies: Arc<BodyReader>,
     large_bodies: Arc<LargeBodies>,
     streams: EventStreams,
+    imports: ImportPlaces,
+    cors: Cors,
     cookies: Arc<Cookies>,
     description: Arc<Description>,
     guides: Arc<Guides>,
@@ -82,12 +93,16 @@ pub struct HttpParts {
 /// The use cases.
 #[derive(Debug)]
 struct Services {
+    activity: Activity,
     api_keys: ApiKeys,
     batches: Batches,
     claims: ClaimConfirmations,
+    closings: Closings,
     consent: Consent,
     devices: DeviceApprovals,
+    export: AccountExport,
     filters: Filters,
+    labels: Labels,
     machines: Machines,
     memories: Memories,
     recent: RecentSignIn,
@@ -119,6 +134,7 @@ impl HttpState {
         providers: Providers,
         documents: Documents,
         phases: Phases,
+        browser: BrowserPages,
     ) -> Result<Self, BuildError> {
         let settings = &app.settings;
         let batch = &settings.knowledge.batch;
@@ -148,12 +164,15 @@ impl HttpState {
         let places = Places::new(batch.streams_max, batch.streams_per_account_max);
         Ok(Self(Arc::new(HttpParts {
             requests: Requests::default(),
+            browser,
             gate,
             services,
             authenticator: Arc::new(authenticator),
             bodies,
             large_bodies: Arc::new(large_bodies),
             streams: EventStreams::new(places, checks, phases, batch.heartbeat),
+            imports: ImportPlaces::new(&settings.knowledge.import),
+            cors: Cors::new(&settings.knowledge.cors_origins),
             cookies,
             description: Arc::new(documents.description),
             guides: Arc::new(Guides::new(&app.urls, settings)?),
@@ -176,10 +195,16 @@ impl Services {
         let (settings, ports) = (&app.settings, || ports.clone());
         let knowledge = &settings.knowledge;
         let recent = RecentSignIn::new(app.clock.clone(), settings.signin.fresh_within);
+        let choices = ActivityChoices {
+            agents: app.settings.agent_kinds().names().into_iter().map(str::to_owned).collect(),
+            types: app.registry.names().map(str::to_owned).collect(),
+        };
         Self {
+            activity: Activity::new(ports(), app.upstream.clone(), settings.activity.clone(), choices),
             api_keys: ApiKeys::new(ports(), settings.api_keys.per_account_max),
             batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),
             claims: ClaimConfirmations::new(app.claims.clone(), recent.clone(), settings.claims.require_session),
+            closings: Closings::new(ports(), Arc::clone(&app.urls)),
             consent: Consent::new(ports(), app.outbox.clone(), app.budgets.clone(), settings.consent.default_level),
             devices: DeviceApprovals::new(
                 app.devices.clone(),
@@ -187,11 +212,13 @@ impl Services {
                 settings.devices.require_session,
                 settings.janitor.purge.unattached_kept,
             ),
+            export: AccountExport::new(ports(), app.upstream.clone()),
             filters: Filters::new(ports(), app.has_language_model()),
+            labels: Labels::new(ports()),
             machines: Machines::new(ports(), settings.machines.clone()),
-            memories: Memories::new(ports()),
+            memories: Memories::new(ports(), app.pipeline.clone(), MemoryLimits::new(knowledge)),
             recent,
-            search: KnowledgeSearch::new(ports(), app.search.clone(), knowledge.search.words_max),
+            search: KnowledgeSearch::new(ports(), app.search.clone(), &knowledge.search),
             sessions: Sessions::new(ports(), settings.sessions.valid_for),
             spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
             usage: UsageBars::new(
@@ -221,6 +248,7 @@ parts! {
     DeviceCodes = app.devices;
     Intake = app.intake;
     SignIns = app.signins;
+    Activity = services.activity;
     Upstream = app.upstream;
     Store = app.store;
     Clock = app.clock;
@@ -229,10 +257,13 @@ parts! {
     ApiKeys = services.api_keys;
     Batches = services.batches;
     ClaimConfirmations = services.claims;
+    AccountExport = services.export;
+    Closings = services.closings;
     Consent = services.consent;
     DeviceApprovals = services.devices;
     Filters = services.filters;
     KnowledgeSearch = services.search;
+    Labels = services.labels;
     Machines = services.machines;
     Memories = services.memories;
     RecentSignIn = services.recent;
@@ -243,6 +274,8 @@ parts! {
     Arc<BodyReader> = bodies;
     Arc<LargeBodies> = large_bodies;
     EventStreams = streams;
+    ImportPlaces = imports;
+    Cors = cors;
     Arc<Cookies> = cookies;
     Arc<Description> = description;
     Arc<Guides> = guides;

@@ -5,6 +5,7 @@
 //! locks the senders first, in `held_senders`: quotas of senders are exact between processes. The sum of all is that of the rows of
 //! `held_totals`, any of which a transaction adds to, so that none waits for another.
 
+mod counts;
 mod insert;
 mod row;
 
@@ -20,6 +21,7 @@ use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use self::counts::HeldCount;
 use self::row::{EntryRow, SELECT_ENTRY, UnclassifiedRow};
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
@@ -246,6 +248,8 @@ pub enum HeldScope {
 /// An entry of `unclassified` (`docs/protocol/events.md#unclassified-entries`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unclassified {
+    /// Id of the entry.
+    pub id: HeldId,
     /// `event_id`.
     pub event_id: Option<EventId>,
     /// `event_type`.
@@ -256,6 +260,8 @@ pub struct Unclassified {
     pub machine_uuid: Option<MachineUuid>,
     /// Why it is held.
     pub reason: HoldReason,
+    /// Where and what, for a person, as the sender was answered.
+    pub detail: String,
     /// When the event was received.
     pub received_at: Timestamp,
 }
@@ -268,6 +274,8 @@ pub(crate) enum Ending<'a> {
     Event(EventId, &'a HeldScope),
     /// Those of a computer.
     Machine(Uuid),
+    /// Those that an account's list shows, of its agents.
+    Account(&'a UserAccountId),
 }
 
 /// Locks the senders of entries that are going to end, before the entries, as [`Store::held_insert`] does. SQLite has one writer.
@@ -279,6 +287,7 @@ pub(crate) async fn lock_senders(tx: &mut Tx<'_>, ending: &Ending<'_>) -> Result
     ];
     const OF_ONE: &str = joined!(LOCK[0], "h.id = $1", LOCK[1]);
     const OF_MACHINE: &str = joined!(LOCK[0], "h.machine_uuid = $1", LOCK[1]);
+    const OF_ACCOUNT: &str = joined!(LOCK[0], "h.account_id = $1", LOCK[1]);
     const OF_EVENT_OF_MACHINE: &str = joined!(LOCK[0], "h.event_id = $1 AND h.machine_uuid = $2", LOCK[1]);
     const OF_EVENT_OF_ACCOUNT: &str = joined!(
         LOCK[0],
@@ -292,6 +301,7 @@ pub(crate) async fn lock_senders(tx: &mut Tx<'_>, ending: &Ending<'_>) -> Result
     let lock = match ending {
         Ending::One(id) => query(OF_ONE).bind(id.as_uuid()),
         Ending::Machine(machine) => query(OF_MACHINE).bind(*machine),
+        Ending::Account(account) => query(OF_ACCOUNT).bind(account.as_str()),
         Ending::Event(event, HeldScope::Machine(machine)) => {
             query(OF_EVENT_OF_MACHINE).bind(event.as_uuid()).bind(machine.as_uuid())
         }
@@ -466,6 +476,18 @@ impl Store {
         Ok(Some((row.try_into()?, body.flatten())))
     }
 
+    /// The body of an entry, as long as it is kept and has at most `bytes_max` bytes.
+    pub async fn held_body(&self, id: HeldId, bytes_max: u32) -> Result<Option<Vec<u8>>, StoreError> {
+        const SQL: &str = "SELECT body FROM held_events WHERE id = $1 AND body_bytes <= $2";
+        let body: Option<Option<Vec<u8>>> = scalar(SQL)
+            .bind(id.as_uuid())
+            .bind(i64::from(bytes_max))
+            .fetch_optional(&self.pool)
+            .during(Operation::ReadHeldEvent)
+            .await?;
+        Ok(body.flatten())
+    }
+
     /// What waits in someone's list, newest first, and whether there is more.
     pub async fn held_unclassified(
         &self,
@@ -473,18 +495,19 @@ impl Store {
         rows_max: usize,
     ) -> Result<(Vec<Unclassified>, bool), StoreError> {
         const OPERATION: Operation = Operation::ListUnclassifiedEvents;
-        const OF_MACHINE: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, received_at
+        const OF_MACHINE: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at
             FROM held_events WHERE machine_uuid = $1 AND state = 'held' ORDER BY id DESC LIMIT $2";
         // Two lists that an index gives in order; an entry of a computer has no account of its own, so none is in both.
-        const OF_ACCOUNT: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, received_at FROM (
+        const OF_ACCOUNT: &str =
+            "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at FROM (
                 SELECT * FROM (
                     SELECT id, event_id, event_type, agent_id,
                         CASE WHEN reason = 'unattributed' THEN NULL ELSE event_machine_uuid END AS machine_uuid,
-                        reason, received_at
+                        reason, detail, received_at
                     FROM held_events WHERE account_id = $1 AND state = 'held' ORDER BY id DESC LIMIT $2) AS own
                 UNION ALL
                 SELECT * FROM (
-                    SELECT id, event_id, event_type, agent_id, machine_uuid, reason, received_at
+                    SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at
                     FROM held_events
                     WHERE machine_uuid IN (SELECT machine_uuid FROM machines WHERE account_id = $1) AND state = 'held'
                     ORDER BY id DESC LIMIT $2) AS attached) AS waiting

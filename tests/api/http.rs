@@ -28,6 +28,88 @@ async fn unknown_paths_and_methods_are_json_errors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn errors_are_pages_for_browsers_that_navigate_alone() {
+    let world = World::on_sqlite().await;
+    let asked = async |path: &str, accept: &'static str| {
+        world.send(world.request(Method::GET, path, &Credential::None).header("accept", accept)).await
+    };
+    for (path, status) in [("/nothing/here", 404), ("/v1/nothing", 404), ("/api/v1/events", 405)] {
+        let answer = asked(path, "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8").await;
+        assert_eq!(
+            (answer.status, answer.header("content-type")),
+            (status, Some("text/html; charset=utf-8")),
+            "{path}"
+        );
+        assert!(answer.header("content-security-policy").is_some(), "{path}");
+        assert_eq!(answer.header("vary"), Some("accept"), "{path}");
+        assert!(String::from_utf8_lossy(&answer.body).contains("Start page"), "{path}");
+        assert_eq!(answer.header("allow"), (status == 405).then_some("POST"), "{path}");
+        for accept in ["*/*", "application/json", "application/json, text/html", "text/event-stream"] {
+            let answer = asked(path, accept).await;
+            assert_eq!(
+                (answer.status, answer.header("content-type")),
+                (status, Some("application/json")),
+                "{path} {accept}"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn icons_and_rules_for_crawlers_are_at_their_fixed_paths() {
+    let world = World::on_sqlite().await;
+    let icon = world.get("/favicon.ico", &Credential::None).await;
+    assert_eq!((icon.status, icon.header("content-type")), (200, Some("image/vnd.microsoft.icon")));
+    assert!(icon.body.starts_with(&[0, 0, 1, 0, 2, 0]), "two pictures");
+    let icon = world.get("/apple-touch-icon.png", &Credential::None).await;
+    assert_eq!((icon.status, icon.header("content-type")), (200, Some("image/png")));
+    let rules = world.get("/robots.txt", &Credential::None).await;
+    let text = std::str::from_utf8(&rules.body).unwrap();
+    assert!(text.starts_with("User-agent: *\n") && text.contains("Disallow: /account\n"), "{text}");
+    assert!(!text.contains("Disallow: /docs") && !text.contains("Disallow: /\n"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_description_of_the_api_is_compressed_for_clients_that_accept_it() {
+    let world = World::on_sqlite().await;
+    let plain = world.get("/docs", &Credential::None).await;
+    assert_eq!((plain.status, plain.header("content-encoding")), (200, None));
+    let compressed = world.request(Method::GET, "/docs", &Credential::None).header("accept-encoding", "gzip");
+    let compressed = world.send(compressed).await;
+    assert_eq!((compressed.status, compressed.header("content-encoding")), (200, Some("gzip")));
+    assert_eq!(compressed.header("vary"), Some("accept-encoding"));
+    assert!(compressed.body.len() * 4 < plain.body.len(), "{} {}", compressed.body.len(), plain.body.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_the_last_change_is_sealed_and_shown_once() {
+    let world = World::on_sqlite().await;
+    let person = world.person("ada@example.com").await;
+    let Credential::Cookie(session) = &person.cookie else { panic!("{person:?} has no cookie") };
+    let form = world.request(Method::POST, "/signout", &person.cookie).header("origin", &world.url);
+    let left = world.send(form.header("content-type", "application/x-www-form-urlencoded").body("")).await;
+    assert_eq!((left.status, left.header("location")), (303, Some("/signin")));
+    let lines: Vec<&str> = left.headers.get_all("set-cookie").iter().filter_map(|line| line.to_str().ok()).collect();
+    let flash = lines.iter().find(|line| line.starts_with("attache.flash=")).unwrap();
+    assert!(flash.contains("HttpOnly") && flash.contains("SameSite=Lax") && flash.contains("Max-Age=60"), "{flash}");
+    let (pair, _) = flash.split_once(';').unwrap();
+    let shown = async |cookies: String| {
+        let page = world.get("/signin", &Credential::Cookie(cookies)).await;
+        let text = String::from_utf8_lossy(&page.body).into_owned();
+        (text.contains("You are signed out of this browser."), page.header("set-cookie").map(str::to_owned))
+    };
+    let (is_shown, forgotten) = shown(pair.to_owned()).await;
+    assert!(
+        is_shown && forgotten.is_some_and(|line| line.starts_with("attache.flash=;") && line.contains("Max-Age=0"))
+    );
+    // A message that was not sealed here is not shown; neither is one for a session, which is sealed for nothing.
+    let (value, _) = pair.rsplit_once('.').unwrap();
+    for cookies in [format!("{value}.AAAA"), format!("{pair}; {pair}"), session.replace("session_token", "flash")] {
+        assert_eq!(shown(cookies).await, (false, None));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_head_request_has_the_response_of_get_without_its_body() {
     let world = World::on_sqlite().await;
     let ask = |method: Method, path: &str| world.send(world.request(method, path, &Credential::None));
@@ -83,12 +165,18 @@ async fn a_path_parameter_that_is_not_utf_8_is_not_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_root_path_redirects_browsers_and_lists_addresses_for_others() {
+async fn the_root_path_is_a_page_for_browsers_and_lists_addresses_for_others() {
     let world = World::on_sqlite().await;
     let answer = world.get("/", &Credential::None).await;
     let text = std::str::from_utf8(&answer.body).unwrap();
     assert!(answer.status == 200 && text.contains(&format!("{}/api/v1/agent-auth/identity", world.url)), "{text}");
     let browser = world.request(Method::GET, "/", &Credential::None).header("accept", "text/html,*/*;q=0.8");
+    let answer = world.send(browser).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert_eq!(answer.header("vary"), Some("accept"));
+    assert!(String::from_utf8_lossy(&answer.body).contains("/signin"));
+    let person = world.person("ada@example.com").await;
+    let browser = world.request(Method::GET, "/", &person.cookie).header("accept", "text/html,*/*;q=0.8");
     let answer = world.send(browser).await;
     assert_eq!((answer.status, answer.header("location")), (303, Some("/account")));
 }
@@ -334,5 +422,40 @@ on_each_database! {
         };
         let expected = ActorKind::ALL.iter().filter(runs);
         assert_eq!(kinds, expected.map(|kind| kind.name()).collect::<Vec<_>>(), "each kind runs, in start order");
+    }
+    async fn the_page_of_the_operator_shows_what_the_json_routes_say(world: World) {
+        let admin = |path: &str| format!("http://{}{path}", world.server.admin_address);
+        let machine = world.machine().await;
+        world.event(&machine, &json!([1])).await.held("malformed_envelope");
+        let response = reqwest::get(admin("/")).await.unwrap();
+        assert_eq!(response.status(), 200);
+        let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+        let (policy, cache) = (header("content-security-policy"), header("cache-control"));
+        assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self'"), "{policy}");
+        assert_eq!((cache.as_str(), header("content-type").as_str()), ("no-store", "text/html; charset=utf-8"));
+        let page = response.text().await.unwrap();
+        let kinds = ActorKind::ALL.iter().filter(|kind| !matches!(kind, ActorKind::Lookup | ActorKind::Witness));
+        for kind in kinds {
+            assert!(page.contains(&format!(">{}<", kind.name())), "{kind}: {page}");
+        }
+        for words in ["Ready", "Held events", "malformed_envelope", "the body is no envelope", "No other server"] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+        let assets = page.split('"').filter(|text| text.starts_with("/assets/"));
+        let mut loaded = 0;
+        for asset in assets {
+            let response = reqwest::get(admin(asset)).await.unwrap();
+            assert_eq!((response.status().as_u16(), response.headers()["x-content-type-options"].to_str().unwrap()), (200, "nosniff"), "{asset}");
+            loaded += 1;
+        }
+        assert!(loaded >= 4, "{page}");
+        assert_eq!(reqwest::get(admin("/assets/none.css")).await.unwrap().status(), 404);
+        // Another name than those of the listener, as a foreign page has it.
+        let client = reqwest::Client::new();
+        let foreign = client.get(admin("/")).header("host", "evil.example").send().await.unwrap();
+        assert_eq!(foreign.status(), 421);
+        // It changes nothing: no method but GET and HEAD.
+        let posted = client.post(admin("/")).send().await.unwrap();
+        assert_eq!(posted.status(), 405);
     }
 }

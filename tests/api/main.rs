@@ -7,6 +7,7 @@
 
 mod account;
 mod activity;
+mod activity_pages;
 mod agent_auth;
 mod api_keys;
 mod audit;

@@ -9,13 +9,18 @@
 mod browser;
 mod driver;
 mod judge;
+mod shared;
 
 mod access;
 mod account;
+mod activity;
 mod claim;
 mod consent;
 mod device;
 mod docs;
+mod home;
 mod judging;
 mod knowledge;
+mod operator;
+mod pictures;
 mod signin;

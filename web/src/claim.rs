@@ -3,6 +3,7 @@
 //! It shows nothing that the agent supplied, and it never confirms by itself: the code has to be typed from the agent's screen. Confirming
 //! asks for a recent sign-in, as attaching a computer does.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use actors::claim::CompleteError;
@@ -19,6 +20,7 @@ use domain::claim::{Attempt, AttemptState, ClaimCode, Registration, Registration
 use domain::secret::Secret;
 use serde::Deserialize;
 
+use super::network::Network;
 use super::visitor::{quoted, sign_in_again, sign_in_path};
 use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, SignedIn, Site, page};
 
@@ -72,7 +74,7 @@ struct ClaimPage {
 /// The state of a link, as the page shows it.
 enum ClaimView {
     /// A code may be typed.
-    Open { requested: Moment, expires: Moment, address: Option<String>, anonymous: bool },
+    Open { requested: Moment, expires: Moment, network: Option<Network>, anonymous: bool },
     /// The person who looks has confirmed.
     Confirmed { at: Moment },
     /// The link is for another person.
@@ -104,10 +106,11 @@ impl ClaimView {
 pub async fn show(
     State(pages): State<ClaimPages>,
     visitor: SignedIn,
+    ClientAddress(address): ClientAddress,
     PageQuery(link): PageQuery<ClaimLink>,
 ) -> PageResult {
     let attempt = link.attempt.unwrap_or_default();
-    let look = look(&pages.site, &visitor, &attempt).await?;
+    let look = look(&pages.site, &visitor, address, &attempt).await?;
     Ok(draw(&pages, &visitor, attempt, look.status(), look, None))
 }
 
@@ -119,7 +122,7 @@ pub async fn confirm(
     PageForm(form): PageForm<Confirmation>,
 ) -> PageResult {
     let stale = async || {
-        Ok(match look(&pages.site, &visitor, &form.attempt).await? {
+        Ok(match look(&pages.site, &visitor, address, &form.attempt).await? {
             ClaimView::Open { .. } => sign_in_again(&pages.site, &format!("/claim?attempt={}", quoted(&form.attempt))),
             // Signing in again would not open it.
             ended => draw(&pages, &visitor, form.attempt.clone(), ended.status(), ended, None),
@@ -129,7 +132,7 @@ pub async fn confirm(
         return stale().await;
     }
     let again = async |fault: String| {
-        let look = look(&pages.site, &visitor, &form.attempt).await?;
+        let look = look(&pages.site, &visitor, address, &form.attempt).await?;
         // A burnt or expired link says so itself.
         let (status, fault) = match &look {
             ClaimView::Open { .. } => (StatusCode::BAD_REQUEST, Some(fault)),
@@ -185,7 +188,7 @@ async fn standing(site: &Site, attempt: &str) -> Result<Option<(Registration, Op
     }
 }
 
-async fn look(site: &Site, visitor: &SignedIn, attempt: &str) -> Result<ClaimView, PageError> {
+async fn look(site: &Site, visitor: &SignedIn, address: IpAddr, attempt: &str) -> Result<ClaimView, PageError> {
     let now = site.ports.clock.now();
     let Some((registration, newest)) = standing(site, attempt).await? else { return Ok(ClaimView::Unknown) };
     if let Some(claim) = &registration.claim {
@@ -208,7 +211,7 @@ async fn look(site: &Site, visitor: &SignedIn, attempt: &str) -> Result<ClaimVie
         AttemptState::Live => ClaimView::Open {
             requested: Moment::new(registration.created_at, now),
             expires: Moment::new(newest.expires_at, now),
-            address: registration.ip_address,
+            network: Network::new(registration.ip_address, address, site.urls.is_loopback()),
             anonymous: registration.registration_type == RegistrationType::Anonymous,
         },
     })

@@ -3,9 +3,10 @@
 //! 1. A code is typed, or comes with the link. Looking it up changes nothing but the count of wrong codes, and the page never decides by
 //!    itself. The code of a link that may come from a foreign page is not looked up before the person confirms: it could use up guesses.
 //! 2. The page shows the computer, its address, the time of the request, and the rights that approval grants. The buttons Deny and
-//!    Approve are side by side and equally large.
+//!    Approve are side by side and equally large. Approve becomes the stronger one when the code was typed, or compared with the computer's.
 //! 3. Approving asks for a recent sign-in.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use actors::device::{AnswerError, CodeLookup};
@@ -19,10 +20,12 @@ use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect};
+use domain::api_key::ApiKeyScope;
 use domain::device::{DeviceState, PollState, UserCode};
 use serde::Deserialize;
 use store::device::{AskingDevice, OTHERS_MAX};
 
+use super::network::Network;
 use super::visitor::{quoted, sign_in_again, sign_in_path};
 use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, SignedIn, Site, page};
 
@@ -54,6 +57,8 @@ pub struct DeviceLink {
     user_code: Option<String>,
     /// Shows that the link is of a page of ours.
     page: Option<String>,
+    /// Present if the code was typed there, and not part of a link.
+    typed: Option<String>,
 }
 
 /// The decision of a person.
@@ -71,6 +76,8 @@ pub enum DeviceDecision {
 pub struct Decided {
     user_code: String,
     decision: DeviceDecision,
+    /// Present if the person agrees to the key that the computer asks for.
+    with_key: Option<String>,
 }
 
 #[derive(Template)]
@@ -86,7 +93,7 @@ enum View {
     /// The form for a code, or for confirming one that came with a link; `fault` is the error of the last one.
     Entry { fault: Option<&'static str>, came_with_link: bool },
     /// A computer waits for a decision.
-    Asking { device: Asking, fresh: bool, sign_in: String },
+    Asking { device: Asking, fresh: bool, typed: bool, sign_in: String },
     /// The visitor attached it.
     Attached { device: Asking },
     /// The computer was denied.
@@ -112,9 +119,11 @@ struct Asking {
     identity: String,
     first_seen: Option<Moment>,
     others: Option<String>,
-    address: Option<String>,
+    network: Option<Network>,
     asked: Moment,
     expires: Moment,
+    /// Permissions of the key that it asks for; none without a key.
+    key: Option<String>,
 }
 
 impl Asking {
@@ -150,7 +159,10 @@ pub async fn show(
             (StatusCode::NOT_FOUND, View::faulty(fault))
         }
         CodeLookup::Blocked => (StatusCode::GONE, View::Blocked),
-        CodeLookup::Asking(asking) => asking_view(&pages, &visitor, &user_code, *asking),
+        CodeLookup::Asking(asking) => {
+            let looker = Looker { visitor: &visitor, address, has_typed: is_signed && link.typed.is_some() };
+            asking_view(&pages, &looker, &user_code, *asking)
+        }
     };
     Ok(draw(&pages, &visitor, user_code.shown(), status, view))
 }
@@ -176,6 +188,7 @@ pub async fn decide(
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
         },
         DeviceDecision::Approve => match devices.approver(person, with) {
+            Ok(approver) if form.with_key.is_some() => devices.approve_with_key(&user_code, approver).await,
             Ok(approver) => devices.approve(&user_code, approver).await,
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
         },
@@ -197,34 +210,62 @@ pub async fn decide(
     }
 }
 
+/// The person who looks at a code.
+struct Looker<'v> {
+    visitor: &'v SignedIn,
+    address: IpAddr,
+    /// Whether they typed the code on a page of ours, which compares it with the computer's.
+    has_typed: bool,
+}
+
 fn asking_view(
     pages: &DevicePages,
-    visitor: &SignedIn,
+    looker: &Looker<'_>,
     user_code: &UserCode,
     asking: AskingDevice,
 ) -> (StatusCode, View) {
     let now = pages.site.ports.clock.now();
-    let AskingDevice { code, name, first_seen_at, others, ip_address } = asking;
+    let Looker { visitor, address, has_typed } = *looker;
+    let AskingDevice { code, name, first_seen_at, others, ip_address, key_scopes } = asking;
     let device = Asking {
         name,
         machine_uuid: code.machine.to_string(),
         identity: code.identity.as_str().to_owned(),
         first_seen: first_seen_at.map(|at| Moment::new(at, now)),
         others: other_computers(others),
-        address: ip_address,
+        network: Network::new(ip_address, address, pages.site.urls.is_loopback()),
         asked: Moment::new(code.created_at, now),
         expires: Moment::new(code.expires_at, now),
+        key: key_scopes.map(|scopes| permitted(&scopes)),
     };
     match (code.standing(now), &code.state) {
         (PollState::Pending, _) => {
             let sign_in = sign_in_path(&pages.site, &format!("/device?user_code={}", quoted(&user_code.shown())));
-            (StatusCode::OK, View::Asking { device, fresh: pages.recent.is_recent(visitor.signed_in_at), sign_in })
+            let fresh = pages.recent.is_recent(visitor.signed_in_at);
+            (StatusCode::OK, View::Asking { device, fresh, typed: has_typed, sign_in })
         }
         (_, DeviceState::Claimed { account, .. }) if visitor.account.as_ref() == Some(account) => {
             (StatusCode::OK, View::Attached { device })
         }
         (PollState::Denied, _) => (StatusCode::OK, View::Denied { device }),
         _ => (StatusCode::GONE, View::Consumed),
+    }
+}
+
+/// The permissions of a key with these scopes, as the end of a sentence.
+fn permitted(scopes: &[ApiKeyScope]) -> String {
+    let words: Vec<&str> = scopes
+        .iter()
+        .map(|scope| match scope {
+            ApiKeyScope::Search => "search and read everything in it",
+            ApiKeyScope::Write => "add to it and delete from it",
+            ApiKeyScope::Settings => "change what is kept",
+        })
+        .collect();
+    match words.as_slice() {
+        [first, last] => format!("{first}, and {last}"),
+        [first, second, last] => format!("{first}, {second}, and {last}"),
+        _ => words.join(", "),
     }
 }
 

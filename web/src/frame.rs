@@ -8,7 +8,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 
 use super::asset::versioned;
-use super::{SignedIn, Site};
+use super::{Flash, SignedIn, Site};
 
 /// Nothing but our own styles, scripts and images; no frames around us, no forms to elsewhere.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -34,6 +34,7 @@ pub struct PageLayout {
     pub email: Option<String>,
     /// The host under which people know us, for sentences such as "only confirm what you started yourself".
     pub host: String,
+    flash: Flash,
 }
 
 impl PageLayout {
@@ -44,7 +45,19 @@ impl PageLayout {
             root: site.urls.root_path().to_owned(),
             email: visitor.map(|visitor| visitor.email.as_str().to_owned()),
             host: origin.split("://").nth(1).unwrap_or(origin).to_owned(),
+            flash: visitor.map(|visitor| visitor.flash.clone()).unwrap_or_default(),
         }
+    }
+
+    /// With the message that waits for a visitor who is not signed in.
+    #[must_use]
+    pub fn with_flash(self, flash: Flash) -> Self {
+        Self { flash, ..self }
+    }
+
+    /// The message of the last change, for the one page that shows it.
+    pub fn flash(&self) -> Option<&str> {
+        self.flash.show()
     }
 
     /// The URL of a style, script or image.
@@ -55,14 +68,18 @@ impl PageLayout {
 
 /// A rendered page, with the headers that every page has.
 pub fn page(status: StatusCode, template: &impl Template) -> Response {
-    let mut response = match template.render() {
-        Ok(html) => (status, Html(html)).into_response(),
-        Err(error) => {
-            tracing::error!(error = domain::reasons(&error), "a page could not be rendered");
-            (StatusCode::INTERNAL_SERVER_ERROR, "This page could not be rendered. Please try again.").into_response()
-        }
-    };
+    framed(template.render().map_or_else(|error| unrendered(&error), |html| (status, Html(html)).into_response()))
+}
+
+/// A response with the headers that every page has.
+pub(super) fn framed(mut response: Response) -> Response {
     let headers = HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value)));
     response.headers_mut().extend(headers);
     response
+}
+
+/// The response in place of a page that could not be rendered.
+pub(super) fn unrendered(error: &askama::Error) -> Response {
+    tracing::error!(error = domain::reasons(error), "a page could not be rendered");
+    (StatusCode::INTERNAL_SERVER_ERROR, "This page could not be rendered. Please try again.").into_response()
 }

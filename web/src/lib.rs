@@ -5,26 +5,42 @@
 //! styles and scripts, and forbids frames.
 
 pub mod account;
-mod asset;
+pub mod asset;
 pub mod claim;
+mod compressed;
 pub mod device;
 pub mod docs;
+mod error_page;
+pub mod flash;
 mod form;
 mod frame;
+mod home;
 pub mod knowledge;
+mod markdown;
 mod moment;
+mod network;
 mod page_error;
+mod proof;
 mod query;
 mod signed_in;
 pub mod signin;
 mod site;
+mod strip;
+pub mod verify;
 mod visitor;
+mod well_known;
+
+use std::sync::Arc;
 
 use api::HttpState;
-use axum::Router;
+use api::browser::BrowserPages;
+use api::cookie::Cookies;
+use axum::extract::FromRef;
 use axum::http::Method;
 use axum::routing::{self, MethodRouter};
+use axum::{Router, middleware};
 
+pub use self::flash::Flash;
 pub use self::form::{LargeForms, PageForm};
 pub use self::frame::{PageLayout, page};
 pub use self::moment::Moment;
@@ -45,8 +61,16 @@ pub struct Page {
 }
 
 /// The router of all pages.
-pub fn router() -> Router<HttpState> {
-    routes().into_iter().fold(Router::new(), |router, Page { method: _, path, handler }| router.route(path, handler))
+pub fn router(state: &HttpState) -> Router<HttpState> {
+    let cookies: Arc<Cookies> = FromRef::from_ref(state);
+    let pages = routes().into_iter();
+    let router = pages.fold(Router::new(), |router, Page { method: _, path, handler }| router.route(path, handler));
+    router.route_layer(middleware::from_fn_with_state(cookies, flash::carry))
+}
+
+/// The pages that browsers get from routes of the API.
+pub fn for_browsers() -> BrowserPages {
+    BrowserPages { home: home::show, error: error_page::show }
 }
 
 /// Every page of the public listener.
@@ -56,35 +80,59 @@ pub fn routes() -> Vec<Page> {
     let form = |path, handler| Page { method: Method::POST, path, handler };
     vec![
         show("/assets/{*path}", get(asset::serve)),
+        show("/favicon.ico", get(well_known::icon)),
+        show("/apple-touch-icon.png", get(well_known::touch_icon)),
+        show("/robots.txt", get(well_known::robots)),
         show("/docs", docs::page()),
         show("/account", get(account::home::show)),
         show("/account/consent", get(account::consent::show)),
         form("/account/consent", post(account::consent::save)),
+        show("/account/consent/{machine_uuid}", get(account::consent::show_computer)),
         show("/account/activity", get(account::activity::show)),
+        show("/account/activity/export", get(account::activity::export::export)),
+        show("/account/activity/new", get(account::activity::news::count)),
+        show("/account/activity/{event_id}", get(account::activity::event::show)),
+        show("/account/data", get(account::data::show)),
+        show("/account/data/export", get(account::data::export)),
+        form("/account/close", post(account::data::close)),
+        show("/account/closed", get(account::data::closed)),
         show("/account/access", get(account::access::show)),
         form("/account/keys", post(account::access::make_key)),
         form("/account/keys/{id}/revoke", post(account::undo::revoke_key)),
         show("/account/keys/{id}/revoke", get(account::undo::revoke_key_question)),
         form("/account/sessions/others/end", post(account::access::end_other_sessions)),
         form("/account/sessions/{id}/end", post(account::access::end_session)),
+        show("/account/computers/{machine_uuid}", get(account::computer::show)),
+        form("/account/computers/{machine_uuid}", post(account::computer::rename)),
+        show("/account/agents/{id}", get(account::agent::show)),
+        form("/account/agents/{id}", post(account::agent::rename)),
         show("/account/computers/{machine_uuid}/detach", get(account::undo::detach_question)),
         form("/account/computers/{machine_uuid}/detach", post(account::undo::detach)),
         show("/account/agents/{id}/revoke", get(account::undo::revoke_question)),
         form("/account/agents/{id}/revoke", post(account::undo::revoke)),
         show("/knowledge", get(knowledge::home::show)),
         show("/knowledge/search", get(knowledge::home::search)),
+        show("/knowledge/library", get(knowledge::library::show)),
+        form("/knowledge/library", post(knowledge::selected::change)),
+        show("/knowledge/add", get(knowledge::add::show)),
         form("/knowledge/add", post(knowledge::add::add)),
+        form("/knowledge/import", post(knowledge::import::import)),
         show("/knowledge/batches/{id}", get(knowledge::batch::show)),
         show("/knowledge/batches/{id}/stream", get(knowledge::live::stream)),
         form("/knowledge/batches/{id}/cancel", post(knowledge::batch::cancel)),
         form("/knowledge/spaces", post(knowledge::spaces::make)),
         show("/knowledge/spaces/{id}", get(knowledge::spaces::show)),
         form("/knowledge/spaces/{id}", post(knowledge::spaces::change)),
+        show("/knowledge/spaces/{id}/delete", get(knowledge::spaces::question)),
+        form("/knowledge/spaces/{id}/delete", post(knowledge::spaces::delete)),
         show("/knowledge/settings", get(knowledge::settings::show)),
         form("/knowledge/settings", post(knowledge::settings::save)),
         show("/knowledge/memories/{id}", get(knowledge::memory::show)),
+        show("/knowledge/memories/{id}/edit", get(knowledge::edit::show)),
+        form("/knowledge/memories/{id}/edit", post(knowledge::edit::save)),
         show("/knowledge/memories/{id}/delete", get(knowledge::memory::question)),
         form("/knowledge/memories/{id}/delete", post(knowledge::memory::delete)),
+        show("/verify", get(verify::show)),
         show("/claim", get(claim::show)),
         form("/claim", post(claim::confirm)),
         show("/device", get(device::show)),

@@ -4,7 +4,6 @@ use std::fmt;
 
 use askama::FastWritable;
 use askama::filters::HtmlSafe;
-use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::clock::date_time;
 
@@ -21,31 +20,36 @@ impl Moment {
         Self { at, now }
     }
 
-    /// "3 minutes ago", "in 2 days".
+    /// "3 minutes ago", "in 2 days": rounded to the nearest unit. The script `page.js` writes the same words.
     pub fn relative(&self) -> String {
-        let delta = self.at - self.now;
-        // What has just been given 30 minutes should not say 29.
-        let span = if delta > TimeDelta::zero() { delta + TimeDelta::seconds(30) } else { -delta };
-        let words = in_words(span);
-        match words {
+        let seconds = (self.at - self.now).num_seconds();
+        match in_words(seconds.unsigned_abs()) {
             None => "just now".into(),
-            Some(words) if delta > TimeDelta::zero() => format!("in {words}"),
+            Some(words) if seconds > 0 => format!("in {words}"),
             Some(words) => format!("{words} ago"),
         }
     }
 }
 
-fn in_words(span: TimeDelta) -> Option<String> {
-    let (minutes, hours, days) = (span.num_minutes(), span.num_hours(), span.num_days());
-    let (count, unit) = match (minutes, hours, days) {
-        (0, ..) => return None,
-        (1..60, ..) => (minutes, "minute"),
-        (_, 1..24, _) => (hours, "hour"),
-        (_, _, 1..60) => (days, "day"),
-        (_, _, 60..730) => (days / 30, "month"),
-        _ => (days / 365, "year"),
-    };
-    Some(if count == 1 { format!("1 {unit}") } else { format!("{count} {unit}s") })
+/// A unit in seconds, the number of units from which the next one is used, and its name.
+const UNITS: [(u64, u64, &str); 5] = [
+    (60, 60, "minute"),
+    (60 * 60, 24, "hour"),
+    (24 * 60 * 60, 60, "day"),
+    // A twelfth of a year.
+    (2_629_800, 24, "month"),
+    // 365.25 days.
+    (31_557_600, u64::MAX, "year"),
+];
+
+fn in_words(span: u64) -> Option<String> {
+    let rounded = |unit: u64| span.saturating_add(unit / 2) / unit;
+    let (unit, _, name) = UNITS.into_iter().find(|(unit, end, _)| rounded(*unit) < *end)?;
+    match rounded(unit) {
+        0 => None,
+        1 => Some(format!("1 {name}")),
+        count => Some(format!("{count} {name}s")),
+    }
 }
 
 impl fmt::Display for Moment {
@@ -66,6 +70,8 @@ impl HtmlSafe for Moment {}
 
 #[cfg(test)]
 mod tests {
+    use chrono::TimeDelta;
+
     use super::*;
 
     #[test]
@@ -73,17 +79,27 @@ mod tests {
         let now = Timestamp::UNIX_EPOCH + TimeDelta::days(20_000);
         let told = |delta: TimeDelta| Moment::new(now + delta, now).relative();
         assert_eq!(told(TimeDelta::zero()), "just now");
-        assert_eq!(told(TimeDelta::seconds(-59)), "just now");
+        assert_eq!(told(TimeDelta::seconds(-29)), "just now");
+        assert_eq!(told(TimeDelta::seconds(-30)), "1 minute ago");
         assert_eq!(told(TimeDelta::seconds(-60)), "1 minute ago");
+        assert_eq!(told(TimeDelta::seconds(-90)), "2 minutes ago");
         assert_eq!(told(TimeDelta::minutes(-59)), "59 minutes ago");
+        assert_eq!(told(TimeDelta::seconds(-3570)), "1 hour ago");
         assert_eq!(told(TimeDelta::hours(-23)), "23 hours ago");
+        assert_eq!(told(TimeDelta::minutes(-1410)), "1 day ago");
         assert_eq!(told(TimeDelta::days(-1)), "1 day ago");
         assert_eq!(told(TimeDelta::days(-59)), "59 days ago");
+        assert_eq!(told(TimeDelta::days(-60)), "2 months ago");
         assert_eq!(told(TimeDelta::days(-65)), "2 months ago");
+        assert_eq!(told(TimeDelta::days(-715)), "23 months ago");
+        assert_eq!(told(TimeDelta::days(-716)), "2 years ago");
         assert_eq!(told(TimeDelta::days(-800)), "2 years ago");
         assert_eq!(told(TimeDelta::seconds(29)), "just now");
         assert_eq!(told(TimeDelta::seconds(1799)), "in 30 minutes");
         assert_eq!(told(TimeDelta::days(2)), "in 2 days");
+        // A key for 90 days says the same at once and half a minute later.
+        assert_eq!(told(TimeDelta::days(90)), "in 3 months");
+        assert_eq!(told(TimeDelta::days(90) - TimeDelta::seconds(30)), "in 3 months");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use api::error::ApiError;
+use api::error::{ApiError, Code};
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -23,6 +23,55 @@ pub struct PageErrorTexts {
     pub link: Cow<'static, str>,
     /// Text of the link.
     pub label: &'static str,
+}
+
+impl PageErrorTexts {
+    /// The texts for an error of the API.
+    fn of(error: &ApiError) -> Self {
+        let (title, text, next) = match error.code() {
+            Code::NotFound => (
+                "There is no such page",
+                "The address is not complete, or the page was removed.",
+                "Check the address, or begin at the start page.",
+            ),
+            Code::MethodNotAllowed => (
+                "This address cannot be opened like that",
+                "It is for programs, or for a form of another page.",
+                "Begin at the start page. The description of the API names the method of each address.",
+            ),
+            Code::PayloadTooLarge => (
+                "That is too much at once",
+                "The server accepts less in one request. Nothing was changed.",
+                "Go back and send it in smaller parts.",
+            ),
+            Code::InvalidRequest
+            | Code::InvalidJson
+            | Code::UnsupportedContentEncoding
+            | Code::UnsupportedMediaType => (
+                "The request cannot be read",
+                "A part of it is malformed, or of a kind that this server does not accept. Nothing was changed.",
+                "Open the page again, and repeat the last step there.",
+            ),
+            Code::CodeConsumed => (
+                "This is over",
+                "It was used before, or it has expired. Nothing was changed.",
+                "Begin at the start page.",
+            ),
+            _ if error.reason() == Some("internal") => (
+                "Something failed on this server",
+                "The request was not completed. The log of the server names the cause.",
+                "Try again in a moment. If it fails again, send the operator the time of this page.",
+            ),
+            _ => (
+                "The service is temporarily unavailable",
+                "It is overloaded or restarting, or you sent too many requests in a short time. Nothing was lost.",
+                "Wait a moment and try again.",
+            ),
+        };
+        let is_wrong_address = matches!(error.code(), Code::NotFound | Code::MethodNotAllowed | Code::CodeConsumed);
+        let (link, label) = if is_wrong_address { ("/", "Start page") } else { ("/account", "Your account") };
+        Self { title, text, next, link: link.into(), label }
+    }
 }
 
 /// Why a page is not shown; itself a page.
@@ -50,20 +99,9 @@ impl PageError {
         Self(Box::new(response))
     }
 
-    /// Something could not be done right now. The headers of the API's error are kept, `Retry-After` among them.
+    /// An error of the API as a page, with the same status. The headers of the error are kept, `Retry-After` among them.
     pub fn api(site: &Site, error: &ApiError) -> Self {
-        let mut response = Self::shown(
-            site,
-            None,
-            error.code().status(),
-            PageErrorTexts {
-                title: "The service is temporarily unavailable",
-                text: "It is overloaded or restarting, or you sent too many requests in a short time. Nothing was lost.",
-                next: "Wait a moment and try again.",
-                link: "/account".into(),
-                label: "Your account",
-            },
-        );
+        let mut response = Self::shown(site, None, error.code().status(), PageErrorTexts::of(error));
         response.0.headers_mut().extend(error.headers());
         response
     }

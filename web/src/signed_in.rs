@@ -4,6 +4,8 @@ use domain::Timestamp;
 use domain::ids::{Email, PersonId, SessionId, UserAccountId};
 use domain::secret::SecretHash;
 
+use super::Flash;
+
 use app::services::confirmation::DecidesWith;
 
 /// A signed-in person. As an argument of a handler it redirects everyone else to the sign-in page, which leads back.
@@ -23,6 +25,8 @@ pub struct SignedIn {
     pub id: SessionId,
     /// SHA-256 of its session's secret.
     pub session: SecretHash,
+    /// The message that waits for the next page.
+    pub flash: Flash,
 }
 
 impl SignedIn {

@@ -7,6 +7,7 @@
 //! A signed-in person may sign in again: some pages require a recent sign-in.
 
 mod known;
+mod nearby_mail;
 pub mod oidc;
 mod pages;
 
@@ -30,9 +31,10 @@ use domain::secret::{Secret, SecretKind};
 use domain::signin::{ReturnPath, SignInRefusal, Ticket};
 use serde::Deserialize;
 
+use self::nearby_mail::{MailFolder, NearbyMail};
 pub use self::pages::SignInPages;
 use super::visitor::quoted;
-use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Visitor, page};
+use super::{Flash, Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Visitor, flash, page};
 
 /// `?next=…`
 #[derive(Debug, Deserialize)]
@@ -86,13 +88,16 @@ struct Provider {
 struct CodePage {
     frame: PageLayout,
     email: String,
+    /// Sender of the mail, if one is configured.
+    mail_from: Option<String>,
     next: Option<ReturnPath>,
     view: CodeView,
 }
 
 enum CodeView {
     /// A code can be typed; `fault` is the error of the last one.
-    Entry { fault: Option<String>, expires: Moment },
+    /// `folder`: where the mail was written, for a person at this computer.
+    Entry { fault: Option<String>, expires: Moment, folder: Option<MailFolder> },
     /// No code can be typed any more.
     Over { title: &'static str, text: &'static str },
 }
@@ -101,10 +106,11 @@ enum CodeView {
 pub async fn show(
     State(pages): State<SignInPages>,
     Visitor(visitor): Visitor,
+    flash: Flash,
     PageQuery(wish): PageQuery<NextQuery>,
 ) -> Response {
     let email = visitor.as_ref().map(|visitor| visitor.email.as_str().to_owned()).unwrap_or_default();
-    let frame = PageLayout::new(&pages.site, visitor.as_ref());
+    let frame = PageLayout::new(&pages.site, visitor.as_ref()).with_flash(flash);
     page(StatusCode::OK, &sign_in_page(&pages, frame, email, ours(wish.next.as_deref()), None))
 }
 
@@ -141,6 +147,7 @@ pub async fn ask(
 pub async fn show_code(
     State(pages): State<SignInPages>,
     Visitor(visitor): Visitor,
+    NearbyMail(folder): NearbyMail,
     headers: HeaderMap,
     PageQuery(FaultQuery { fault }): PageQuery<FaultQuery>,
 ) -> PageResult {
@@ -160,12 +167,13 @@ pub async fn show_code(
                 (None, 1) => Some("That is not the code. You can try once more.".to_owned()),
                 (None, left) => Some(format!("That is not the code. You can try {left} more times.")),
             };
-            CodeView::Entry { fault, expires: Moment::new(expires_at, now) }
+            CodeView::Entry { fault, expires: Moment::new(expires_at, now), folder }
         }
         Err(why) => over(why),
     };
     let frame = PageLayout::new(&pages.site, visitor.as_ref());
-    Ok(page(StatusCode::OK, &CodePage { frame, email: email.as_str().to_owned(), next, view }))
+    let (email, mail_from) = (email.as_str().to_owned(), pages.mail_from.clone());
+    Ok(page(StatusCode::OK, &CodePage { frame, email, mail_from, next, view }))
 }
 
 /// `POST /signin/code`
@@ -202,6 +210,7 @@ pub async fn leave(
     }
     let mut response = elsewhere(&pages, "/signin");
     pages.cookies.clear(Cookie::Session, &mut response);
+    flash::set(&mut response, "You are signed out of this browser.");
     Ok(response)
 }
 

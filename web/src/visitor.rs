@@ -11,7 +11,7 @@ use axum::http::uri::PathAndQuery;
 use axum::response::{IntoResponse, Redirect, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::{PageError, SignedIn, Site};
+use super::{Flash, PageError, SignedIn, Site};
 
 /// The person who looks at a page, if signed in.
 #[derive(Debug, Clone)]
@@ -22,6 +22,7 @@ impl FromRequestParts<HttpState> for Visitor {
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, PageError> {
         let authenticator: Arc<Authenticator> = FromRef::from_ref(state);
+        let flash: Flash = parts.extensions.get().cloned().unwrap_or_default();
         let found = authenticator.visitor(&parts.headers).await.map_err(PageError::of(&Site::from_ref(state)))?;
         Ok(Self(found.map(|(secret, session)| SignedIn {
             person: session.person,
@@ -31,6 +32,7 @@ impl FromRequestParts<HttpState> for Visitor {
             signed_in_at: session.created_at,
             id: session.session,
             session: secret.hash(),
+            flash: flash.clone(),
         })))
     }
 }

@@ -125,6 +125,11 @@ impl Operation {
         self.body::<T>("application/json", example, true)
     }
 
+    /// Sets the body of another content type with an example.
+    pub(super) fn takes_as<T: ToSchema>(self, kind: &'static str, example: Value) -> Self {
+        self.body::<T>(kind, example, true)
+    }
+
     /// Sets the form body with an example.
     pub(super) fn takes_form<T: ToSchema>(self, example: Value, required: bool) -> Self {
         self.body::<T>("application/x-www-form-urlencoded", example, required)
@@ -317,7 +322,14 @@ impl Operation {
             if self.passing == Passing::Everything {
                 response["content"]["*/*"] = json!({});
             }
-            responses.insert(status.to_string(), response);
+            let Some(known) = responses.get_mut(&status.to_string()).filter(|_| status < 300) else {
+                responses.insert(status.to_string(), response);
+                continue;
+            };
+            // Another media type of the same response.
+            for (kind, media) in response.get("content").and_then(Value::as_object).into_iter().flatten() {
+                known["content"][kind.as_str()] = media.clone();
+            }
         }
         object.insert("responses".to_owned(), json!(responses));
         Value::Object(object)

@@ -1,6 +1,6 @@
 //! The URLs under which clients reach the server.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::Settings;
 
@@ -33,8 +33,45 @@ impl Urls {
         &self.base[self.origin().len()..]
     }
 
+    /// Whether the base URL is of this host alone, so that only its own programs and browsers reach the server.
+    pub fn is_loopback(&self) -> bool {
+        let authority = self.origin().split("://").nth(1).unwrap_or_default();
+        let host = authority
+            .rsplit_once(':')
+            .map_or(authority, |(host, port)| if port.ends_with(']') { authority } else { host });
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    }
+
     /// Whether browsers reach the pages over https.
     pub fn is_https(&self) -> bool {
         self.base.starts_with("https://")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_of_this_host_alone_is_recognised() {
+        let is_loopback = |base: &str| Urls { base: base.to_owned(), rag: String::new() }.is_loopback();
+        for base in [
+            "http://127.0.0.1:8080",
+            "http://localhost",
+            "http://localhost:80/below",
+            "http://[::1]:8080",
+            "http://[::1]",
+        ] {
+            assert!(is_loopback(base), "{base}");
+        }
+        for base in [
+            "https://attache.example.com",
+            "http://127.0.0.1.example.com",
+            "http://10.0.0.1:8080",
+            "http://[2001:db8::1]",
+        ] {
+            assert!(!is_loopback(base), "{base}");
+        }
     }
 }

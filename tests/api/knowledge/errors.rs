@@ -60,7 +60,7 @@ on_each_database! {
         let person = world.person("ada@example.com").await;
         let needed = |method: &Method, path: &str| match (method.as_str(), path) {
             (_, "/v1/settings") => "settings",
-            ("POST", "/v1/search") | ("GET", "/v1/spaces" | "/v1/memories/{id}" | "/v1/export") => "search",
+            ("POST", "/v1/search") | ("GET", "/v1/spaces" | "/v1/memories" | "/v1/memories/{id}" | "/v1/export") => "search",
             _ => "write",
         };
         for scope in ["search", "write", "settings"] {
@@ -68,7 +68,9 @@ on_each_database! {
             for route in knowledge_routes() {
                 let path = route.path.replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634");
                 let response = world.send(world.request(route.method.clone(), &path, &key).json(&json!({}))).await;
-                if needed(&route.method, route.path) == scope {
+                // Its tools have a scope each.
+                let is_tools = route.path == "/v1/mcp" && scope != "settings";
+                if is_tools || needed(&route.method, route.path) == scope {
                     assert_ne!(response.status, 403, "{} {path}", route.method);
                 } else {
                     refused(&response, 403, "insufficient_scope");

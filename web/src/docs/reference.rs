@@ -2,6 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::samples::{AnswerKind, Call, CodeSample, Credential};
+use super::schema::{Member, Part, Reader, parts, text};
+
 /// The reference of all operations.
 #[derive(Debug)]
 pub struct Reference {
@@ -41,34 +44,12 @@ pub struct DocumentedOperation {
     pub parameters: Vec<Member>,
     /// Members of the body.
     pub members: Vec<Member>,
-    /// An example of the body.
-    pub body: Option<String>,
+    /// The request in several languages.
+    pub samples: Vec<CodeSample>,
     /// Successful responses, by status.
     pub successes: Vec<Success>,
     /// Error responses, by status.
     pub refusals: Vec<DocumentedError>,
-}
-
-/// A part of a text: plain, or code.
-#[derive(Debug, Clone)]
-pub struct Part {
-    /// Whether it is code.
-    pub code: bool,
-    /// Text without backticks.
-    pub text: String,
-}
-
-/// A parameter, or a member of a body.
-#[derive(Debug, Clone)]
-pub struct Member {
-    /// Name of the parameter or member.
-    pub name: String,
-    /// Type, in a few words.
-    pub kind: String,
-    /// Whether it has to.
-    pub required: bool,
-    /// Description, with code marked.
-    pub what: Vec<Part>,
 }
 
 /// A successful response of an operation.
@@ -78,6 +59,8 @@ pub struct Success {
     pub status: String,
     /// Description of the response.
     pub what: Vec<Part>,
+    /// Members of the body.
+    pub members: Vec<Member>,
     /// An example of the body.
     pub example: Option<String>,
 }
@@ -111,7 +94,7 @@ impl Reference {
     }
 }
 
-struct Reader<'d>(&'d Value);
+static NULL: Value = Value::Null;
 
 impl Reader<'_> {
     fn groups(&self) -> Vec<OperationGroup> {
@@ -128,22 +111,28 @@ impl Reader<'_> {
         let content = operation["requestBody"]["content"].as_object().and_then(|content| content.iter().next());
         let (successes, refusals) = self.answers(operation);
         let schemes = operation["security"].as_array().into_iter().flatten();
+        let credentials: Vec<String> =
+            schemes.filter_map(Value::as_object).flat_map(|scheme| scheme.keys().cloned()).collect();
+        let takes_none = operation["security"].as_array().is_none_or(|all| all.is_empty() || all.contains(&json!({})));
+        let parameters: Vec<&Value> = operation["parameters"].as_array().into_iter().flatten().collect();
+        let call = Call {
+            method: &method.to_uppercase(),
+            url: &self.url(path, &parameters),
+            credential: credentials.first().filter(|_| !takes_none).map(|scheme| self.credential(scheme)),
+            body: content.map(|(kind, media)| (kind.as_str(), media.get("example").unwrap_or(&NULL))),
+            answer: self.answer_kind(operation),
+        };
         DocumentedOperation {
+            samples: call.samples(),
             method: method.to_uppercase(),
             path: path.to_owned(),
             id: text(&operation["operationId"]),
             summary: text(&operation["summary"]),
             description: parts(&text(&operation["description"])),
-            takes_none: operation["security"].as_array().is_none_or(|all| all.is_empty() || all.contains(&json!({}))),
-            credentials: schemes.filter_map(Value::as_object).flat_map(|scheme| scheme.keys().cloned()).collect(),
-            parameters: operation["parameters"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|one| self.parameter(one))
-                .collect(),
-            members: content.map_or_else(Vec::new, |(_, media)| self.members(&media["schema"])),
-            body: content.and_then(|(kind, media)| example(kind, media)),
+            takes_none,
+            credentials,
+            parameters: parameters.into_iter().map(|one| self.parameter(one)).collect(),
+            members: content.map_or_else(Vec::new, |(_, media)| self.expanded(&media["schema"])),
             successes,
             refusals,
         }
@@ -157,7 +146,9 @@ impl Reader<'_> {
             if status.starts_with(['2', '3']) {
                 let content = response["content"].as_object();
                 let example = content.and_then(|content| content.iter().find_map(|(kind, media)| example(kind, media)));
-                successes.push(Success { status: status.clone(), what: parts(&what), example });
+                let media = content.and_then(|content| content.values().find(|media| media.get("schema").is_some()));
+                let members = media.map_or_else(Vec::new, |media| self.expanded(&media["schema"]));
+                successes.push(Success { status: status.clone(), what: parts(&what), members, example });
             } else {
                 let codes = response["content"]["application/json"]["examples"].as_object();
                 let what = codes
@@ -173,78 +164,76 @@ impl Reader<'_> {
         let what = text(&parameter["description"]);
         let what = if what.is_empty() { format!("In the {place}.") } else { format!("{what} In the {place}.") };
         Member {
+            outer: String::new(),
             name: text(&parameter["name"]),
             kind: self.kind(&parameter["schema"]),
+            limits: parts(&self.limits(&parameter["schema"])),
             required: parameter["required"] == true,
             what: parts(&what),
         }
     }
 
-    /// The members of an object; of one that has several forms, those of all of them.
-    fn members(&self, schema: &Value) -> Vec<Member> {
-        let schema = self.resolved(schema);
-        let listed = |word: &str| schema[word].as_array().into_iter().flatten().map(|one| self.members(one));
-        let mut members: Vec<Member> = listed("allOf").flatten().collect();
-        let forms: Vec<Vec<Member>> = listed("oneOf").collect();
-        let in_all = |name: &str| forms.iter().all(|form| form.iter().any(|one| one.required && one.name == name));
-        for mut member in forms.iter().flatten().cloned() {
-            member.required = in_all(&member.name);
-            match members.iter_mut().find(|known| known.name == member.name) {
-                Some(known) if known.kind.contains(&member.kind) => {}
-                Some(known) => known.kind = format!("{} or {}", known.kind, member.kind),
-                None => members.push(member),
+    /// The URL of a call; what the caller has to put in is in capitals.
+    fn url(&self, path: &str, parameters: &[&Value]) -> String {
+        let servers = [&self.0["paths"][path]["servers"][0], &self.0["servers"][0]];
+        let base = servers.into_iter().find_map(|server| server["url"].as_str()).unwrap_or_default();
+        let value = |parameter: &Value| {
+            let example =
+                [&parameter["example"], &parameter["schema"]["example"]].into_iter().find(|value| !value.is_null());
+            match example {
+                Some(Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+                None => text(&parameter["name"]).to_uppercase(),
+            }
+        };
+        let mut url = format!("{base}{path}");
+        let mut query = Vec::new();
+        for parameter in parameters {
+            let (name, place) = (text(&parameter["name"]), &parameter["in"]);
+            if *place == "path" {
+                url = url.replace(&format!("{{{name}}}"), &value(parameter));
+            } else if *place == "query" && parameter["required"] == true {
+                query.push(format!("{name}={}", value(parameter)));
             }
         }
-        for (name, member) in schema["properties"].as_object().into_iter().flatten() {
-            let required = schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name));
-            let what = member.get("description").or_else(|| self.resolved(member).get("description"));
-            let what = parts(&what.map(text).unwrap_or_default());
-            members.push(Member { name: name.clone(), kind: self.kind(member), required, what });
-        }
-        // What has to be there comes first.
-        members.sort_by_key(|member| !member.required);
-        members
+        if query.is_empty() { url } else { format!("{url}?{}", query.join("&")) }
     }
 
-    /// The type of a schema, in a few words.
-    fn kind(&self, schema: &Value) -> String {
-        if let Some(choices) = schema["oneOf"].as_array() {
-            return choices.iter().map(|choice| self.kind(choice)).collect::<Vec<_>>().join(" or ");
-        }
-        let resolved = self.resolved(schema);
-        if let Some(words) = resolved["enum"].as_array() {
-            let plain = |word: &Value| word.as_str().map_or_else(|| word.to_string(), str::to_owned);
-            return words.iter().map(plain).collect::<Vec<_>>().join(" · ");
-        }
-        if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next()) {
-            return name.to_owned();
-        }
-        let types = match &resolved["type"] {
-            Value::Array(types) => types.iter().map(text).collect(),
-            Value::String(only) => vec![only.clone()],
-            _ => vec!["anything".to_owned()],
+    fn credential(&self, scheme: &str) -> Credential {
+        let described = &self.0["components"]["securitySchemes"][scheme];
+        let variable = match scheme {
+            "machineBearer" => "MACHINE_SECRET",
+            "apiKey" => "API_KEY",
+            "enrolmentKey" => "ENROLMENT_KEY",
+            "sessionCookie" => "SESSION",
+            _ => "ACCESS_TOKEN",
         };
-        let told = |kind: &String| match kind.as_str() {
-            "array" => format!("list of {}", self.kind(&resolved["items"])),
-            other => other.to_owned(),
-        };
-        types.iter().map(told).collect::<Vec<_>>().join(" or ")
+        match described["name"].as_str() {
+            Some(cookie) if described["in"] == "cookie" => {
+                let origin = text(&self.0["servers"][0]["url"]);
+                Credential::Cookie { name: cookie.to_owned(), variable, origin }
+            }
+            _ => Credential::Bearer { variable },
+        }
     }
 
-    fn resolved<'v>(&'v self, value: &'v Value) -> &'v Value {
-        let pointer = value["$ref"].as_str().map(|reference| reference.trim_start_matches('#'));
-        pointer.and_then(|pointer| self.0.pointer(pointer)).unwrap_or(value)
+    /// How a successful response is read.
+    fn answer_kind(&self, operation: &Value) -> AnswerKind {
+        let responses = operation["responses"].as_object().into_iter().flatten();
+        let good = responses.filter(|(status, _)| status.starts_with('2')).map(|(_, response)| self.resolved(response));
+        let kinds: Vec<&String> =
+            good.filter_map(|response| response["content"].as_object()).flat_map(|all| all.keys()).collect();
+        let has = |kind: &str| kinds.iter().any(|one| one.starts_with(kind));
+        if has("text/event-stream") || has("application/x-ndjson") {
+            AnswerKind::Stream
+        } else if kinds.is_empty() {
+            AnswerKind::Empty
+        } else if has("application/json") || has("application/jwk") {
+            AnswerKind::Json
+        } else {
+            AnswerKind::Text
+        }
     }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-/// Text and, between backticks, code.
-fn parts(text: &str) -> Vec<Part> {
-    let pieces = text.split('`').enumerate().filter(|(_, piece)| !piece.is_empty());
-    pieces.map(|(place, piece)| Part { code: place % 2 == 1, text: piece.to_owned() }).collect()
 }
 
 /// An example as it would be sent.
@@ -254,29 +243,4 @@ fn example(kind: &str, media: &Value) -> Option<String> {
         return serde_urlencoded::to_string(example.as_object()?.iter().collect::<Vec<_>>()).ok();
     }
     Some(format!("{example:#}"))
-}
-
-#[cfg(test)]
-mod tests {
-
-    use super::*;
-
-    #[test]
-    fn members_of_all_forms_are_listed_and_only_common_ones_are_required() {
-        let schema = json!({ "oneOf": [
-            { "properties": { "type": { "enum": ["a"] }, "x": { "type": ["string", "null"] } }, "required": ["type", "x"] },
-            { "properties": { "type": { "enum": ["b"] }, "y": { "$ref": "#/here" } }, "required": ["type"] },
-        ] });
-        let document = json!({ "here": { "type": "array", "items": { "type": "integer" } } });
-        let told: Vec<(String, String, bool)> =
-            Reader(&document).members(&schema).into_iter().map(|one| (one.name, one.kind, one.required)).collect();
-        let wanted = [("type", "a or b", true), ("x", "string or null", false), ("y", "here", false)];
-        assert_eq!(told, wanted.map(|(name, kind, required)| (name.to_owned(), kind.to_owned(), required)));
-    }
-
-    #[test]
-    fn text_between_backticks_is_code() {
-        let told: Vec<(bool, String)> = parts("`a` is not b").into_iter().map(|part| (part.code, part.text)).collect();
-        assert_eq!(told, [(true, "a".to_owned()), (false, " is not b".to_owned())]);
-    }
 }

@@ -25,6 +25,7 @@ pub struct SignInPages {
     pub(super) seal: Seal,
     pub(super) limits: Arc<RateLimiters>,
     pub(super) settings: Arc<SigninSettings>,
+    pub(super) mail_from: Option<String>,
 }
 
 impl FromRef<HttpState> for SignInPages {
@@ -38,6 +39,7 @@ impl FromRef<HttpState> for SignInPages {
             seal: FromRef::from_ref(state),
             limits: FromRef::from_ref(state),
             settings: FromRef::from_ref(state),
+            mail_from: state.app.settings.mail.from.clone(),
         }
     }
 }

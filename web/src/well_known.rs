@@ -1,0 +1,30 @@
+//! Files that browsers and crawlers look for at fixed paths.
+
+use api::error::ApiError;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+
+use super::Site;
+use super::asset::at_fixed_path;
+
+/// Paths below which nothing is for crawlers.
+const CLOSED: [&str; 8] = ["/account", "/knowledge", "/claim", "/device", "/signin", "/signout", "/api/", "/v1/"];
+
+/// `GET /favicon.ico`
+pub(super) async fn icon() -> Result<Response, ApiError> {
+    at_fixed_path("favicon.ico")
+}
+
+/// `GET /apple-touch-icon.png`
+pub(super) async fn touch_icon() -> Result<Response, ApiError> {
+    at_fixed_path("touch-icon.png")
+}
+
+/// `GET /robots.txt` (RFC 9309): the pages that everyone may read, and none of an account.
+pub(super) async fn robots(State(site): State<Site>) -> Response {
+    let root = site.urls.root_path();
+    let lines: String = CLOSED.iter().map(|path| format!("Disallow: {root}{path}\n")).collect();
+    let headers = [(CONTENT_TYPE, "text/plain; charset=utf-8"), (CACHE_CONTROL, "public, max-age=86400")];
+    (headers, format!("User-agent: *\n{lines}")).into_response()
+}
