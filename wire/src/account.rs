@@ -145,6 +145,7 @@ pub struct Agent {
 #[serde(deny_unknown_fields)]
 pub struct LabelRequest {
     /// The account's name for it, of at most 100 characters on one line; `null` or an empty text removes the name.
+    #[serde(deserialize_with = "Option::deserialize")]
     #[schema(required = true, max_length = 100)]
     pub label: Option<String>,
 }

@@ -208,7 +208,30 @@ impl Matrix {
                 changes.push(Change { scope: cell.scope, lane: cell.lane, from, now, to: *to });
             }
         }
+        let kept = self.kept(&changes);
+        changes.extend(kept);
         Ok(changes)
+    }
+
+    /// Lanes that are stricter for all computers than the level that a computer gets for all of its lanes: as the most specific level
+    /// counts, each needs a level of its own to stay as the form showed it.
+    fn kept(&self, changes: &[Change]) -> Vec<Change> {
+        let to = |scope: &Scope, lane: Option<Lane>| {
+            let changed = changes.iter().find(|change| change.scope == *scope && change.lane == lane);
+            changed.map_or_else(|| self.state(&Cell { scope: scope.clone(), lane }), |change| change.to)
+        };
+        let mut kept = Vec::new();
+        for change in changes.iter().filter(|change| change.scope != Scope::Everywhere && change.lane.is_none()) {
+            let Some(level) = change.to.level().filter(|_| change.now == CellState::Follows) else { continue };
+            for lane in Lane::ALL.iter().copied().map(Some) {
+                let general = to(&Scope::Everywhere, lane).level().filter(|general| *general < level);
+                if let (CellState::Follows, Some(general)) = (to(&change.scope, lane), general) {
+                    let (scope, now) = (change.scope.clone(), CellState::Follows);
+                    kept.push(Change { scope, lane, from: now, now, to: CellState::Level(general) });
+                }
+            }
+        }
+        kept
     }
 
     /// The edits of records that make these changes.
@@ -358,6 +381,25 @@ mod tests {
         let form = fields(&[(&llm, CellState::Level(ConsentLevel::Full))]);
         assert!(matrix.changes(&base, &form).unwrap()[0].is_conflict());
         assert_eq!(matrix.changes(&base, &fields(&[(&llm, CellState::Follows)])).unwrap(), []);
+    }
+
+    #[test]
+    fn a_stricter_lane_of_all_computers_stays_when_a_computer_gets_a_level_for_all_lanes() {
+        let (mut matrix, scope) = matrix();
+        for identity in [0, 1] {
+            put(&mut matrix, identity, None, None, ConsentLevel::Full);
+            put(&mut matrix, identity, None, Some(Lane::Llm), ConsentLevel::Off);
+        }
+        let base = parse_base(&matrix.base());
+        let all = Cell { scope: scope.clone(), lane: None };
+        let form = fields(&[(&all, CellState::Level(ConsentLevel::MetadataOnly))]);
+        let edits = matrix.edits(&matrix.changes(&base, &form).unwrap());
+        let written: Vec<_> = edits.iter().map(|edit| (edit.lane, edit.after)).collect();
+        assert_eq!(written, [(None, Some(ConsentLevel::MetadataOnly)), (Some(Lane::Llm), Some(ConsentLevel::Off))]);
+        // Unless the form chose a level for that lane.
+        let llm = Cell { scope, lane: Some(Lane::Llm) };
+        let level = CellState::Level(ConsentLevel::MetadataOnly);
+        assert_eq!(matrix.changes(&base, &fields(&[(&all, level), (&llm, level)])).unwrap().len(), 2);
     }
 
     #[test]
