@@ -86,7 +86,7 @@ impl ActivityParameters {
             return Err(Code::CursorTooLong.into());
         }
         let lane = lane.map(|lane| lane.parse::<Lane>().map_err(|_| Code::LaneNotInEnum)).transpose()?;
-        Ok(ActivityQuery { limit: Some(limit), cursor, since, lane })
+        Ok(ActivityQuery { limit: Some(limit), cursor, since, lane, ..ActivityQuery::default() })
     }
 }
 

@@ -13,6 +13,7 @@ use actors::upstream::Upstream;
 use app::config::{SigninSettings, Urls};
 use app::phase::Phases;
 use app::services::Ports;
+use app::services::activity::browse::{Activity, ActivityChoices};
 use app::services::api_keys::ApiKeys;
 use app::services::claims::ClaimConfirmations;
 use app::services::closing::Closings;
@@ -88,6 +89,7 @@ pub struct HttpParts {
 /// The use cases.
 #[derive(Debug)]
 struct Services {
+    activity: Activity,
     api_keys: ApiKeys,
     batches: Batches,
     claims: ClaimConfirmations,
@@ -187,7 +189,12 @@ impl Services {
         let (settings, ports) = (&app.settings, || ports.clone());
         let knowledge = &settings.knowledge;
         let recent = RecentSignIn::new(app.clock.clone(), settings.signin.fresh_within);
+        let choices = ActivityChoices {
+            agents: app.settings.agent_kinds().names().into_iter().map(str::to_owned).collect(),
+            types: app.registry.names().map(str::to_owned).collect(),
+        };
         Self {
+            activity: Activity::new(ports(), app.upstream.clone(), settings.activity.clone(), choices),
             api_keys: ApiKeys::new(ports(), settings.api_keys.per_account_max),
             batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),
             claims: ClaimConfirmations::new(app.claims.clone(), recent.clone(), settings.claims.require_session),
@@ -235,6 +242,7 @@ parts! {
     DeviceCodes = app.devices;
     Intake = app.intake;
     SignIns = app.signins;
+    Activity = services.activity;
     Upstream = app.upstream;
     Store = app.store;
     Clock = app.clock;

@@ -36,6 +36,7 @@ pub use self::plans::{AccountSettings, PlanSettings};
 pub use self::reading::{Problem, Problems, load};
 pub use self::signin::{OidcSettings, SigninSettings};
 pub use self::urls::Urls;
+pub use crate::services::activity::browse::ActivitySettings;
 
 /// All settings, one field for each section of the file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -61,6 +62,8 @@ pub struct Settings {
     pub devices: ::actors::device::DeviceSettings,
     /// `[account]`: the account page and summary.
     pub account: AccountSettings,
+    /// `[activity]`: the pages of recorded events.
+    pub activity: ActivitySettings,
     /// `[plans]`: the allowance of each plan.
     pub plans: PlanSettings,
     /// `[machines]`: registration of computers.
@@ -494,6 +497,7 @@ impl Settings {
             ("signin", self.signin.problems()),
             ("mail", self.mail.problems()),
             ("devices", self.devices.problems()),
+            ("activity", self.activity.problems()),
             ("plans", self.plans.problems()),
             ("knowledge", self.knowledge.problems()),
             ("actors", self.actors.problems()),

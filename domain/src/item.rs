@@ -44,6 +44,31 @@ pub enum Fault {
     Cancelled,
 }
 
+impl Fault {
+    /// Whether the same item may succeed later, without any change to it or to the settings.
+    pub fn may_pass(self) -> bool {
+        match self {
+            Self::DnsFailed
+            | Self::ConnectFailed
+            | Self::Timeout
+            | Self::RateLimitedByHost
+            | Self::EmbeddingFailed
+            | Self::Cancelled
+            | Self::Http(408 | 425 | 429 | 500..=599) => true,
+            Self::InvalidUrl
+            | Self::BlockedAddress
+            | Self::TlsFailed
+            | Self::TooManyRedirects
+            | Self::Http(_)
+            | Self::TooLarge
+            | Self::UnsupportedType
+            | Self::EmptyContent
+            | Self::ExtractFailed
+            | Self::QuotaExceeded => false,
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -95,6 +120,16 @@ mod tests {
         assert_eq!(Fault::DnsFailed.to_string(), "dns_failed");
         for wrong in ["http", "http_", "http_x", "Timeout"] {
             assert_eq!(wrong.parse::<Fault>(), Err(UnknownFault), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_fault_may_pass_if_time_alone_can_end_it() {
+        for passing in [Fault::Timeout, Fault::DnsFailed, Fault::Http(429), Fault::Http(503), Fault::Cancelled] {
+            assert!(passing.may_pass(), "{passing}");
+        }
+        for lasting in [Fault::InvalidUrl, Fault::BlockedAddress, Fault::Http(404), Fault::Http(403), Fault::TooLarge] {
+            assert!(!lasting.may_pass(), "{lasting}");
         }
     }
 }

@@ -142,6 +142,11 @@ impl Registry {
         self.types.get(&envelope.event_type)?.forbidden_content(envelope.consent_level, &envelope.payload)
     }
 
+    /// The names of all types, in alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.types.keys().map(String::as_str)
+    }
+
     /// The lane of a type; `None` if it is not registered.
     pub fn lane_of(&self, event_type: &str) -> Option<Lane> {
         self.types.get(event_type).map(|kind| kind.lane)

@@ -211,4 +211,10 @@ pub struct ActivityQuery {
     pub since: Option<String>,
     /// Restricts the page to a lane; all lanes if absent.
     pub lane: Option<Lane>,
+    /// Restricts the page to one recorder of the scope. The embedded log only: the contract has no such parameter.
+    pub machine: Option<MachineUuid>,
+    /// Restricts the page to an agent kind. The embedded log only.
+    pub agent: Option<String>,
+    /// Exclusive end of the time of receipt, in milliseconds since 1970. The embedded log only.
+    pub until: Option<i64>,
 }

@@ -15,8 +15,10 @@ mod append;
 mod audit;
 mod compare;
 mod cosign;
+mod days;
 mod epoch;
 mod error;
+mod follower;
 mod halt;
 mod handle;
 mod health;
@@ -36,6 +38,7 @@ mod writer;
 
 pub use audit::{AuditFault, Audited};
 pub use cosign::{CosignError, Witnessing};
+pub use days::{DayCounts, DayQuery, EVENTS_MAX as DAY_EVENTS_MAX};
 pub use epoch::{Continuity, LogHead};
 pub use error::LogError;
 pub use halt::{Fork, Halt};

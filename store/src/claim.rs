@@ -374,11 +374,16 @@ impl Store {
         Ok(done == 1)
     }
 
-    /// Registrations for operators, claimed or not, newest first.
-    pub async fn agents(&self, rows_max: usize) -> Result<Vec<Agent>, StoreError> {
-        const SQL: &str = joined!(SELECT_REGISTRATION, " ORDER BY r.id DESC LIMIT $1");
-        let rows: Vec<AgentRow> =
-            query(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListAgents).await?;
+    /// Registrations for operators, newest first: all of them, claimed or not, or those of an account.
+    pub async fn agents(&self, account: Option<&UserAccountId>, rows_max: usize) -> Result<Vec<Agent>, StoreError> {
+        const ALL: &str = joined!(SELECT_REGISTRATION, " ORDER BY r.id DESC LIMIT $1");
+        const OF_ACCOUNT: &str =
+            joined!(SELECT_REGISTRATION, " WHERE r.account_id = $2 ORDER BY r.created_at DESC, r.id DESC LIMIT $1");
+        let rows = match account {
+            None => query(ALL).bind(limit(rows_max)),
+            Some(account) => query(OF_ACCOUNT).bind(limit(rows_max)).bind(account.as_str()),
+        };
+        let rows: Vec<AgentRow> = rows.fetch_all(&self.pool).during(Operation::ListAgents).await?;
         Ok(rows.into_iter().map(Agent::try_from).collect::<Result<_, Corrupt>>()?)
     }
 }

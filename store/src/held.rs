@@ -5,6 +5,7 @@
 //! locks the senders first, in `held_senders`: quotas of senders are exact between processes. The sum of all is that of the rows of
 //! `held_totals`, any of which a transaction adds to, so that none waits for another.
 
+mod counts;
 mod insert;
 mod row;
 
@@ -20,6 +21,7 @@ use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use self::counts::HeldCount;
 use self::row::{EntryRow, SELECT_ENTRY, UnclassifiedRow};
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
@@ -246,6 +248,8 @@ pub enum HeldScope {
 /// An entry of `unclassified` (`docs/protocol/events.md#unclassified-entries`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unclassified {
+    /// Id of the entry.
+    pub id: HeldId,
     /// `event_id`.
     pub event_id: Option<EventId>,
     /// `event_type`.
@@ -256,6 +260,8 @@ pub struct Unclassified {
     pub machine_uuid: Option<MachineUuid>,
     /// Why it is held.
     pub reason: HoldReason,
+    /// Where and what, for a person, as the sender was answered.
+    pub detail: String,
     /// When the event was received.
     pub received_at: Timestamp,
 }
@@ -470,6 +476,18 @@ impl Store {
         Ok(Some((row.try_into()?, body.flatten())))
     }
 
+    /// The body of an entry, as long as it is kept and has at most `bytes_max` bytes.
+    pub async fn held_body(&self, id: HeldId, bytes_max: u32) -> Result<Option<Vec<u8>>, StoreError> {
+        const SQL: &str = "SELECT body FROM held_events WHERE id = $1 AND body_bytes <= $2";
+        let body: Option<Option<Vec<u8>>> = scalar(SQL)
+            .bind(id.as_uuid())
+            .bind(i64::from(bytes_max))
+            .fetch_optional(&self.pool)
+            .during(Operation::ReadHeldEvent)
+            .await?;
+        Ok(body.flatten())
+    }
+
     /// What waits in someone's list, newest first, and whether there is more.
     pub async fn held_unclassified(
         &self,
@@ -477,18 +495,18 @@ impl Store {
         rows_max: usize,
     ) -> Result<(Vec<Unclassified>, bool), StoreError> {
         const OPERATION: Operation = Operation::ListUnclassifiedEvents;
-        const OF_MACHINE: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, received_at
+        const OF_MACHINE: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at
             FROM held_events WHERE machine_uuid = $1 AND state = 'held' ORDER BY id DESC LIMIT $2";
         // Two lists that an index gives in order; an entry of a computer has no account of its own, so none is in both.
-        const OF_ACCOUNT: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, received_at FROM (
+        const OF_ACCOUNT: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at FROM (
                 SELECT * FROM (
                     SELECT id, event_id, event_type, agent_id,
                         CASE WHEN reason = 'unattributed' THEN NULL ELSE event_machine_uuid END AS machine_uuid,
-                        reason, received_at
+                        reason, detail, received_at
                     FROM held_events WHERE account_id = $1 AND state = 'held' ORDER BY id DESC LIMIT $2) AS own
                 UNION ALL
                 SELECT * FROM (
-                    SELECT id, event_id, event_type, agent_id, machine_uuid, reason, received_at
+                    SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at
                     FROM held_events
                     WHERE machine_uuid IN (SELECT machine_uuid FROM machines WHERE account_id = $1) AND state = 'held'
                     ORDER BY id DESC LIMIT $2) AS attached) AS waiting

@@ -10,6 +10,7 @@ use domain::secret::SecretHash;
 use sqlx_macros::FromRow;
 
 use crate::account::IDENTITY_ADD;
+use crate::api_key::REVOKE_OF_MACHINE;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
@@ -198,18 +199,28 @@ impl Store {
         .await
     }
 
-    /// Detaches a computer of this account and kills its secret; `false` when the account has no such computer.
-    pub async fn machine_detach(&self, machine: MachineUuid, owner: &UserAccountId) -> Result<bool, StoreError> {
+    /// Detaches a computer of this account, kills its secret and the keys that it got with its attachment; `false` when the account has
+    /// no such computer.
+    pub async fn machine_detach(
+        &self,
+        machine: MachineUuid,
+        owner: &UserAccountId,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         const SQL: &str =
             "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL, secret_hash = NULL
             WHERE machine_uuid = $1 AND account_id = $2";
-        let done = query(SQL)
-            .bind(machine.as_uuid())
-            .bind(owner.as_str())
-            .execute(self.pool.writer())
-            .during(Operation::DetachMachine)
-            .await?;
-        Ok(done == 1)
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let done = query(SQL).bind(machine.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
+                query(REVOKE_OF_MACHINE).bind(machine.as_uuid()).bind(now).execute(&mut *tx).await?;
+                Ok(done == 1)
+            },
+            commit if |done| *done
+        )
+        .during(Operation::DetachMachine)
+        .await
     }
 
     /// Moves `last_seen_at` of many computers forward, never back, and none that was moved less than `sparing` before: however many
@@ -304,12 +315,21 @@ impl Store {
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Deletes a computer, so that it may register again: for operators. Its identity and its events stay.
-    pub async fn machine_remove(&self, machine: MachineUuid) -> Result<bool, StoreError> {
+    /// Deletes a computer, so that it may register again: for operators. Its identity and its events stay; the keys that it got with its
+    /// attachment end.
+    pub async fn machine_remove(&self, machine: MachineUuid, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "DELETE FROM machines WHERE machine_uuid = $1";
-        let done =
-            query(SQL).bind(machine.as_uuid()).execute(self.pool.writer()).during(Operation::RemoveMachine).await?;
-        Ok(done == 1)
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let done = query(SQL).bind(machine.as_uuid()).execute(&mut *tx).await?;
+                query(REVOKE_OF_MACHINE).bind(machine.as_uuid()).bind(now).execute(&mut *tx).await?;
+                Ok(done == 1)
+            },
+            commit if |done| *done
+        )
+        .during(Operation::RemoveMachine)
+        .await
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Operation {
     AttachMachine,
     #[strum(serialize = "cancel a batch")]
     CancelBatch,
+    #[strum(serialize = "count held events")]
+    CountHeldEvents,
     #[strum(serialize = "start a new chain epoch of the outbox")]
     StartChainEpochOfOutbox,
     #[strum(serialize = "change the filter settings of an account")]

@@ -7,6 +7,7 @@
 
 mod account;
 mod activity;
+mod activity_pages;
 mod agent_auth;
 mod api_keys;
 mod audit;
@@ -28,6 +29,7 @@ mod nodes;
 mod oidc;
 mod openapi;
 mod pressure;
+mod published;
 mod sessions;
 mod signin;
 mod story;

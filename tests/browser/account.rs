@@ -196,7 +196,8 @@ pages! {
         browser.signed_in(&person).await;
         browser.visit("/account/activity").await;
         browser.sees("memory.stored").await;
-        browser.sees("Proven").await;
+        let proven = "return [...document.querySelectorAll('.proven')].map((mark) => mark.textContent)";
+        assert_eq!(browser.evaluate(proven).await, json!(["✓Proven", "✓Proven", "✓Proven"]));
         browser.look("activity").await;
         browser.follow("memory").await;
         browser.sees("memory.stored").await;

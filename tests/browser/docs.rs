@@ -12,7 +12,40 @@ pages! {
         browser.evaluate("document.querySelectorAll('#registerAgent, #submitEvent').forEach(one => one.open = true)").await;
         browser.sees("unsupported_identity_type").await;
         browser.sees("login_hint").await;
+        // Types inside a body are expanded, with their limits.
+        browser.sees("hash_chain.prev").await;
+        browser.sees("scope.machine_id").await;
         browser.look("open").await;
+    }
+
+    async fn an_operation_is_found_and_its_request_copied_in_each_language(_world: World, browser: Browser) {
+        browser.visit("/docs").await;
+        browser.type_keys("/").await;
+        browser.type_into("Find an operation", "device approve").await;
+        browser.sees(" of ").await;
+        browser.press("POST /api/v1/device/approve").await;
+        browser.sees("curl http").await;
+        browser.choose("Python").await;
+        browser.sees("import json, os, urllib.request").await;
+        browser.choose("TypeScript").await;
+        browser.sees("await fetch(").await;
+        browser.press("Copy the request in TypeScript").await;
+        browser.sees("Copied").await;
+        browser.look("found").await;
+        // The choice stays, and a link opens what it names.
+        browser.visit("/docs#submitEvent").await;
+        browser.sees("hash_chain.prev").await;
+        browser.sees("await fetch(").await;
+    }
+
+    async fn without_scripts_everything_is_there(_world: World, browser: Browser) {
+        browser.without_scripts().await;
+        browser.visit("/docs").await;
+        browser.press("POST /api/v1/device/approve").await;
+        browser.sees("curl http").await;
+        browser.choose("Python").await;
+        browser.sees("import json, os, urllib.request").await;
+        assert!(!browser.text().await.contains("Find an operation"));
     }
 
     async fn every_page_leads_to_it(_world: World, browser: Browser) {

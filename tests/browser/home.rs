@@ -31,7 +31,7 @@ pages! {
     async fn the_home_page_says_what_this_server_is(_world: World, browser: Browser) {
         browser.visit("/").await;
         browser.sees("See what your agents do").await;
-        browser.sees("A code lets one in").await;
+        browser.sees("A code decides who may act").await;
         browser.sees("/auth.md and register with it").await;
         browser.look("home").await;
         // The keyboard alone: the first stop skips the header, and the copy says that it is done.

@@ -9,9 +9,11 @@
 mod browser;
 mod driver;
 mod judge;
+mod shared;
 
 mod access;
 mod account;
+mod activity;
 mod claim;
 mod consent;
 mod device;
@@ -19,4 +21,6 @@ mod docs;
 mod home;
 mod judging;
 mod knowledge;
+mod operator;
+mod pictures;
 mod signin;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use app::config::OidcSettings;
 use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Provider};
 
-use crate::browser::{Browser, Screen, pages};
+use crate::browser::{Browser, Role, Screen, pages};
 use blackbox::world::World;
 
 const JO: &str = "jo@example.com";
@@ -31,12 +31,16 @@ async fn type_code(browser: &Browser, code: &str) {
 
 pages! {
     async fn a_mailed_code_signs_in_and_leads_to_where_one_was_going(world: World, browser: Browser) {
-        browser.visit("/").await;
+        browser.visit("/signin").await;
         browser.sees("We mail you a code").await;
         browser.visit("/account/activity").await;
         browser.sees("The first sign-in creates your account").await;
         browser.look("address").await;
         let code = ask_for_code(world, browser, 1).await;
+        browser.sees("Your code to sign in").await;
+        // Another code can be sent after a moment.
+        let again = browser.find(Role::Button, "Send another code").await;
+        assert!(!again.is_enabled().await.unwrap());
         browser.look("code").await;
 
         type_code(browser, &wrong(&code)).await;
@@ -126,6 +130,7 @@ pages! {
         browser.look("again").await;
         browser.press("Send me a code").await;
         type_code(browser, &world.code_to(JO, 0).await).await;
+        browser.choose("My computer shows this code").await;
         browser.press("Approve").await;
         browser.sees("is attached").await;
     }

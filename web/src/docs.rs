@@ -2,6 +2,7 @@
 
 mod reference;
 mod samples;
+mod schema;
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,8 +15,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{self, MethodRouter};
 
-pub use self::reference::{DocumentedError, DocumentedOperation, Member, OperationGroup, Part, Reference, Success};
-pub use self::samples::Sample;
+pub use self::reference::{DocumentedError, DocumentedOperation, OperationGroup, Reference, Success};
+pub use self::samples::CodeSample;
+pub use self::schema::{Member, Part};
 use super::compressed::Compressed;
 use super::frame::{framed, unrendered};
 use super::{PageLayout, Site, Visitor};

@@ -5,7 +5,7 @@
 //! styles and scripts, and forbids frames.
 
 pub mod account;
-mod asset;
+pub mod asset;
 pub mod claim;
 mod compressed;
 pub mod device;
@@ -19,11 +19,13 @@ pub mod knowledge;
 mod moment;
 mod network;
 mod page_error;
+mod proof;
 mod query;
 mod signed_in;
 pub mod signin;
 mod site;
 mod strip;
+pub mod verify;
 mod visitor;
 mod well_known;
 
@@ -86,6 +88,9 @@ pub fn routes() -> Vec<Page> {
         form("/account/consent", post(account::consent::save)),
         show("/account/consent/{machine_uuid}", get(account::consent::show_computer)),
         show("/account/activity", get(account::activity::show)),
+        show("/account/activity/export", get(account::activity::export::export)),
+        show("/account/activity/new", get(account::activity::news::count)),
+        show("/account/activity/{event_id}", get(account::activity::event::show)),
         show("/account/data", get(account::data::show)),
         show("/account/data/export", get(account::data::export)),
         form("/account/close", post(account::data::close)),
@@ -118,6 +123,7 @@ pub fn routes() -> Vec<Page> {
         show("/knowledge/memories/{id}", get(knowledge::memory::show)),
         show("/knowledge/memories/{id}/delete", get(knowledge::memory::question)),
         form("/knowledge/memories/{id}/delete", post(knowledge::memory::delete)),
+        show("/verify", get(verify::show)),
         show("/claim", get(claim::show)),
         form("/claim", post(claim::confirm)),
         show("/device", get(device::show)),

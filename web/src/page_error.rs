@@ -44,6 +44,14 @@ impl PageErrorTexts {
                 "The server accepts less in one request. Nothing was changed.",
                 "Go back and send it in smaller parts.",
             ),
+            Code::InvalidRequest
+            | Code::InvalidJson
+            | Code::UnsupportedContentEncoding
+            | Code::UnsupportedMediaType => (
+                "The request cannot be read",
+                "A part of it is malformed, or of a kind that this server does not accept. Nothing was changed.",
+                "Open the page again, and repeat the last step there.",
+            ),
             Code::CodeConsumed => (
                 "This is over",
                 "It was used before, or it has expired. Nothing was changed.",

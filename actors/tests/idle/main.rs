@@ -114,6 +114,7 @@ async fn an_idle_actor_costs_bytes() {
             rng: rng.clone(),
             codes: codes.clone(),
             settings: DeviceSettings::default(),
+            keys_per_account_max: 100,
             base_url: base_url.clone(),
         },
         &settings,

@@ -317,7 +317,14 @@ impl Operation {
             if self.passing == Passing::Everything {
                 response["content"]["*/*"] = json!({});
             }
-            responses.insert(status.to_string(), response);
+            let Some(known) = responses.get_mut(&status.to_string()).filter(|_| status < 300) else {
+                responses.insert(status.to_string(), response);
+                continue;
+            };
+            // Another media type of the same response.
+            for (kind, media) in response.get("content").and_then(Value::as_object).into_iter().flatten() {
+                known["content"][kind.as_str()] = media.clone();
+            }
         }
         object.insert("responses".to_owned(), json!(responses));
         Value::Object(object)

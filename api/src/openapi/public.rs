@@ -43,8 +43,9 @@ fn protocols() -> Vec<Operation> {
 fn guides() -> Vec<Operation> {
     vec![
         Operation::get("/", "welcome", "Welcome")
-            .says("Browsers are redirected to the account page.")
-            .answers_text(PLAIN, 200, "Links to the guides.")
+            .says("Browsers get the start page; those of signed-in people are redirected to the account page.")
+            .answers_text(PLAIN, 200, "Links to the guides; for browsers, the start page.")
+            .answers_text("text/html; charset=utf-8", 200, "The start page, for browsers.")
             .answers_nothing(303, "Redirect to the account page."),
         Operation::get("/llms.txt", "guide", "Short guide").answers_text(PLAIN, 200, "The short guide for agents."),
         Operation::get("/llms-full.txt", "wholeGuide", "Complete guide").answers_text(

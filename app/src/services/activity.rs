@@ -1,5 +1,7 @@
 //! The recorded events that a party may see (`docs/decisions/0050-ownership-of-recorded-events.md`).
 
+pub mod browse;
+
 use domain::held::MachineFacts;
 use domain::ids::UserAccountId;
 use domain::recorder::Recorders;

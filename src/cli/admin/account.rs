@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use store::account::Provision;
 
 use super::context::AdminContext;
-use super::options::{AccountSelector, Listing, OutputFormat};
+use super::options::{AccountFilter, AccountSelector, Listing, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -36,8 +36,13 @@ pub enum Command {
         #[command(flatten)]
         format: OutputFormat,
     },
-    /// List accounts
-    List(Listing),
+    /// List accounts with their owners
+    List {
+        #[command(flatten)]
+        whose: AccountFilter,
+        #[command(flatten)]
+        listing: Listing,
+    },
 }
 
 /// Runs the subcommand.
@@ -70,13 +75,17 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
                 Provision::PersonHasAccount => Err(Failure::refused("the person already has an account")),
             }
         }
-        Command::List(listing) => {
-            let accounts = store.accounts(listing.limit).await.map_err(Failure::caused)?;
+        Command::List { whose, listing } => {
+            let accounts = match context.filter(whose).await? {
+                None => store.accounts(listing.limit).await.map_err(Failure::caused)?,
+                Some(account) => store.account_by_id(&account).await.map_err(Failure::caused)?.into_iter().collect(),
+            };
             let rows: Vec<Value> = accounts
                 .iter()
                 .map(|account| {
                     json!({
                         "user_account_id": account.id,
+                        "email": account.owner.as_ref().map(|(_, email)| email),
                         "plan": account.plan.as_str(),
                         "balance_cents": account.balance_cents,
                         "name": account.name,
@@ -87,7 +96,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             output::list(
                 listing.format.json,
                 &rows,
-                &["user_account_id", "plan", "balance_cents", "name", "created_at"],
+                &["user_account_id", "email", "plan", "balance_cents", "name", "created_at"],
             );
             Ok(())
         }

@@ -13,6 +13,7 @@ use store::{Pool, Replica, in_transaction};
 use uuid::Uuid;
 
 use super::cosign::Witnessing;
+use super::days::EndedDays;
 use super::error::{During, LogError};
 use super::halt::HaltFlag;
 use super::health::appends::Appends;
@@ -59,6 +60,8 @@ pub struct Log {
     pub(super) recent: UnindexedEvents,
     /// Failure of the last append of this process, if it failed.
     pub(super) appends: Arc<Appends>,
+    /// Numbers of events on days that have ended.
+    pub(super) ended: Arc<EndedDays>,
     /// Tiles and the signed tree, cached for proofs.
     pub(super) shelf: Arc<TreeCache>,
     /// PostgreSQL: a replica that answers activity and proofs.
@@ -155,6 +158,7 @@ impl Log {
             spans: UsageSums::default(),
             recent: UnindexedEvents::default(),
             appends: Arc::default(),
+            ended: Arc::default(),
             shelf: Arc::default(),
             replica: None,
             memory: Arc::default(),

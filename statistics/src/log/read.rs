@@ -37,10 +37,10 @@ const LIMIT_MAX: u16 = 500;
 const BODY_BYTES: usize = 4096;
 
 /// The last entry of a page; the next page consists of earlier events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cursor {
-    received_at_ms: i64,
-    id: i64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cursor {
+    pub(super) received_at_ms: i64,
+    pub(super) id: i64,
 }
 
 impl Log {
@@ -52,23 +52,14 @@ impl Log {
             return refused("invalid_limit");
         }
         let Some(since) = query.since.as_deref().map_or(Some(i64::MIN), since) else { return refused("invalid_since") };
-        let first = Cursor { received_at_ms: i64::MAX, id: i64::MAX };
-        let Some(before) = query.cursor.as_deref().map_or(Some(first), Cursor::read) else {
+        let Some(before) = query.cursor.as_deref().map_or(Some(Cursor::LAST), Cursor::read) else {
             return refused("invalid_cursor");
         };
+        let before = query.until.map_or(before, |until| before.min(Cursor { received_at_ms: until, id: i64::MIN }));
+        let wanted = |recorder: &&Recorder| query.machine.is_none_or(|machine| recorder.machine == machine);
+        let sources = self.sources_of(scope.shown.all().filter(wanted), query.lane, query.agent.as_deref()).await?;
         // One more than is shown: if it exists, there is a next page.
-        let rows_max = i64::from(limit) + 1;
-        let sources = self.sources_of(scope.shown.all(), query.lane).await?;
-        let window = Window { since, before: (before.received_at_ms, before.id), events_max: usize::from(limit) + 1 };
-        let unindexed = self.unindexed(&sources, window);
-        let sources = serde_json::to_string(&sources).unwrap_or_default();
-        let page = store::pool::query(Dialect::of(&self.pool).activity).bind(&sources).bind(since);
-        let page = page.bind(before.received_at_ms).bind(before.id).bind(rows_max);
-        let page = match unindexed {
-            Some((numbers, last)) => page.bind(numbers).bind(last),
-            None => page,
-        };
-        let mut rows: Vec<sql::ActivityRow> = page.fetch_all(&self.pool).await.during("read activity")?;
+        let mut rows = self.activity_rows(&sources, since, before, limit.saturating_add(1)).await?;
         let more = rows.len() > usize::from(limit);
         rows.truncate(usize::from(limit));
         let next = rows.last().filter(|_| more);
@@ -78,18 +69,39 @@ impl Log {
         Ok(Passed::json(StatusCode::OK, &json!({ "events": events, "next_cursor": next })))
     }
 
-    /// The numbers of the sources of `recorders`, in one lane or all.
+    /// At most `rows_max` events of `sources` that were received since `since` and are before `before`, newest first.
+    pub(super) async fn activity_rows(
+        &self,
+        sources: &[i64],
+        since: i64,
+        before: Cursor,
+        rows_max: u16,
+    ) -> Result<Vec<sql::ActivityRow>, LogError> {
+        let window = Window { since, before: (before.received_at_ms, before.id), events_max: usize::from(rows_max) };
+        let unindexed = self.unindexed(sources, window);
+        let sources = serde_json::to_string(sources).unwrap_or_default();
+        let page = store::pool::query(Dialect::of(&self.pool).activity).bind(&sources).bind(since);
+        let page = page.bind(before.received_at_ms).bind(before.id).bind(i64::from(rows_max));
+        let page = match unindexed {
+            Some((numbers, last)) => page.bind(numbers).bind(last),
+            None => page,
+        };
+        page.fetch_all(&self.pool).await.during("read activity")
+    }
+
+    /// The numbers of the sources of `recorders`, in one lane or all, of one agent kind or all.
     pub(super) async fn sources_of(
         &self,
         recorders: impl Iterator<Item = &Recorder>,
         lane: Option<Lane>,
+        agent: Option<&str>,
     ) -> Result<Vec<i64>, LogError> {
         let recorders: Vec<&Recorder> = recorders.collect();
         if recorders.is_empty() {
             return Ok(Vec::new());
         }
         let recorders = serde_json::to_string(&recorders).unwrap_or_default();
-        let sources = scalar(Dialect::of(&self.pool).sources_of).bind(&recorders).bind(lane.map(Lane::as_str));
+        let sources = scalar(Dialect::of(&self.pool).sources_of).bind(&recorders).bind(lane.map(Lane::as_str)).bind(agent);
         sources.fetch_all(&self.pool).await.during("read sources")
     }
 
@@ -218,7 +230,7 @@ fn holds(scope: &RecordScope, row: &statements::PlacedRow) -> bool {
 
 /// Whether an event of a recorder is shown. Of the service's own events, only those about no computer or about one of `shown` are: before
 /// an identity is linked, computers that only name it change consent too, and these events are in the same chain.
-fn is_shown(shown: &Recorders, machine: MachineUuid, event: Option<&[u8]>) -> bool {
+pub(super) fn is_shown(shown: &Recorders, machine: MachineUuid, event: Option<&[u8]>) -> bool {
     #[derive(Deserialize)]
     struct Report {
         payload: About,
@@ -340,6 +352,9 @@ fn since(text: &str) -> Option<i64> {
 }
 
 impl Cursor {
+    /// After every event.
+    pub(super) const LAST: Self = Self { received_at_ms: i64::MAX, id: i64::MAX };
+
     fn written(self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode([self.received_at_ms.to_be_bytes(), self.id.to_be_bytes()].concat())
     }

@@ -4,6 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use domain::ids::EventId;
+use domain::usage::Day;
+
+use super::days::RecentDay;
 
 /// The events after the last indexed one. Clones share them. Empty while the writer has no connection; readers then find the events
 /// in the table, as they find events of another process that the writer has not read yet.
@@ -93,6 +96,19 @@ impl UnindexedEvents {
         (found.into_iter().map(|(_, number)| number).collect(), known.last())
     }
 
+    /// The events of `sources` that were received on a day.
+    pub fn of_day(&self, sources: &HashSet<i64>, day: Day) -> RecentDay {
+        let known = self.read();
+        // The number is 0 in a process without a writer, which has no events in memory.
+        let mut found = RecentDay { indexed: if known.indexed == 0 { i64::MAX } else { known.indexed }, ..RecentDay::default() };
+        for (_, event) in &known.events {
+            if sources.contains(&event.source_id) && event.received_at_ms.div_euclid(Day::MILLISECONDS) == day.number() {
+                *found.events.entry(event.source_id).or_default() += 1;
+            }
+        }
+        found
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Newest> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,5 +166,19 @@ mod tests {
         assert_eq!(page(&[0, 1], 6, (8, 5), 9), (vec![4, 3, 6], 6));
         assert_eq!(page(&[1], 0, (7, 4), 9), (vec![3, 1], 6));
         assert_eq!(page(&[2], 0, (100, 0), 9), (vec![], 6));
+    }
+
+    #[test]
+    fn the_events_of_a_day_are_counted_by_source_until_they_are_indexed() {
+        let (rng, recent) = (Rng::seeded(1), UnindexedEvents::default());
+        let of = |source: i64, day: i64| event(&rng, source, day * Day::MILLISECONDS + 5);
+        recent.clear(40);
+        for (number, event) in (41..).zip([of(1, 7), of(2, 7), of(1, 8), of(3, 7), of(1, 7)]) {
+            recent.push(number, event);
+        }
+        let counted = |indexed| RecentDay { events: HashMap::from([(1, 2), (2, 1)]), indexed };
+        assert_eq!(recent.of_day(&HashSet::from([1, 2]), Day::from(7)), counted(40));
+        recent.advance(45);
+        assert_eq!(recent.of_day(&HashSet::from([1, 2]), Day::from(7)), RecentDay { indexed: 45, ..RecentDay::default() });
     }
 }

@@ -236,7 +236,7 @@ pub struct Dialect {
     pub leaves_from: &'static str,
     /// Tiles by level and place, as [`FoundTile`].
     pub tiles: &'static str,
-    /// The numbers of the sources of recorders (JSON array of `{machine, identity}`); lane or null.
+    /// The numbers of the sources of recorders (JSON array of `{machine, identity}`); lane or null; agent kind or null.
     pub sources_of: &'static str,
     /// A page of activity of sources (JSON array of numbers): `$1`; since; before `($3, $4)`; limit. On SQLite also events that are not
     /// indexed, and the number after which more of them are read.
@@ -307,7 +307,7 @@ static SQLITE: Dialect = Dialect {
     // By computer: any client can name an identity, any number of times.
     sources_of: "SELECT s.id FROM json_each($1) r
         CROSS JOIN sources s ON s.machine_id = unhex(r.value ->> 'machine', '-') AND +s.user_cuid = r.value ->> 'identity'
-        WHERE $2 IS NULL OR s.lane = $2",
+        WHERE ($2 IS NULL OR s.lane = $2) AND ($3 IS NULL OR s.agent_id = $3)",
     activity: SQLITE_ACTIVITY,
     usage: joined!(USAGE[0], "(SELECT * FROM events WHERE id > $3 AND id <= $4) e", USAGE[1]),
     usage_beyond: joined!(
@@ -341,8 +341,9 @@ static POSTGRES: Dialect = Dialect {
         CROSS JOIN LATERAL (SELECT t.level, t.place, t.hashes FROM tiles t
             WHERE t.level = r.level AND t.place = r.place OFFSET 0) t",
     sources_of: "SELECT s.id FROM jsonb_to_recordset($1::JSONB) AS r (machine UUID, identity TEXT)
-        CROSS JOIN LATERAL (SELECT id, lane FROM sources WHERE machine_id = r.machine AND user_cuid = r.identity OFFSET 0) s
-        WHERE CAST($2 AS TEXT) IS NULL OR s.lane = $2",
+        CROSS JOIN LATERAL (SELECT id, lane, agent_id FROM sources
+            WHERE machine_id = r.machine AND user_cuid = r.identity OFFSET 0) s
+        WHERE (CAST($2 AS TEXT) IS NULL OR s.lane = $2) AND (CAST($3 AS TEXT) IS NULL OR s.agent_id = $3)",
     activity: POSTGRES_ACTIVITY,
     usage: joined!(
         USAGE[0],

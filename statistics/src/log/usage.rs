@@ -51,7 +51,7 @@ impl Log {
         window: UsageWindow,
         events_max: u32,
     ) -> Result<QuotaUsed, LogError> {
-        let sources = self.sources_of(computers.iter(), None).await?;
+        let sources = self.sources_of(computers.iter(), None, None).await?;
         let sources = serde_json::to_string(&sources).unwrap_or_default();
         let sum = query(Dialect::of(&self.pool).usage_beyond).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
         let sum = sum.bind(place(counted)).bind(i64::from(events_max)).bind(&sources);

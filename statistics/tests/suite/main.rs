@@ -5,6 +5,7 @@
 mod audit;
 mod compare;
 mod contended;
+mod days;
 mod epoch;
 mod health;
 mod index;

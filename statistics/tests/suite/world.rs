@@ -4,7 +4,7 @@ use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed};
 use domain::ids::{MachineUuid, UserCuid};
 use domain::recorder::{Recorder, Recorders};
-use domain::{Clock, Rng};
+use domain::{Clock, Rng, Timestamp};
 use harness::event::Machine;
 use harness::postgres::TestDatabase;
 use serde_json::{Value, json};
@@ -93,8 +93,12 @@ async fn open(dir: &TempDir, database: Option<&TestDatabase>, origin: &str) -> R
 
 /// An event that is received now.
 pub fn append_of(event: &Value, rng: &Rng) -> Append {
-    let now = Clock::system().now();
-    Append::new(submission(event), rng.uuid_v7(now).into(), now)
+    append_at(event, rng, Clock::system().now())
+}
+
+/// An event that is received at a certain time.
+pub fn append_at(event: &Value, rng: &Rng, received_at: Timestamp) -> Append {
+    Append::new(submission(event), rng.uuid_v7(received_at).into(), received_at)
 }
 
 /// The scope of the computer that an event names.

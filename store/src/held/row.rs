@@ -66,11 +66,13 @@ impl TryFrom<EntryRow> for HeldEntry {
 
 #[derive(FromRow)]
 pub struct UnclassifiedRow {
+    id: Uuid,
     event_id: Option<Uuid>,
     event_type: Option<String>,
     agent_id: Option<String>,
     machine_uuid: Option<Uuid>,
     reason: String,
+    detail: String,
     received_at: Timestamp,
 }
 
@@ -79,11 +81,13 @@ impl TryFrom<UnclassifiedRow> for Unclassified {
 
     fn try_from(row: UnclassifiedRow) -> Result<Self, Corrupt> {
         Ok(Self {
+            id: row.id.into(),
             event_id: row.event_id.map(EventId::from),
             event_type: row.event_type,
             agent_id: row.agent_id,
             machine_uuid: row.machine_uuid.map(MachineUuid::from),
             reason: parsed("held_events.reason", &row.reason)?,
+            detail: row.detail,
             received_at: row.received_at,
         })
     }

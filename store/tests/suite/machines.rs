@@ -152,7 +152,7 @@ on_each_database! {
         assert_eq!((second.account.as_ref(), second.identity_account.as_ref()), (None, Some(&ada)));
         assert!(second.is_outsider());
         // It came and went, and the identity stays.
-        store.machine_detach(machine, &ada).await.unwrap();
+        store.machine_detach(machine, &ada, now()).await.unwrap();
         assert!(facts(register().await).await.is_outsider());
     }
 
@@ -201,9 +201,9 @@ on_each_database! {
         let own = Recorders::of_computer(machine, cuid.clone());
         assert_eq!(recorders(&ada).await, own, "a computer that only names the identity is not the account's");
         assert_eq!(recorders(&bob).await, Recorders::default());
-        store.machine_detach(machine, &ada).await.unwrap();
+        store.machine_detach(machine, &ada, now()).await.unwrap();
         assert_eq!(recorders(&ada).await, own);
-        store.machine_remove(machine).await.unwrap();
+        store.machine_remove(machine, now()).await.unwrap();
         assert_eq!(recorders(&ada).await, own);
 
         // The service reports on a chain of its own. The level of a computer that was never attached is no business of the account.
@@ -243,10 +243,10 @@ on_each_database! {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let (machine, _, secret) = world.attached(&ada).await;
-        assert!(!store.machine_detach(machine, &bob).await.unwrap());
+        assert!(!store.machine_detach(machine, &bob, now()).await.unwrap());
         assert!(store.machine_by_secret(&secret).await.unwrap().is_some());
-        assert!(store.machine_detach(machine, &ada).await.unwrap());
-        assert!(!store.machine_detach(machine, &ada).await.unwrap());
+        assert!(store.machine_detach(machine, &ada, now()).await.unwrap());
+        assert!(!store.machine_detach(machine, &ada, now()).await.unwrap());
         assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
         assert!(store.computers_of_account(&ada, 10).await.unwrap().is_empty());
         assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
@@ -298,8 +298,8 @@ on_each_database! {
     async fn a_removed_computer_may_register_again(world: &World) {
         let store = &world.store;
         let (machine_uuid, user_cuid, secret) = world.machine().await;
-        assert!(store.machine_remove(machine_uuid).await.unwrap());
-        assert!(!store.machine_remove(machine_uuid).await.unwrap());
+        assert!(store.machine_remove(machine_uuid, now()).await.unwrap());
+        assert!(!store.machine_remove(machine_uuid, now()).await.unwrap());
         assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
         let again = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret: world.secret() };
         assert_eq!(store.machine_register(&again, now()).await.unwrap(), Register::Registered);

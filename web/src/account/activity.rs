@@ -1,202 +1,137 @@
-//! Recorded events with the state of their proofs, and held events with their reasons.
+//! Recorded events with filters, a picture of the last days and the state of their proofs, and held events with what to do about them.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`event`] | the page of one event, with its proof |
+//! | [`export`](mod@export) | the filtered events as a file |
+//! | [`news`] | the number of events that arrived since a page was shown |
 
-use std::time::Duration;
+mod computers;
+pub mod event;
+pub mod export;
+mod filter;
+mod held;
+pub mod news;
+mod rows;
+mod strip;
 
-use actors::upstream::Upstream;
-use app::services::activity::scope_of_account;
+use app::services::activity::browse::Activity;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
-use domain::Timestamp;
-use domain::envelope::Lane;
-use domain::held::HoldReason;
-use domain::ids::EventId;
-use futures_util::future::join_all;
-use serde::Deserialize;
-use statistics::contract::{ActivityQuery, RecordScope};
-use store::held::{HeldScope, Unclassified};
+use domain::usage::Day;
+use store::held::HeldScope;
 
+use self::computers::{ComputerChoice, Computers};
+use self::filter::{Chip, FilterQuery, LaneChip};
+use self::held::HeldRow;
+use self::rows::{DayGroup, ProofState};
+use self::strip::Strip;
 use super::AccountOwner;
 use crate::{Moment, PageError, PageLayout, PageQuery, PageResult, Site, page};
 
-/// Number of events on a page.
-const EVENTS: u16 = 25;
+/// Path of the page, below the base URL.
+const PATH: &str = "/account/activity";
 /// Maximum number of held events on the page.
 const HELD_MAX: usize = 50;
-/// How long all proofs of a page may take.
-const PROOFS_DEADLINE: Duration = Duration::from_secs(2);
-
-/// `?lane=…&cursor=…`
-#[derive(Debug, Deserialize)]
-pub struct ActivityPageQuery {
-    lane: Option<String>,
-    cursor: Option<String>,
-}
 
 #[derive(Template)]
 #[template(path = "account/activity.html")]
 struct ActivityPage {
     frame: PageLayout,
     tab: &'static str,
-    lanes: Vec<&'static str>,
-    lane: &'static str,
+    query: FilterQuery,
+    computers: Vec<ComputerChoice>,
+    agents: Vec<(String, bool)>,
+    types: Vec<(String, bool)>,
+    lanes: Vec<LaneChip>,
+    chips: Vec<Chip>,
+    is_filtered: bool,
+    is_first: bool,
+    is_embedded: bool,
+    strip: Option<Strip>,
     /// `None` if the statistics service does not respond, or if the page cannot read the response.
-    events: Option<Vec<EventRow>>,
+    days: Option<Vec<DayGroup>>,
+    /// Id of the newest event of the page, for the question for newer ones.
+    newest: String,
     next: Option<String>,
+    /// The search for a filter without an index stopped at this event.
+    stopped: Option<Stopped>,
+    export_max: u32,
     held: Vec<HeldRow>,
     more_held: bool,
+    keys: Vec<String>,
 }
 
-struct EventRow {
-    id: String,
-    kind: String,
-    lane: String,
-    agent: String,
-    received: Option<Moment>,
-    proof: Proof,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Proof {
-    Included,
-    Pending,
-    Unknown,
-}
-
-struct HeldRow {
-    kind: String,
-    agent: Option<String>,
-    reason: &'static str,
-    meaning: &'static str,
-    received: Moment,
-}
-
-/// The part of the response of the statistics service that the page shows.
-#[derive(Deserialize)]
-struct Page {
-    events: Vec<Event>,
-    next_cursor: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Event {
-    #[serde(rename = "event_id")]
-    id: String,
-    #[serde(rename = "event_type", default)]
-    kind: String,
-    #[serde(default)]
-    lane: String,
-    #[serde(default)]
-    agent_id: String,
-    received_at: Option<String>,
+struct Stopped {
+    events: u32,
+    at: Moment,
 }
 
 /// `GET /account/activity`
 pub async fn show(
     State(site): State<Site>,
-    State(upstream): State<Upstream>,
+    State(activity): State<Activity>,
     owner: AccountOwner,
-    PageQuery(filter): PageQuery<ActivityPageQuery>,
+    PageQuery(query): PageQuery<FilterQuery>,
 ) -> PageResult {
     let now = site.ports.clock.now();
     let page_error = PageError::store(&site);
-    let lane = filter.lane.as_deref().and_then(|lane| lane.parse::<Lane>().ok());
-    let scope = scope_of_account(&site.ports.store, &owner.account).await.map_err(&page_error)?;
-    let query = ActivityQuery { limit: Some(EVENTS), cursor: filter.cursor.clone(), since: None, lane };
+    let scope = activity.scope(&owner.account).await.map_err(&page_error)?;
+    let computers = Computers::of(&site.ports.store, &owner.account, &scope).await.map_err(&page_error)?;
+    let filter = query.filter();
     let held = HeldScope::Account(owner.account.clone());
-    let (answer, held) =
-        tokio::join!(upstream.activity(&scope, &query), site.ports.store.held_unclassified(&held, HELD_MAX));
+    let page_events = activity.settings().page_events;
+    let (found, counts, held, keys) = tokio::join!(
+        activity.search(&scope, &filter, &computers, query.cursor(), page_events),
+        activity.days(&scope, &filter),
+        site.ports.store.held_unclassified(&held, HELD_MAX),
+        activity.keys(),
+    );
     let (held, more_held) = held.map_err(&page_error)?;
-    let answer = answer.ok().filter(|answer| answer.status.is_success());
-    let read = answer.and_then(|answer| serde_json::from_slice::<Page>(&answer.body).ok());
-    let (events, next) = match read {
-        Some(read) => (Some(with_proofs(&upstream, &scope, read.events, now).await), read.next_cursor),
-        None => (None, None),
-    };
+    let held = held::rows(&activity, &site.ports.store, &scope, held, &computers, now).await.map_err(&page_error)?;
+    let frame = PageLayout::new(&site, Some(&owner.visitor));
+    let path = format!("{}{PATH}", frame.root);
+    let counts = counts.unwrap_or_else(|error| {
+        tracing::warn!(error = domain::reasons(&error), "the events of the last days could not be counted");
+        None
+    });
+    let found = found
+        .inspect_err(|error| tracing::warn!(error = domain::reasons(error), "recorded events could not be read"))
+        .ok();
+    let (mut newest, mut next, mut stopped, mut days) = (String::new(), None, None, None);
+    if let Some(found) = found {
+        next = found.next.map(|cursor| format!("{path}{}", query.at(&cursor)));
+        stopped = found.stopped_at.map(|at| Stopped { events: found.searched, at: Moment::new(at, now) });
+        let entries: Vec<_> = found.entries.into_iter().map(|(entry, _)| entry).collect();
+        newest = entries.first().map(|entry| entry.event_id.clone()).unwrap_or_default();
+        days = Some(rows::grouped(rows::rows(&activity, &scope, entries, &computers, now).await, now));
+    }
+    let choices = activity.choices();
+    let option = |name: &str, chosen: &Option<String>| (name.to_owned(), chosen.as_deref() == Some(name));
     Ok(page(
         StatusCode::OK,
         &ActivityPage {
-            frame: PageLayout::new(&site, Some(&owner.visitor)),
             tab: "activity",
-            lanes: Lane::ALL.iter().map(|lane| lane.as_str()).collect(),
-            lane: lane.map_or("", Lane::as_str),
-            events,
-            next: next.map(|cursor| crate::visitor::quoted(&cursor).to_string()),
-            held: held.into_iter().map(|held| held_row(held, now)).collect(),
+            computers: computers.choices(filter.machine),
+            agents: choices.agents.iter().map(|name| option(name, &filter.agent)).collect(),
+            types: choices.types.iter().map(|name| option(name, &filter.event_type)).collect(),
+            lanes: query.lanes(&path),
+            chips: query.chips(&computers, &path),
+            is_filtered: !filter.is_empty(),
+            is_first: query.cursor().is_none(),
+            is_embedded: activity.is_embedded(),
+            strip: counts.and_then(|counts| Strip::of(&counts, Day::of(now), &query, &path)),
+            days,
+            newest,
+            next,
+            stopped,
+            export_max: activity.settings().export_events_max,
+            held,
             more_held,
+            keys,
+            query,
+            frame,
         },
     ))
-}
-
-async fn with_proofs(upstream: &Upstream, scope: &RecordScope, events: Vec<Event>, now: Timestamp) -> Vec<EventRow> {
-    let proofs = join_all(events.iter().map(|event| proof(upstream, scope, &event.id)));
-    let proofs = tokio::time::timeout(PROOFS_DEADLINE, proofs).await.unwrap_or_default();
-    let proofs = proofs.into_iter().chain(std::iter::repeat(Proof::Unknown));
-    let row = |(event, proof): (Event, Proof)| EventRow {
-        received: event.received_at.and_then(|at| at.parse::<Timestamp>().ok()).map(|at| Moment::new(at, now)),
-        id: event.id,
-        kind: event.kind,
-        lane: event.lane,
-        agent: event.agent_id,
-        proof,
-    };
-    events.into_iter().zip(proofs).map(row).collect()
-}
-
-async fn proof(upstream: &Upstream, scope: &RecordScope, event_id: &str) -> Proof {
-    #[derive(Deserialize)]
-    struct Status {
-        status: String,
-    }
-    let Ok(event_id) = event_id.parse::<EventId>() else { return Proof::Unknown };
-    let Ok(answer) = upstream.proof(scope, event_id).await else { return Proof::Unknown };
-    match serde_json::from_slice::<Status>(&answer.body) {
-        Ok(status) if status.status == "included" => Proof::Included,
-        Ok(status) if status.status == "pending" => Proof::Pending,
-        _ => Proof::Unknown,
-    }
-}
-
-fn held_row(held: Unclassified, now: Timestamp) -> HeldRow {
-    HeldRow {
-        kind: held.event_type.unwrap_or_else(|| "event without a type".into()),
-        agent: held.agent_id,
-        reason: in_brief(held.reason),
-        meaning: meaning(held.reason),
-        received: Moment::new(held.received_at, now),
-    }
-}
-
-/// A reason in two or three words.
-fn in_brief(reason: HoldReason) -> &'static str {
-    match reason {
-        HoldReason::Unattributed => "Agent not confirmed",
-        HoldReason::MalformedEnvelope => "Unreadable",
-        HoldReason::IdentityMismatch => "Wrong identity",
-        HoldReason::UnknownEventType => "Unknown type",
-        HoldReason::LaneMismatch => "Wrong lane",
-        HoldReason::PayloadInvalid => "Wrong content",
-        HoldReason::HashMismatch => "Wrong hash",
-        HoldReason::ConsentExceeded => "Beyond consent",
-        HoldReason::UpstreamRefused => "Rejected",
-    }
-}
-
-/// The meaning of a reason for the person, and a remedy.
-fn meaning(reason: HoldReason) -> &'static str {
-    match reason {
-        HoldReason::Unattributed => "Sent by an agent before you confirmed it, so it belongs to no computer.",
-        HoldReason::MalformedEnvelope => "It is not a valid event. The sender must correct it and send it again.",
-        HoldReason::IdentityMismatch => "It names a computer or an identity of another sender.",
-        HoldReason::UnknownEventType => "This event type is not registered. The operator can register it.",
-        HoldReason::LaneMismatch => "Its type does not belong to the lane that it names.",
-        HoldReason::PayloadInvalid => {
-            "Its payload does not match its type, or contains more than its consent level allows."
-        }
-        HoldReason::HashMismatch => {
-            "Its hash does not match its content: it was changed on the way, or computed wrong."
-        }
-        HoldReason::ConsentExceeded => "It contains more than your consent allows. Its content was not stored.",
-        HoldReason::UpstreamRefused => "The statistics service rejected it.",
-    }
 }

@@ -312,7 +312,8 @@ fn field(matrix: &Matrix, name: &str, cell: &Cell, submitted: &Submitted) -> Fie
     }
 }
 
-fn words(level: ConsentLevel) -> &'static str {
+/// A level in words.
+pub(super) fn words(level: ConsentLevel) -> &'static str {
     match level {
         ConsentLevel::Off => "Nothing",
         ConsentLevel::MetadataOnly => "No content",

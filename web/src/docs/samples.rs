@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A request in one language.
 #[derive(Debug)]
-pub struct Sample {
+pub struct CodeSample {
     /// Name of the language in ids and classes.
     pub language: &'static str,
     /// Name of the language for people.
@@ -56,11 +56,11 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 impl Call<'_> {
     /// The request in every language of the page.
-    pub fn samples(&self) -> Vec<Sample> {
+    pub fn samples(&self) -> Vec<CodeSample> {
         vec![
-            Sample { language: "curl", label: "curl", code: self.curl() },
-            Sample { language: "python", label: "Python", code: self.python() },
-            Sample { language: "typescript", label: "TypeScript", code: self.typescript() },
+            CodeSample { language: "curl", label: "curl", code: self.curl() },
+            CodeSample { language: "python", label: "Python", code: self.python() },
+            CodeSample { language: "typescript", label: "TypeScript", code: self.typescript() },
         ]
     }
 

@@ -185,7 +185,8 @@ impl Progress {
         let finished = journal.finished();
         let count = |is: fn(&ItemOutcome) -> bool| finished.iter().filter(|(_, outcome)| is(outcome)).count();
         let again = finished.iter().filter_map(|(_, outcome)| match outcome {
-            ItemOutcome::Error { url: Some(url), .. } => Some(url.as_str()),
+            // Only what may succeed without a change is offered again.
+            ItemOutcome::Error { url: Some(url), error, .. } if error.may_pass() => Some(url.as_str()),
             _ => None,
         });
         Self {

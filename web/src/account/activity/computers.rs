@@ -1,0 +1,79 @@
+//! The names of the computers whose events an account may see.
+
+use std::collections::BTreeMap;
+
+use api::account::COMPUTERS_MAX;
+use app::services::activity::browse::ComputerNames;
+use domain::ids::{MachineUuid, UserAccountId};
+use statistics::contract::RecordScope;
+use store::{Store, StoreError};
+
+/// The name of the service among the computers.
+pub const SERVICE: &str = "attache";
+
+/// Names by computer, of those that are or were attached, and of the chains on which the service reports.
+pub struct Computers {
+    names: BTreeMap<MachineUuid, String>,
+    /// The chains of the service, which all have one name.
+    service: Vec<MachineUuid>,
+}
+
+/// An option of the filter of computers.
+pub struct ComputerChoice {
+    pub uuid: String,
+    pub name: String,
+    pub is_chosen: bool,
+}
+
+impl Computers {
+    /// Reads the names of the computers in `scope`.
+    pub async fn of(store: &Store, account: &UserAccountId, scope: &RecordScope) -> Result<Self, StoreError> {
+        let attached = store.computers_of_account(account, COMPUTERS_MAX).await?;
+        let mut names: BTreeMap<MachineUuid, String> =
+            scope.shown.computers.iter().map(|known| (known.machine, nameless(known.machine))).collect();
+        names.extend(attached.into_iter().filter_map(|known| Some((known.machine_uuid, known.name?))));
+        let service: Vec<MachineUuid> = scope.shown.service.iter().map(|known| known.machine).collect();
+        names.extend(service.iter().map(|machine| (*machine, SERVICE.to_owned())));
+        Ok(Self { names, service })
+    }
+
+    /// The name of a computer.
+    pub fn name(&self, machine: MachineUuid) -> &str {
+        self.names.get(&machine).map_or("another computer", String::as_str)
+    }
+
+    /// Whether the service itself recorded under this id.
+    pub fn is_service(&self, machine: MachineUuid) -> bool {
+        self.service.contains(&machine)
+    }
+
+    /// All of them by name. Names that several computers have end with a part of their ids.
+    pub fn choices(&self, chosen: Option<MachineUuid>) -> Vec<ComputerChoice> {
+        let mut choices: Vec<ComputerChoice> = self
+            .names
+            .iter()
+            .map(|(machine, name)| {
+                let is_alone = self.names.values().filter(|other| *other == name).count() == 1;
+                let name = if is_alone { name.clone() } else { format!("{name} ({})", end_of(*machine)) };
+                ComputerChoice { uuid: machine.to_string(), name, is_chosen: chosen == Some(*machine) }
+            })
+            .collect();
+        choices.sort_by_cached_key(|choice| choice.name.to_lowercase());
+        choices
+    }
+}
+
+impl ComputerNames for Computers {
+    fn name_of(&self, machine: MachineUuid) -> &str {
+        self.name(machine)
+    }
+}
+
+fn nameless(machine: MachineUuid) -> String {
+    format!("Computer {}", end_of(machine))
+}
+
+fn end_of(machine: MachineUuid) -> String {
+    let uuid = machine.to_string();
+    format!("…{}", uuid.get(uuid.len().saturating_sub(8)..).unwrap_or_default())
+}

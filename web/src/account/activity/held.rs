@@ -1,0 +1,216 @@
+//! Held events in words: fault, place, next step.
+
+use std::collections::BTreeMap;
+
+use app::services::activity::browse::{Activity, ActivityFilter};
+use domain::Timestamp;
+use domain::held::HoldReason;
+use domain::ids::MachineUuid;
+use serde::Deserialize;
+use statistics::contract::RecordScope;
+use store::held::Unclassified;
+use store::{Store, StoreError};
+
+use super::computers::Computers;
+use crate::Moment;
+
+/// Entries whose place in their chain is read.
+const PLACES_MAX: usize = 20;
+/// Bytes of a body that is read for it.
+const BODY_BYTES_MAX: u32 = 64 * 1024;
+
+/// A held event.
+pub struct HeldRow {
+    pub kind: String,
+    pub agent: Option<String>,
+    pub computer: Option<String>,
+    pub id: Option<String>,
+    pub reason: &'static str,
+    pub meaning: &'static str,
+    /// The finding of the check, as the sender was answered.
+    pub found: String,
+    /// Its number in its chain, and the one that is expected.
+    pub place: Option<String>,
+    pub next: &'static str,
+    /// Path of the page where the next step begins, and its name.
+    pub link: Option<(&'static str, &'static str)>,
+    pub received: Moment,
+}
+
+impl HeldRow {
+    /// The row of an entry.
+    fn of(held: Unclassified, place: Option<String>, computers: &Computers, now: Timestamp) -> Self {
+        let (next, link) = next_step(held.reason);
+        Self {
+            kind: held.event_type.unwrap_or_else(|| "Event without a readable type".into()),
+            agent: held.agent_id,
+            computer: held.machine_uuid.map(|machine| computers.name(machine).to_owned()),
+            id: held.event_id.map(|id| id.to_string()),
+            reason: in_brief(held.reason),
+            meaning: meaning(held.reason),
+            found: held.detail,
+            place,
+            next,
+            link,
+            received: Moment::new(held.received_at, now),
+        }
+    }
+}
+
+/// The rows of entries, the first ones with their places in their chains.
+pub async fn rows(
+    activity: &Activity,
+    store: &Store,
+    scope: &RecordScope,
+    held: Vec<Unclassified>,
+    computers: &Computers,
+    now: Timestamp,
+) -> Result<Vec<HeldRow>, StoreError> {
+    let mut heads: BTreeMap<(MachineUuid, String), Option<Head>> = BTreeMap::new();
+    let mut rows = Vec::with_capacity(held.len());
+    for (number, held) in held.into_iter().enumerate() {
+        let body = if number < PLACES_MAX { store.held_body(held.id, BODY_BYTES_MAX).await? } else { None };
+        let event = body.and_then(|body| serde_json::from_slice::<Place>(&body).ok());
+        let place = match event.filter(|event| scope.shown.has_computer(event.scope.machine_id)) {
+            Some(event) => {
+                let key = (event.scope.machine_id, event.scope.agent_id.clone());
+                let head = match heads.get(&key) {
+                    Some(head) => *head,
+                    None => *heads.entry(key).or_insert(Head::read(activity, scope, &event, computers).await),
+                };
+                Some(event.in_words(head))
+            }
+            None => None,
+        };
+        rows.push(HeldRow::of(held, place, computers, now));
+    }
+    Ok(rows)
+}
+
+/// The place of an event in its chain, as its body says.
+#[derive(Debug, Deserialize)]
+struct Place {
+    chain_epoch: u64,
+    seq: u64,
+    scope: PlaceScope,
+}
+
+#[derive(Debug, Deserialize)]
+struct PlaceScope {
+    machine_id: MachineUuid,
+    agent_id: String,
+}
+
+/// The newest recorded event of a chain.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    epoch: u64,
+    seq: u64,
+}
+
+impl Head {
+    async fn read(activity: &Activity, scope: &RecordScope, event: &Place, computers: &Computers) -> Option<Self> {
+        let PlaceScope { machine_id, agent_id } = &event.scope;
+        let filter = ActivityFilter { machine: Some(*machine_id), agent: Some(agent_id.clone()), ..ActivityFilter::default() };
+        let found = activity.search(scope, &filter, computers, None, 1).await.ok()?;
+        let (newest, _) = found.entries.first()?;
+        Some(Self { epoch: newest.chain_epoch?, seq: newest.seq? })
+    }
+}
+
+impl Place {
+    fn in_words(&self, head: Option<Head>) -> String {
+        let here = format!("number {}", self.seq);
+        match head {
+            None => format!("{here}; nothing of its chain is recorded, so number 0 is expected"),
+            Some(Head { epoch, .. }) if self.chain_epoch > epoch => format!("{here} of the new epoch {}", self.chain_epoch),
+            Some(Head { epoch, seq }) if self.chain_epoch < epoch || self.seq <= seq => {
+                format!("{here}; its chain is recorded up to number {seq}, so this place is taken")
+            }
+            Some(Head { seq, .. }) => format!("{here}; its chain is recorded up to number {seq}, so number {} is expected", seq.saturating_add(1)),
+        }
+    }
+}
+
+/// A reason in two or three words.
+fn in_brief(reason: HoldReason) -> &'static str {
+    match reason {
+        HoldReason::Unattributed => "Agent not confirmed",
+        HoldReason::MalformedEnvelope => "Unreadable",
+        HoldReason::IdentityMismatch => "Wrong identity",
+        HoldReason::UnknownEventType => "Unknown type",
+        HoldReason::LaneMismatch => "Wrong lane",
+        HoldReason::PayloadInvalid => "Wrong content",
+        HoldReason::HashMismatch => "Wrong hash",
+        HoldReason::ConsentExceeded => "Beyond consent",
+        HoldReason::UpstreamRefused => "Rejected",
+    }
+}
+
+/// The meaning of a reason.
+fn meaning(reason: HoldReason) -> &'static str {
+    match reason {
+        HoldReason::Unattributed => "An agent sent it before you confirmed that agent, so it belongs to no computer.",
+        HoldReason::MalformedEnvelope => "It is not a valid event.",
+        HoldReason::IdentityMismatch => "It names a computer, an identity or an account that is not the sender's.",
+        HoldReason::UnknownEventType => "This service does not know events of this type.",
+        HoldReason::LaneMismatch => "Its type belongs to another lane than the one that it names.",
+        HoldReason::PayloadInvalid => "Its payload does not fit its type, or contains more than the level that it declares.",
+        HoldReason::HashMismatch => "Its hash does not fit its content: it was changed on the way, or computed wrong.",
+        HoldReason::ConsentExceeded => "It contains more than your consent allows, so its content was not stored.",
+        HoldReason::UpstreamRefused => "The statistics service did not accept it.",
+    }
+}
+
+/// What to do next, and the page where that begins.
+fn next_step(reason: HoldReason) -> (&'static str, Option<(&'static str, &'static str)>) {
+    match reason {
+        HoldReason::Unattributed => {
+            ("The agent can send it again now, with one of your computers in its scope.", Some(("/account", "Your computers and agents")))
+        }
+        HoldReason::MalformedEnvelope | HoldReason::PayloadInvalid => {
+            ("Correct the program that sent it, then send the event again with the same id.", Some(("/docs", "Form of an event")))
+        }
+        HoldReason::IdentityMismatch => (
+            "Check which computer the sender is set up for. After a move, attach it again; then send the event again.",
+            Some(("/account", "Your computers and agents")),
+        ),
+        HoldReason::UnknownEventType => {
+            ("Ask the operator to register the type. After that, send the event again with the same id.", None)
+        }
+        HoldReason::LaneMismatch => (
+            "Send the event again with the lane that its type has in the registry.",
+            Some(("/api/v1/events/registry", "Registry of types")),
+        ),
+        HoldReason::HashMismatch => {
+            ("Send the event again. If it is held again, the sender does not hash the canonical form of its content (RFC 8785).", None)
+        }
+        HoldReason::ConsentExceeded => (
+            "To record events like this, allow more for its lane and send it again. To keep your choice, do nothing.",
+            Some(("/account/consent", "Your consent")),
+        ),
+        HoldReason::UpstreamRefused => {
+            ("Ask the operator, who sees the whole answer of the statistics service and can release the event.", None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_compared_with_the_head_of_its_chain() {
+        let event = r#"{"chain_epoch":1,"seq":4,"scope":{"machine_id":"019b76da-a800-7a67-8a14-94a3f41b0634","agent_id":"codex"}}"#;
+        let event: Place = serde_json::from_str(event).unwrap();
+        for (head, words) in [
+            (None, "number 4; nothing of its chain is recorded, so number 0 is expected"),
+            (Some((0, 9)), "number 4 of the new epoch 1"),
+            (Some((1, 2)), "number 4; its chain is recorded up to number 2, so number 3 is expected"),
+            (Some((1, 4)), "number 4; its chain is recorded up to number 4, so this place is taken"),
+            (Some((2, 0)), "number 4; its chain is recorded up to number 0, so this place is taken"),
+        ] {
+            assert_eq!(event.in_words(head.map(|(epoch, seq)| Head { epoch, seq })), words);
+        }
+    }
+}
