@@ -230,6 +230,7 @@ async fn law_of_strangers(screen: Screen) {
     let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
     let codes = world.post("/api/v1/device/code", &(&machine).into(), &body).await.expect(200);
     browser.visit(codes["verification_uri_complete"].as_str().unwrap()).await;
+    browser.choose("My computer shows this code").await;
     browser.press("Approve").await;
     browser.sees("You have no account yet").await;
     browser.look("device").await;
