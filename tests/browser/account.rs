@@ -165,6 +165,7 @@ pages! {
         browser.fill("Type your e-mail address to confirm", "jo@example.com").await;
         browser.press("Close my account").await;
         browser.sees("Your account is closed").await;
+        assert_eq!(browser.path().await, "/account/closed");
         browser.look("closed").await;
         assert_eq!(world.get("/account", &person.cookie).await.status, 303);
         world.activity(&machine, "").await.refused(401, "machine_unknown");
