@@ -121,7 +121,7 @@ on_each_database! {
         // Saving the displayed form changes neither the person's level nor the computer's.
         let base = format!("all.all=off all.memory=full {uuid}.memory=full");
         let names = ["all", "memory", "llm"].map(|lane| format!("{uuid}.{lane}"));
-        let shown = [("base", base.as_str()), (&names[0], ""), (&names[1], "full"), (&names[2], "")];
+        let shown = [("base", base.as_str()), (names[0].as_str(), ""), (names[1].as_str(), "full"), (names[2].as_str(), "")];
         browser.submit("/account/consent", &shown).await.goes_to("/account/consent");
         assert!(browser.get("/account/consent").await.page(200).contains("No levels were changed"));
         // The event contains the actor and the change.
@@ -213,7 +213,7 @@ on_each_database! {
         save(&everywhere, "No levels were changed").await;
         // A field without a choice is sent empty.
         let names = ["all", "rsi"].map(|lane| format!("{}.{lane}", second.uuid));
-        save(&[base, (&names[0], ""), (&names[1], "")], "No levels were changed").await;
+        save(&[base, (names[0].as_str(), ""), (names[1].as_str(), "")], "No levels were changed").await;
     }
 
     async fn every_consent_change_is_an_event_with_a_proof(world: World) {
