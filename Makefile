@@ -1,6 +1,6 @@
 # Arguments of cargo commands. CI runs `make test`.
 
-.PHONY: help run check test soak bench bench-peers peers fmt schema tools deny
+.PHONY: help run check test soak bench bench-peers peers fmt schema pictures tools deny
 
 # Packages of other languages that tests and benches use. Build products are in cargo's own folder, where every command of the README finds them.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/attache
@@ -63,6 +63,9 @@ fmt: ## Format the code.
 
 schema: ## Write docs/config.schema.json again, after config.toml or a setting changed.
 	ATTACHE_WRITE_SCHEMA=1 cargo nextest run --locked --workspace --all-features --test tidy -E 'test(the_schema_of_the_configuration)'
+
+pictures: ## Take the pictures of docs/pictures again, from a seeded server, after a page changed.
+	ATTACHE_WRITE_PICTURES=1 cargo nextest run --locked --workspace --all-features --test browser -E 'test(the_pictures_of_the_documents)'
 
 # The advisory database is a git repository. If it cannot be fetched, the other checks run and a message says so.
 deny:

@@ -2,6 +2,7 @@
 //! A web page in a browser on that network reaches it too, under a name that its owner lets lead here (DNS rebinding), so requests that
 //! name a host have to name one that is known.
 //!
+//! - `GET /`: the page for an operator's browser (`admin/page.rs`); `GET /assets/…` has its style and script.
 //! - `GET /healthz`: the process answers. No IO.
 //! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works (`admin/readiness.rs`) and the server is not about to stop;
 //!   otherwise 503. `failing` names each part that fails, and why. An external statistics service that fails is a degradation, never
@@ -12,7 +13,9 @@
 
 mod coalesced;
 mod gauges;
+mod page;
 mod readiness;
+mod throughput;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,9 +35,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use domain::node::{NodeRecord, short};
 use serde_json::{Value, json};
+use store::held::HeldCount;
 
+use self::coalesced::SharedProbe;
 use self::gauges::Gauges;
 use self::readiness::Readiness;
+use self::throughput::Throughput;
 
 /// How long the supervisor may take to show what lives.
 const CHECK_DEADLINE: Duration = Duration::from_secs(2);
@@ -45,20 +51,27 @@ struct AdminState {
     phases: Phases,
     readiness: Readiness,
     gauges: Gauges,
+    held: SharedProbe<Vec<HeldCount>>,
+    throughput: Throughput,
 }
 
 /// The operator's service.
 pub fn router(app: App, phases: Phases, listeners: Listeners) -> Router {
     let readiness = Readiness::default();
     introduce(&app, &readiness, &phases, listeners);
+    let throughput = Throughput::default();
+    throughput.watch(app.downgrade());
+    let (gauges, held) = (Gauges::default(), SharedProbe::default());
     Router::new()
+        .route("/", get(page::show))
+        .route("/assets/{*path}", get(page::file))
         .route("/healthz", get(async || axum::Json(json!({ "status": "ok" }))))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/actors", get(tree))
         .fallback(async || (StatusCode::NOT_FOUND, axum::Json(json!({ "error": "not_found" }))))
         .layer(axum::middleware::from_fn_with_state(app.clone(), known_host))
-        .with_state(AdminState { app, phases, readiness, gauges: Gauges::default() })
+        .with_state(AdminState { app, phases, readiness, gauges, held, throughput })
 }
 
 /// The bound addresses of the listeners that other nodes and operators should know.

@@ -1,7 +1,6 @@
 //! The command line: one binary, one file per command.
 //!
-//! Exit codes: 0 success, 1 failure, 2 usage error, 3 the log of a server was rolled back, forked or replaced, 70 the restart budget is spent,
-//! 78 invalid configuration. Results are printed to standard output, progress and errors to standard error.
+//! [`failure::FailureKind`] lists the exit codes. Results are printed to standard output, progress and errors to standard error.
 
 mod account;
 mod activity;
@@ -19,13 +18,18 @@ mod consent;
 mod demo;
 mod doctor;
 mod event;
+mod examples;
 mod failure;
 mod hangup;
 mod help;
+mod login;
 mod machine;
 mod main_database;
 mod manual;
+mod mcp;
 mod migrate;
+mod moment;
+mod open;
 mod openapi;
 mod output;
 mod profile;
@@ -34,9 +38,12 @@ mod search;
 mod serve;
 mod signing_keys;
 mod space;
+mod start_screen;
+mod status;
 mod terminal;
 mod usage;
 mod verify;
+mod whoami;
 mod witness;
 
 use std::path::PathBuf;
@@ -44,24 +51,24 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use app::config::{EXTRACT_WORKER, load};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use self::failure::{Done, Failure};
+use self::failure::{Done, Failure, FailureKind};
 
 /// Accounts, consent and provable events for agents: server, operator's tools and client.
 #[derive(Debug, Parser)]
-#[command(name = "attache", version, max_term_width = 100)]
+#[command(name = "attache", version, max_term_width = 100, arg_required_else_help = true)]
 struct Arguments {
     /// Configuration file [default: config.toml in the working folder, if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the server (the default)
+    /// Run the server
     Serve(serve::Arguments),
     /// Check the configuration and report every mistake
     Check,
@@ -80,7 +87,15 @@ enum Command {
     /// Extract the text of a page or PDF from standard input (started by the server)
     #[command(hide = true, name = EXTRACT_WORKER)]
     ExtractWorker,
-    /// Attach this computer to your account
+    /// Connect this computer to a server: one approval for events and memory
+    Login(login::Arguments),
+    /// Show which account, computer and key this profile uses
+    Whoami(connection::Remote),
+    /// Show whether the server answers and what works
+    Status(status::Arguments),
+    /// Open a page of the server in the browser
+    Open(open::Arguments),
+    /// Attach this computer to your account, without a key for the memory
     Attach(attach::Arguments),
     /// Register and show this computer
     #[command(subcommand)]
@@ -108,10 +123,12 @@ enum Command {
     /// Create and list spaces of the knowledge API
     #[command(subcommand)]
     Space(space::Command),
-    /// Add pages and notes to the knowledge base and show their progress
+    /// Add pages, notes and folders to the memory and show their progress
     Add(add::Arguments),
     /// Search pages and notes by meaning and by keyword
     Search(search::Arguments),
+    /// Serve this profile's tools to a program that speaks MCP, on standard input and output
+    Mcp(mcp::Arguments),
     /// Show all features in a five-minute tour of a running server
     Demo(demo::Arguments),
     /// Store or delete the API key of the knowledge API
@@ -127,14 +144,19 @@ enum Command {
     /// Administer accounts, computers, agents, API keys and held events
     #[command(subcommand)]
     Admin(admin::Command),
+    /// List the exit codes, and the members of failures with --json
+    #[command(hide = true)]
+    ExitCodes,
 }
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
-    let Arguments { config, command } = arguments();
-    let settings =
-        || load(config.as_deref(), std::env::vars()).map_err(|problems| Failure::Configuration(problems.to_string()));
-    let done = match command.unwrap_or(Command::Serve(serve::Arguments::default())) {
+    let (Arguments { config, command }, is_json) = arguments();
+    let settings = || {
+        load(config.as_deref(), std::env::vars())
+            .map_err(|problems| Failure::of(FailureKind::Configuration, problems.to_string()))
+    };
+    let done = match command {
         Command::Serve(arguments) => {
             settings().and_then(|settings| run(serve::serve(config.clone(), settings, arguments)))
         }
@@ -154,6 +176,10 @@ pub fn main() -> ExitCode {
         Command::ExtractWorker => {
             knowledge::extract::worker::main(std::io::stdin(), std::io::stdout()).map_err(Failure::caused)
         }
+        Command::Login(arguments) => run(login::login(arguments)),
+        Command::Whoami(remote) => run(async move { whoami::whoami(&remote).await }),
+        Command::Status(arguments) => run(async move { status::status(&arguments).await }),
+        Command::Open(arguments) => open::open(&arguments),
         Command::Attach(arguments) => run(attach::attach(arguments)),
         Command::Machine(command) => run(machine::run(command)),
         Command::Agent(command) => run(agent::run(command)),
@@ -167,6 +193,7 @@ pub fn main() -> ExitCode {
         Command::Space(command) => run(space::run(command)),
         Command::Add(arguments) => run(async move { add::run(&arguments).await }),
         Command::Search(arguments) => run(async move { search::run(&arguments).await }),
+        Command::Mcp(arguments) => run(mcp::run(arguments)),
         Command::Demo(arguments) => {
             let settings = arguments.is_auto().then(settings).transpose();
             settings.and_then(|settings| run(async move { demo::run(&arguments, settings.as_ref()).await }))
@@ -177,27 +204,54 @@ pub fn main() -> ExitCode {
             manual::completions(&arguments, Arguments::command());
             Ok(())
         }
-        Command::Manual => manual::manual(Arguments::command()),
+        Command::Manual => manual::manual(help::with_examples(Arguments::command())),
+        Command::ExitCodes => {
+            output::print(&help::exit_codes());
+            Ok(())
+        }
         Command::Admin(command) => {
             settings().and_then(|settings| run(async move { admin::run(command, &settings).await }))
         }
     };
-    let (code, reason) = match done {
-        Ok(()) => return ExitCode::SUCCESS,
-        Err(Failure::Refused(reason)) => (1, reason),
-        Err(Failure::LogViolated(reason)) => (3, reason),
-        Err(Failure::GaveUp(reason)) => (70, reason),
-        Err(Failure::Configuration(reason)) => (78, reason),
-    };
-    output::print_error(&reason);
-    ExitCode::from(code)
+    let Err(failure) = done else { return ExitCode::SUCCESS };
+    report(&failure, is_json);
+    ExitCode::from(failure.kind().exit_code())
 }
 
-/// Parses the arguments; prints help, version or a usage error and exits if that is what they result in.
-fn arguments() -> Arguments {
-    let mut program = help::grouped(Arguments::command());
-    let matches = program.get_matches_mut();
-    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut program).exit())
+/// Prints a failure to standard error: for people, or as an object on one line.
+fn report(failure: &Failure, is_json: bool) {
+    if is_json {
+        output::print_to_stderr(&output::json_line(&failure.described()));
+    } else {
+        output::print_error(failure.reason());
+    }
+}
+
+/// Parses the arguments, and whether they ask for JSON. Prints help, version or a usage error and exits if that is what they result in.
+fn arguments() -> (Arguments, bool) {
+    let mut program = help::laid_out(Arguments::command());
+    let parsed = program.try_get_matches_from_mut(std::env::args_os());
+    let parsed = parsed.and_then(|matches| {
+        let arguments = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut program))?;
+        Ok((arguments, asks_for_json(&matches)))
+    });
+    parsed.unwrap_or_else(|error| {
+        let is_json = std::env::args_os().any(|argument| argument == "--json");
+        if error.use_stderr() && is_json {
+            let text = error.to_string();
+            report(&Failure::of(FailureKind::Usage, text.trim().trim_start_matches("error: ")), true);
+            std::process::exit(error.exit_code());
+        }
+        error.exit()
+    })
+}
+
+/// Whether the command that was given has the option `--json`, and has it set.
+fn asks_for_json(matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some((_, below)) => asks_for_json(below),
+        None => matches!(matches.try_get_one::<bool>("json"), Ok(Some(true))),
+    }
 }
 
 /// Longest wait for threads that are still at work when a command has ended.
@@ -205,7 +259,7 @@ const THREADS_END_WITHIN: Duration = Duration::from_millis(500);
 
 fn run(work: impl Future<Output = Done>) -> Done {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::Refused(format!("the runtime cannot start: {error}")))?;
+    let runtime = runtime.map_err(|error| Failure::refused(format!("the runtime cannot start: {error}")))?;
     let done = runtime.block_on(work);
     // A thread may wait for a name that cannot be resolved, or for a disk.
     runtime.shutdown_timeout(THREADS_END_WITHIN);

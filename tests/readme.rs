@@ -1,70 +1,142 @@
-//! The README's walk from a registration to a proof works as printed: its commands are run, one after the other, in one shell.
+//! The commands of the README and of the documents for newcomers work as printed, twice in a row on the same computer: the blocks of each document
+//! run one after the other, in one shell.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use tempfile::TempDir;
+
+/// Documents with commands, each with output that its commands print.
+const DOCUMENTS: [(&str, &[&str]); 5] = [
+    ("README.md", &["\"user_code\":", "\"type\":\"complete\"", "\"title\": \"Roses\"", "backup-"]),
+    ("docs/first-hour.md", &["is attached to the account", "the proof holds", "1 added", " 1. Bread"]),
+    (
+        "docs/agents.md",
+        &[
+            "\"3.1",
+            "\"ok\": true",
+            "\"scope\": \"svc.account\"",
+            "\"receipt_id\":",
+            "\"status\": \"claimed\"",
+            "the proof holds",
+            "\"unclassified\": []",
+        ],
+    ),
+    (
+        "docs/memory.md",
+        &[
+            "\"message\": \"Space created successfully\"",
+            "\"type\":\"complete\"",
+            "\"title\": \"Roses\"",
+            "Settings updated successfully",
+            "space Kitchen is created",
+            "1 added",
+            " 1. Bread",
+        ],
+    ),
+    ("docs/command-line.md", &["consistent"]),
+];
+
+/// The line with which each document finds the binary.
+const FIND: &str = r#"PATH="$PWD/target/release:$PATH""#;
+
+/// The person at the browser: approves the code that `attache attach` shows, as an operator may.
+const PERSON: &str = r#"
+person() {
+  local cookie
+  until [ -e "$HOME/.config/attache/default/attach.json" ]; do sleep 0.1; done
+  cookie=$(command attache admin session create --email ada@example.com)
+  curl -fsS "$URL/api/v1/device/approve" -H "Cookie: $cookie" -H 'Content-Type: application/json' \
+    -d "$(jq '{user_code: .code.user_code}' "$HOME/.config/attache/default/attach.json")" > /dev/null
+}
+attache() {
+  if [ "$1" != attach ]; then
+    command attache "$@"
+    return
+  fi
+  person < /dev/null &
+  local person=$!
+  command attache "$@"
+  kill "$person" 2> /dev/null || true
+}
+"#;
+
 /// A server that ends with the test.
-struct Server(Child);
+struct Server {
+    process: Child,
+    url: String,
+    folder: TempDir,
+}
+
+const ENVIRONMENT: [(&str, &str); 2] = [("ATTACHE_HTTP__BIND", "127.0.0.1:0"), ("ATTACHE_ADMIN__BIND", "127.0.0.1:0")];
+
+impl Server {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = Command::new(env!("CARGO_BIN_EXE_attache"));
+        server.arg("serve").current_dir(folder.path()).envs(ENVIRONMENT).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = server.spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        let url = ready.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
+        Self { process, url, folder }
+    }
+
+    /// Runs a script in the folder of the server as a person with an empty home; returns its output.
+    fn run(&self, name: &str, script: &str) -> (String, String) {
+        let binaries = Path::new(env!("CARGO_BIN_EXE_attache")).parent().unwrap();
+        let found = format!("PATH=\"{}:$PATH\"", binaries.display());
+        assert!(script.contains(FIND), "{name} does not say where the binary is");
+        let script = script.replace(FIND, &found).replace("http://127.0.0.1:8080", &self.url);
+        let mut run = Command::new("bash");
+        let script = format!("set -euo pipefail\nURL={}\n{PERSON}\n{script}", self.url);
+        run.arg("-c").arg(script).current_dir(self.folder.path()).envs(ENVIRONMENT);
+        // The commands find the server at the address that the documents print.
+        run.env("ATTACHE_URL", &self.url);
+        // The user who runs the tests may have profiles and keys.
+        run.env("HOME", self.folder.path()).env_remove("XDG_CONFIG_HOME").env_remove("ATTACHE_API_KEY");
+        let run = run.output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+        assert!(run.status.success(), "{name}: {}\n{out}\n{err}", run.status);
+        (out.into_owned(), err.into_owned())
+    }
+}
 
 impl Drop for Server {
     fn drop(&mut self) {
         // Gone already is as good.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
 /// The blocks marked `sh`, in order.
-fn commands(readme: &str) -> String {
-    let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+fn commands(document: &str) -> String {
+    let blocks = document.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
-fn every_command_of_the_walk_works_as_printed() {
-    let readme = include_str!("../README.md");
-    let folder = tempfile::tempdir().unwrap();
-    let binary = env!("CARGO_BIN_EXE_attache");
-    let environment = [("ATTACHE_HTTP__BIND", "127.0.0.1:0"), ("ATTACHE_ADMIN__BIND", "127.0.0.1:0")];
-    let mut server = Command::new(binary);
-    server.arg("serve").current_dir(folder.path()).envs(environment).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut server = Server(server.spawn().unwrap());
-    let mut ready = String::new();
-    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-    let url = ready.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
-
-    // The printed alias builds; a script has no aliases anyway.
-    let alias = "alias attache='cargo run --quiet --release --'";
-    let commands = commands(readme);
-    assert!(commands.contains(alias) && commands.contains("http://127.0.0.1:8080"));
-    let function = format!("attache() {{ '{binary}' \"$@\"; }}");
-    let script = commands.replace(alias, &function).replace("http://127.0.0.1:8080", url);
-    let script = format!(
-        "set -euo pipefail\n{script}\ncp proof.json forged.json\nsed -i 's/\"receipt_id\":\"01/\"receipt_id\":\"02/' forged.json\nif attache verify forged.json --vkey \"$VKEY\"; then exit 9; fi\n"
-    );
-    let mut run = Command::new("bash");
-    run.arg("-c").arg(&script).current_dir(folder.path()).envs(environment);
-    // The user who runs the tests may have profiles.
-    run.env("HOME", folder.path()).env_remove("XDG_CONFIG_HOME");
-    let run = run.output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success(), "{}\n{out}\n{err}", run.status);
-    for shown in [
-        "\"ok\": true",
-        "\"scope\": \"svc.account\"",
-        "\"receipt_id\":",
-        "\"status\": \"claimed\"",
-        "the proof holds",
-        "\"unclassified\": []",
-        "\"message\": \"Space created successfully\"",
-        "\"type\":\"complete\"",
-        "\"title\": \"Roses\"",
-        "Settings updated successfully",
-        "space Kitchen is created",
-        "1 added",
-        " 1. Bread",
-    ] {
-        assert!(out.contains(shown), "{shown} is missing in\n{out}");
+fn the_commands_of_every_document_work_as_printed_twice_in_a_row() {
+    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
+    let server = Server::start();
+    for round in ["first", "second"] {
+        for (name, printed) in DOCUMENTS {
+            let text = std::fs::read_to_string(root.join(name)).unwrap();
+            let (out, _) = server.run(&format!("{name}, {round} time"), &commands(&text));
+            for shown in printed {
+                assert!(out.contains(shown), "{name}, {round} time: {shown} is missing in\n{out}");
+            }
+        }
+        // The walks left a proof behind. With another letter in it, it proves nothing.
+        let forged = format!(
+            "{FIND}\nVKEY=$(curl -s $URL/api/v1/audit/keys | jq -r '.keys[0].vkey')\ncp proof.json forged.json\n\
+             sed -i 's/\"receipt_id\":\"01/\"receipt_id\":\"02/' forged.json\nif attache verify forged.json --vkey \"$VKEY\"; then exit 9; fi\n"
+        );
+        let (_, err) = server.run("a forged proof", &forged);
+        assert!(err.contains("the proof does not hold"), "{err}");
     }
-    assert!(err.contains("the proof does not hold"), "{err}");
 }

@@ -89,6 +89,7 @@ impl Claims {
             created_at: now,
             ip_address,
             last_token_at: None,
+            label: None,
             claim: None,
             revoked_at: None,
         };

@@ -22,10 +22,11 @@ mod settings;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
-use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, UserCode};
+use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, UserCode, WantedKey};
 use domain::held::MachineFacts;
 use domain::ids::{PersonId, UserAccountId};
 use domain::secret::{Secret, SecretHash, SecretKind};
+use store::api_key::KeyGrant;
 use store::device::{ApprovalRefusal, Approver, CodeEntry, DeviceStart, Guesser, NewDeviceCode};
 use store::machine::AttachRefusal;
 use supervision::{ActorSettings, AskError, Directory, Reply, detached};
@@ -69,11 +70,12 @@ impl DeviceCodes {
         DevicePoller::new(Arc::clone(&self.dependencies))
     }
 
-    /// A computer asks to be attached.
+    /// A computer asks to be attached, and with `key` also for a key of the knowledge API.
     pub async fn start(
         &self,
         machine: &MachineFacts,
         ip_address: Option<String>,
+        key: Option<WantedKey>,
     ) -> AskResult<StartedDevice, StartError> {
         /// Two codes of 20^8 are rarely equal, three times in a row never.
         const DRAWS: u32 = 3;
@@ -90,9 +92,11 @@ impl DeviceCodes {
                 state: DeviceState::Pending,
             };
             let sealed_user_code = codes.seal(SEAL_CONTEXT, user_code.expose());
-            let (store, codes_max, address) = (store.clone(), settings.codes_per_hour, ip_address.clone());
+            let (store, codes_max) = (store.clone(), settings.codes_per_hour);
+            let (address, key) = (ip_address.clone(), key.clone());
             let started = detached(async move {
-                let new = NewDeviceCode { code: &code, sealed_user_code, ip_address: address.as_deref() };
+                let (ip_address, key) = (address.as_deref(), key.as_ref());
+                let new = NewDeviceCode { code: &code, sealed_user_code, ip_address, key };
                 store.device_start(&new, codes_max, CODES_WINDOW).await
             });
             match started.await?? {
@@ -142,17 +146,26 @@ impl DeviceCodes {
         })
     }
 
-    /// A person approves: the computer is attached to their account.
-    pub async fn approve(&self, user_code: &UserCode, approver: Approver) -> AskResult<UserAccountId, AnswerError> {
+    /// A person approves: the computer is attached to their account. `with_key`: the key that it asks for becomes valid too.
+    pub async fn approve(
+        &self,
+        user_code: &UserCode,
+        approver: Approver,
+        with_key: bool,
+    ) -> AskResult<UserAccountId, AnswerError> {
         let CodeLookup::Asking(asking) = self.answered(user_code, &approver).await? else {
             return Ok(Err(AnswerError::CodeConsumed));
         };
-        let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, reply }).await?;
+        let Dependencies { clock, rng, keys_per_account_max, .. } = &*self.dependencies;
+        let grant = || KeyGrant { id: rng.uuid_v7(clock.now()).into(), keys_max: *keys_per_account_max };
+        let key = with_key.then(grant);
+        let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, key, reply }).await?;
         let approval = asked.transpose()?.unwrap_or(Err(ApprovalRefusal::CodeConsumed));
         Ok(approval.map_err(|refusal| match refusal {
             ApprovalRefusal::CodeConsumed => AnswerError::CodeConsumed,
             ApprovalRefusal::NotTheFirst => AnswerError::NotTheFirst,
             ApprovalRefusal::AccountRequired => AnswerError::AccountRequired,
+            ApprovalRefusal::TooManyKeys => AnswerError::TooManyKeys,
             ApprovalRefusal::Attach(AttachRefusal::MachineNotRegistered) => AnswerError::MachineNotRegistered,
             ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed) => AnswerError::MachineAlreadyClaimed,
             ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed) => AnswerError::CuidAlreadyClaimed,

@@ -91,6 +91,11 @@ impl NodeTable {
         self.0.traits.id
     }
 
+    /// The properties of this node, without the addresses of its listeners.
+    pub fn traits(&self) -> &NodeTraits {
+        &self.0.traits
+    }
+
     /// The nodes at the last look.
     pub fn seen(&self) -> SeenNodes {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -7,6 +7,7 @@ use std::time::Duration;
 use actors::InfraError;
 use app::config::Urls;
 use app::services::Ports;
+use app::services::labels::Labels;
 use app::services::usage::{UsageBars, UsageOwner};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -14,15 +15,19 @@ use axum::response::IntoResponse;
 use domain::Timestamp;
 use domain::claim::Registration;
 use domain::ids::{MachineUuid, UserAccountId};
+use domain::label::Label;
+use domain::space::NAME_CHARS_MAX;
 use serde::Serialize;
 use store::Store;
 use store::machine::Computer;
-use wire::account::{Account, AccountComputers, AccountSummary, Agent, Agents, Sections};
+use wire::Done;
+use wire::account::{Account, AccountComputers, AccountSummary, Agent, Agents, LabelRequest, Sections};
 use wire::usage::UsageBar;
 
 use super::auth::{Caller, unauthorized};
-use super::body;
-use super::error::{ApiResult, Code};
+use super::body::{self, JsonBody};
+use super::error::{ApiError, ApiResult, Code};
+use super::named::Named;
 
 /// Computers that one answer or page shows.
 pub const COMPUTERS_MAX: usize = 500;
@@ -39,6 +44,31 @@ pub async fn computers(State(store): State<Store>, State(urls): State<Arc<Urls>>
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
+/// `PATCH /api/v1/account/computers/{machine_uuid}`: the account's name for a computer that is or was attached to it. Sessions only: an agent
+/// must not choose the name under which its person sees a computer.
+pub async fn name_computer(
+    State(labels): State<Labels>,
+    caller: Caller,
+    Named(machine_uuid): Named,
+    JsonBody(body): JsonBody<LabelRequest>,
+) -> ApiResult {
+    let account = caller.require_account()?.clone();
+    let machine_uuid: MachineUuid = machine_uuid.parse().map_err(|_| Code::NotFound)?;
+    let label = label_of(&body)?;
+    if labels.name_computer(machine_uuid, account, label).await? {
+        body::answer(&Done::OK)
+    } else {
+        Err(Code::NotFound.into())
+    }
+}
+
+/// The label of a request.
+pub(super) fn label_of(request: &LabelRequest) -> Result<Option<Label>, ApiError> {
+    let text = request.label.as_deref().unwrap_or_default();
+    Label::or_none(text)
+        .map_err(|_| ApiError::invalid("label", format!("must be one line of at most {NAME_CHARS_MAX} characters")))
+}
+
 /// [`AccountComputers`] with its members in alphabetical order, serialised without an intermediate value.
 #[derive(Serialize)]
 struct Listed {
@@ -49,6 +79,8 @@ struct Listed {
 struct ListedComputer {
     #[serde(with = "wire::form::moment")]
     first_seen_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
     #[serde(with = "wire::form::moment")]
     last_seen_at: Timestamp,
     machine_uuid: MachineUuid,
@@ -59,6 +91,7 @@ impl Listed {
     fn of(computers: &[Computer]) -> Self {
         let computer = |computer: &Computer| ListedComputer {
             first_seen_at: computer.first_seen_at,
+            label: computer.label.as_ref().map(|label| label.as_str().to_owned()),
             last_seen_at: computer.last_seen_at,
             machine_uuid: computer.machine_uuid,
             via: ATTACHED,
@@ -144,6 +177,7 @@ fn computers_section(computers: &[Computer]) -> AccountComputers {
     let computer = |computer: &Computer| wire::account::Computer {
         machine_uuid: computer.machine_uuid,
         first_seen_at: computer.first_seen_at,
+        label: computer.label.as_ref().map(|label| label.as_str().to_owned()),
         last_seen_at: computer.last_seen_at,
         via: ATTACHED.to_owned(),
     };
@@ -157,6 +191,7 @@ fn agents_section(agents: Vec<Registration>) -> Agents {
         status: "claimed".to_owned(),
         created_at: agent.created_at,
         last_token_at: agent.last_token_at,
+        label: agent.label.map(|label| label.as_str().to_owned()),
         ip_address: agent.ip_address,
         revoked_at: agent.revoked_at,
     };
@@ -178,7 +213,9 @@ mod tests {
             first_seen_at: at(1_767_225_600_000),
             last_seen_at: at(1_767_225_600_001),
             attached_at: None,
+            attached_by: None,
             has_secret: true,
+            label: number.is_multiple_of(2).then(|| "Ada's laptop".parse().unwrap()),
         };
         for computers in [vec![], vec![computer(1)], vec![computer(1), computer(2)]] {
             let sorted = serde_json::to_value(computers_section(&computers)).unwrap();

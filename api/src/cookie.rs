@@ -3,7 +3,7 @@
 //! | cookie | name over https | value |
 //! |---|---|---|
 //! | session | `__Secure-<auth_name>.session_token` | a secret whose hash is in the store |
-//! | ticket, provider, known, flash | `__Host-<auth_name>.<suffix>` | sealed by the server, each for its purpose |
+//! | ticket, provider, known, flash, undo | `__Host-<auth_name>.<suffix>` | sealed by the server, each for its purpose |
 //!
 //! Browsers let only https set names with a prefix, and `__Host-` only the host itself. So over https no name without one is read; over
 //! plain http, which has no such protection, ours have none. A name that occurs twice was set by another party too, and is ignored.
@@ -29,6 +29,8 @@ pub enum Cookie {
     Known,
     /// A message for the next page.
     Flash,
+    /// The inverse of the last change of consent.
+    Undo,
 }
 
 impl Cookie {
@@ -40,6 +42,7 @@ impl Cookie {
             Self::Provider => "oidc",
             Self::Known => "known",
             Self::Flash => "flash",
+            Self::Undo => "undo",
         }
     }
 
@@ -52,7 +55,7 @@ impl Cookie {
             Self::Session | Self::Known => LONGEST,
             // Longer than the validity of a code, so that an expired code is distinguished from a missing one.
             Self::Ticket => 60 * 60,
-            Self::Provider => 10 * 60,
+            Self::Provider | Self::Undo => 10 * 60,
             // The next page is the one that the response redirects to.
             Self::Flash => 60,
         }

@@ -6,11 +6,12 @@ use actors::device::{AnswerError, DeviceCodes, Poll, StartError};
 use app::config::Urls;
 use app::services::devices::DeviceApprovals;
 use axum::extract::State;
-use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode};
+use domain::api_key::{ApiKeyScope, scopes_of};
+use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode, WantedKey};
 use serde_json::json;
 use wire::Done;
 use wire::device::{
-    ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult,
+    ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult, KeyWanted,
 };
 
 use super::auth::{Caller, decision_refused, unauthorized};
@@ -31,11 +32,11 @@ pub async fn code(
     if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
         return Err(Code::InvalidJson.into());
     }
-    let CodeRequest { user_cuid, machine_uuid } = body::json(&body)?;
+    let CodeRequest { user_cuid, machine_uuid, api_key } = body::json(&body)?;
     if user_cuid != facts.user_cuid || machine_uuid != facts.machine_uuid {
         return Err(Code::MachineMismatch.into());
     }
-    let started = match devices.start(facts, Some(address.to_string())).await? {
+    let started = match devices.start(facts, Some(address.to_string()), api_key.map(wanted)).await? {
         Ok(started) => started,
         Err(StartError::MachineGone) => return Err(unauthorized(Code::MachineUnknown, true, &urls)),
         Err(StartError::TooMany { retry_after }) => return Err(ApiError::unavailable("too_many_codes", retry_after)),
@@ -51,7 +52,13 @@ pub async fn code(
     })
 }
 
-/// `POST /api/v1/device/approve`
+/// The key that a computer asks for; without scopes one that searches and adds.
+fn wanted(KeyWanted { sha256, scopes }: KeyWanted) -> WantedKey {
+    let default = vec![ApiKeyScope::Search, ApiKeyScope::Write];
+    WantedKey { hash: sha256.into(), scopes: if scopes.is_empty() { default } else { scopes_of(&scopes) } }
+}
+
+/// `POST /api/v1/device/approve`. A key that the computer asks for is agreed to on the page alone, which names it.
 pub async fn approve(
     State(devices): State<DeviceApprovals>,
     State(limits): State<Arc<RateLimiters>>,
@@ -125,6 +132,7 @@ fn refused(error: AnswerError, devices: &DeviceApprovals) -> ApiError {
         }
         AnswerError::PersonBoundToOtherAccount => Code::PersonBoundToOtherAccount,
         AnswerError::AccountRequired => Code::AccountRequired,
+        AnswerError::TooManyKeys => Code::TooManyKeys,
     };
     code.into()
 }

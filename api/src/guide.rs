@@ -6,7 +6,6 @@
 
 pub mod a2a;
 pub mod mcp;
-mod rpc;
 
 use std::sync::Arc;
 use std::time::Duration;

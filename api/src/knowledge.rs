@@ -5,7 +5,9 @@
 
 pub mod batch;
 pub mod error;
+pub mod key;
 pub mod large;
+pub mod mcp;
 pub mod memories;
 pub mod places;
 pub mod search;
@@ -22,7 +24,7 @@ use app::services::knowledge::{KnowledgeAccess, Refusal};
 use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use domain::api_key::ApiKeyScope;
+use domain::api_key::{ApiKey, ApiKeyScope};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use self::error::KnowledgeError;
@@ -79,10 +81,39 @@ where
         if !key.scopes.contains(&K::SCOPE) {
             return Err(ApiError::new(Code::InsufficientScope).with("scope", K::SCOPE.as_str().into()).into());
         }
-        let credential = Credential::Key(key.id, key.account.clone());
-        let may_publish = key.spaces.is_none() || key.scopes.contains(&ApiKeyScope::Settings);
-        Ok(Self(KnowledgeAccess { account: key.account, within: key.spaces, may_publish, credential }, PhantomData))
+        Ok(Self(access_of(key), PhantomData))
     }
+}
+
+/// A valid API key with any scopes, which the handler checks itself. It is checked before the body is read.
+#[derive(Debug)]
+pub struct ScopedKey {
+    /// The rights of the key.
+    pub access: KnowledgeAccess,
+    /// Its scopes.
+    pub scopes: Vec<ApiKeyScope>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ScopedKey
+where
+    Arc<Authenticator>: FromRef<S>,
+    Arc<Urls>: FromRef<S>,
+{
+    type Rejection = KnowledgeError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, KnowledgeError> {
+        let Caller::Key(key) = Caller::from_request_parts(parts, state).await? else {
+            return Err(Challenge::for_key(&Arc::<Urls>::from_ref(state)).to(Code::Unauthorized).into());
+        };
+        let scopes = key.scopes.clone();
+        Ok(Self { access: access_of(key), scopes })
+    }
+}
+
+fn access_of(key: ApiKey) -> KnowledgeAccess {
+    let credential = Credential::Key(key.id, key.account.clone());
+    let may_publish = key.spaces.is_none() || key.scopes.contains(&ApiKeyScope::Settings);
+    KnowledgeAccess { account: key.account, within: key.spaces, may_publish, credential }
 }
 
 /// A JSON body: 415 for another media type, 400 `invalid_json` for invalid JSON, 400 `invalid_request` for a body of the wrong form.

@@ -39,6 +39,7 @@ pub mod origin;
 pub mod passed;
 pub mod query;
 mod route;
+pub mod rpc;
 pub mod seal;
 pub mod sessions;
 mod state;
@@ -77,6 +78,9 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/agent-auth/token", NONE, agent_auth::token),
         Route::post("/api/v1/agent-auth/revoke", NONE, agent_auth::revoke),
         Route::delete("/api/v1/agents/{id}", PERSON, agents::revoke),
+        // Names are for the person to recognise agents and computers by.
+        Route::patch("/api/v1/agents/{id}", Accepts::SESSION, agents::rename),
+        Route::patch("/api/v1/account/computers/{machine_uuid}", Accepts::SESSION, account::name_computer),
         Route::get("/api/v1/sessions", PERSON, sessions::list),
         // An agent must not be able to lock its person out.
         Route::delete("/api/v1/sessions/{id}", Accepts::SESSION, sessions::revoke),
@@ -88,6 +92,7 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/device/deny", PERSON, device::deny),
         Route::post("/api/v1/device/token", NONE, device::token),
         Route::post("/api/v1/machines", NONE, machines::register),
+        Route::get("/api/v1/machines/{machine_uuid}", Accepts::MACHINE, machines::show),
         Route::delete("/api/v1/machines/{machine_uuid}", PERSON, machines::detach),
         Route::get("/api/v1/consent", ANYONE, consent::read),
         Route::post("/api/v1/consent", ANYONE, consent::write),
@@ -119,9 +124,10 @@ pub fn routes() -> Vec<Route> {
 
 /// Every route of the knowledge API; the path begins with [`KNOWLEDGE_PREFIX`].
 pub fn knowledge_routes() -> Vec<Route> {
-    use knowledge::{batch, memories, search, settings, spaces};
+    use knowledge::{batch, key, mcp, memories, search, settings, spaces};
     const KEY: Accepts = Accepts::API_KEY;
     vec![
+        Route::get("/v1/key", KEY, key::show),
         Route::post("/v1/search", KEY, search::search),
         Route::post("/v1/spaces/create", KEY, spaces::create),
         Route::get("/v1/spaces", KEY, spaces::list),
@@ -135,6 +141,7 @@ pub fn knowledge_routes() -> Vec<Route> {
         Route::get("/v1/memories/{id}", KEY, memories::show),
         Route::delete("/v1/memories/{id}", KEY, memories::delete),
         Route::get("/v1/export", KEY, memories::export),
+        Route::post("/v1/mcp", KEY, mcp::answer),
     ]
 }
 

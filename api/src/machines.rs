@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use domain::ids::MachineUuid;
 use wire::Done;
-use wire::device::{MACHINE_NAME_CHARS_MAX, MachineRequest, MachineResult};
+use wire::device::{MACHINE_NAME_CHARS_MAX, MachineAbout, MachineAccount, MachineRequest, MachineResult};
 
 use super::auth::{Authorization, Caller, unauthorized};
 use super::body::{self, JsonBody};
@@ -59,6 +59,27 @@ impl From<RegisterRefusal> for ApiError {
             RegisterRefusal::Infra(error) => error.into(),
         }
     }
+}
+
+/// `GET /api/v1/machines/{machine_uuid}`: a computer about itself, with the owner of its account. Any other id is 404.
+pub async fn show(
+    State(machines): State<Machines>,
+    State(urls): State<Arc<Urls>>,
+    caller: Caller,
+    Named(machine_uuid): Named,
+) -> ApiResult {
+    let Caller::Machine { facts, .. } = &caller else { return Err(unauthorized(Code::Unauthorized, true, &urls)) };
+    if machine_uuid.parse() != Ok(facts.machine_uuid) {
+        return Err(Code::NotFound.into());
+    }
+    let account = match &facts.account {
+        Some(account) => {
+            let email = machines.owner(account).await?.map(|email| email.as_str().to_owned());
+            Some(MachineAccount { user_account_id: account.clone(), email })
+        }
+        None => None,
+    };
+    body::answer(&MachineAbout { machine_uuid: facts.machine_uuid, user_cuid: facts.user_cuid.clone(), account })
 }
 
 /// `DELETE /api/v1/machines/{machine_uuid}`: detaches a computer of the caller's account and ends its secret.

@@ -16,11 +16,14 @@ use app::services::Ports;
 use app::services::activity::browse::{Activity, ActivityChoices};
 use app::services::api_keys::ApiKeys;
 use app::services::claims::ClaimConfirmations;
+use app::services::closing::Closings;
 use app::services::confirmation::RecentSignIn;
 use app::services::consent::Consent;
 use app::services::devices::DeviceApprovals;
+use app::services::export::AccountExport;
 use app::services::knowledge::credential::CredentialChecks;
 use app::services::knowledge::{Batches, Filters, KnowledgeSearch, Memories, Spaces};
+use app::services::labels::Labels;
 use app::services::machines::Machines;
 use app::services::oidc::Providers;
 use app::services::sessions::Sessions;
@@ -90,9 +93,12 @@ struct Services {
     api_keys: ApiKeys,
     batches: Batches,
     claims: ClaimConfirmations,
+    closings: Closings,
     consent: Consent,
     devices: DeviceApprovals,
+    export: AccountExport,
     filters: Filters,
+    labels: Labels,
     machines: Machines,
     memories: Memories,
     recent: RecentSignIn,
@@ -192,6 +198,7 @@ impl Services {
             api_keys: ApiKeys::new(ports(), settings.api_keys.per_account_max),
             batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),
             claims: ClaimConfirmations::new(app.claims.clone(), recent.clone(), settings.claims.require_session),
+            closings: Closings::new(ports(), Arc::clone(&app.urls)),
             consent: Consent::new(ports(), app.outbox.clone(), app.budgets.clone(), settings.consent.default_level),
             devices: DeviceApprovals::new(
                 app.devices.clone(),
@@ -199,7 +206,9 @@ impl Services {
                 settings.devices.require_session,
                 settings.janitor.purge.unattached_kept,
             ),
+            export: AccountExport::new(ports(), app.upstream.clone()),
             filters: Filters::new(ports(), app.has_language_model()),
+            labels: Labels::new(ports()),
             machines: Machines::new(ports(), settings.machines.clone()),
             memories: Memories::new(ports()),
             recent,
@@ -242,10 +251,13 @@ parts! {
     ApiKeys = services.api_keys;
     Batches = services.batches;
     ClaimConfirmations = services.claims;
+    AccountExport = services.export;
+    Closings = services.closings;
     Consent = services.consent;
     DeviceApprovals = services.devices;
     Filters = services.filters;
     KnowledgeSearch = services.search;
+    Labels = services.labels;
     Machines = services.machines;
     Memories = services.memories;
     RecentSignIn = services.recent;

@@ -80,6 +80,7 @@ impl Builder<'_> {
             rng: self.rng.clone(),
             codes,
             settings: self.settings.devices.clone(),
+            keys_per_account_max: self.settings.api_keys.per_account_max,
             base_url: self.urls.base.clone(),
         };
         DeviceCodes::new(dependencies, self.settings.actors.of(ActorKind::Devices))

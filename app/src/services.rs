@@ -13,6 +13,9 @@
 //! | [`machines`] | register and detach computers |
 //! | [`consent`] | read and set consent levels |
 //! | [`activity`] | the recorded events that a party may see |
+//! | [`closing`] | close an account |
+//! | [`export`] | everything that an account has |
+//! | [`labels`] | names of computers and agents |
 //! | [`usage`] | the usage of an account or a computer, as shares of its plan |
 //! | [`knowledge`] | search, batches, spaces, memories and filters of the knowledge API |
 //! | [`oidc`] | sign-in with OpenID Connect providers |
@@ -20,10 +23,13 @@
 pub mod activity;
 pub mod api_keys;
 pub mod claims;
+pub mod closing;
 pub mod confirmation;
 pub mod consent;
 pub mod devices;
+pub mod export;
 pub mod knowledge;
+pub mod labels;
 pub mod machines;
 pub mod oidc;
 pub mod sessions;

@@ -59,7 +59,7 @@ pub use requests::{Requests, RouteCounts};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Which log lines are written: a level, or a filter such as `info,attache=debug`.
+    /// Which log lines are written: a level, or a filter such as `info,api=debug`.
     pub log: String,
     /// Format of log lines.
     pub format: LogFormat,

@@ -1,9 +1,9 @@
 //! Account, usage, agents, sessions and keys (`docs/protocol/account.md`).
 
-use domain::ids::{ApiKeyId, RegistrationId, SessionId};
+use domain::ids::{ApiKeyId, MachineUuid, RegistrationId, SessionId};
 use http::Method;
 use wire::Done;
-use wire::account::{AccountComputers, AccountSummary, KeyRequest, Keys, NewKey, Sessions};
+use wire::account::{AccountComputers, AccountSummary, KeyRequest, Keys, LabelRequest, NewKey, Sessions};
 use wire::usage::UsageBar;
 
 use crate::exchange::ApiRequest;
@@ -18,6 +18,18 @@ impl Client {
     /// `GET /api/v1/account/computers`: the attached computers, newest first.
     pub async fn account_computers(&self) -> Result<AccountComputers, Error> {
         self.ask(ApiRequest::get(self.base("/api/v1/account/computers"))).await
+    }
+
+    /// `PATCH /api/v1/account/computers/{machine_uuid}`: the account's name for a computer; `None` removes it. Requires a session.
+    pub async fn computer_name(&self, machine: MachineUuid, label: Option<String>) -> Result<Done, Error> {
+        let path = format!("/api/v1/account/computers/{machine}");
+        self.ask(ApiRequest::new(Method::PATCH, self.base(&path)).json(&LabelRequest { label })?).await
+    }
+
+    /// `PATCH /api/v1/agents/{id}`: the account's name for an agent; `None` removes it. Requires a session.
+    pub async fn agent_name(&self, agent: RegistrationId, label: Option<String>) -> Result<Done, Error> {
+        let path = format!("/api/v1/agents/{agent}");
+        self.ask(ApiRequest::new(Method::PATCH, self.base(&path)).json(&LabelRequest { label })?).await
     }
 
     /// `GET /api/v1/usage/bar`: the remainder of the plan in the current window.

@@ -5,8 +5,8 @@ use domain::secret::Secret;
 use http::Method;
 use wire::Done;
 use wire::device::{
-    ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult, MachineRequest,
-    MachineResult,
+    ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult, MachineAbout,
+    MachineRequest, MachineResult,
 };
 
 use crate::exchange::ApiRequest;
@@ -16,6 +16,11 @@ impl Client {
     /// `POST /api/v1/machines`. If the server requires a registration key, it is the client's bearer credential.
     pub async fn machine_register(&self, machine: &MachineRequest) -> Result<MachineResult, Error> {
         self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/machines")).json(machine)?).await
+    }
+
+    /// `GET /api/v1/machines/{machine_uuid}`, as that computer: its account, if it is attached.
+    pub async fn machine(&self, machine: MachineUuid) -> Result<MachineAbout, Error> {
+        self.ask(ApiRequest::get(self.base(&format!("/api/v1/machines/{machine}")))).await
     }
 
     /// `DELETE /api/v1/machines/{machine_uuid}`: detaches a computer and revokes its machine secret.

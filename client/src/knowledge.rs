@@ -7,6 +7,7 @@ use domain::ids::{BatchId, MemoryId, SpaceId};
 use futures_util::{Stream, StreamExt};
 use http::Method;
 use wire::Done;
+use wire::account::Key;
 use wire::knowledge::{
     BatchRequest, Memory, SearchRequest, SearchResults, Settings, SettingsChanged, Space, SpaceChange, SpaceChanged,
     SpaceCreated, SpaceRequest, Spaces,
@@ -17,6 +18,11 @@ use crate::stream::BatchStream;
 use crate::{Client, Error};
 
 impl Client {
+    /// `GET /v1/key`: the key of the request itself, without its secret.
+    pub async fn key(&self) -> Result<Key, Error> {
+        self.ask(ApiRequest::get(self.rag("/v1/key"))).await
+    }
+
     /// `POST /v1/search`: memories by similarity to a query.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchResults, Error> {
         self.ask(ApiRequest::new(Method::POST, self.rag("/v1/search")).json(request)?.freely()).await

@@ -8,6 +8,7 @@ use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Email, PersonId, RegistrationId, UserAccountId};
+use crate::label::Label;
 use crate::secret::{CodeKey, SecretHash};
 use crate::{Rng, Timestamp, UnknownName};
 
@@ -109,6 +110,8 @@ pub struct Registration {
     pub ip_address: Option<String>,
     /// Time at which an account token was last issued.
     pub last_token_at: Option<Timestamp>,
+    /// Name that its account gave it.
+    pub label: Option<Label>,
     /// Set once the agent is claimed.
     pub claim: Option<Claim>,
     /// Set once the agent is revoked, permanently.
@@ -280,6 +283,7 @@ mod tests {
             created_at: now(),
             ip_address: None,
             last_token_at: None,
+            label: None,
             claim: None,
             revoked_at: None,
         }

@@ -5,7 +5,7 @@ pub mod change;
 use serde::{Deserialize, Serialize};
 
 use crate::UnknownName;
-use crate::ids::MachineUuid;
+use crate::ids::{MachineUuid, UserCuid};
 use crate::lane::Lane;
 
 /// How much of an activity may be recorded.
@@ -76,6 +76,21 @@ impl ConsentRule {
     fn applies(&self, machine: Option<MachineUuid>, lane: Option<Lane>) -> bool {
         (self.machine.is_none() || self.machine == machine) && (self.lane.is_none() || self.lane == lane)
     }
+}
+
+/// A change of the person's own record of one scope.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsentEdit {
+    /// Identity that the record applies to.
+    pub identity: UserCuid,
+    /// The computer; `None` for all computers of the identity.
+    pub machine: Option<MachineUuid>,
+    /// The lane; `None` for all lanes.
+    pub lane: Option<Lane>,
+    /// The level that the record must have now; `None` if there must be no record.
+    pub before: Option<ConsentLevel>,
+    /// The new level; `None` removes the record, and the scope follows the more general records.
+    pub after: Option<ConsentLevel>,
 }
 
 /// The effective level of `machine` and `lane`. Where person and computer both set one, the lower one: a computer can

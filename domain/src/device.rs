@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 
+use crate::api_key::ApiKeyScope;
 use crate::ids::{MachineUuid, UserAccountId, UserCuid};
 use crate::secret::SecretHash;
 use crate::{Rng, Timestamp};
@@ -123,6 +124,16 @@ pub struct DeviceCode {
     pub expires_at: Timestamp,
     /// Stored state.
     pub state: DeviceState,
+}
+
+/// A key of the knowledge API that a computer asks for along with its attachment (`docs/decisions/0086-one-approval-at-login.md`). The
+/// computer made the key and keeps it; the server learns the hash alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedKey {
+    /// SHA-256 of the key.
+    pub hash: SecretHash,
+    /// Scopes that the key has once a person agreed: at least one, in the order of [`ApiKeyScope::ALL`].
+    pub scopes: Vec<ApiKeyScope>,
 }
 
 /// Result of a poll, before pacing.

@@ -24,6 +24,7 @@
 //! | [`mail`] | texts of mails |
 //! | [`device`] | device codes and the pacing of polls |
 //! | [`api_key`] | API keys of the knowledge API |
+//! | [`label`] | names that an account gives to its computers and agents |
 //! | [`space`] | spaces of memories and their access types |
 //! | [`batch`] | batches and the messages of their streams |
 //! | [`memory`] | memories: pages and notes, and their duplicates |
@@ -59,6 +60,7 @@ pub mod held;
 mod hex;
 pub mod ids;
 pub mod item;
+pub mod label;
 pub mod lane;
 pub mod mail;
 pub mod memory;

@@ -53,6 +53,8 @@ pub struct Attached<'a> {
     pub address: Option<&'a str>,
     /// Account that the computer is attached to.
     pub account: &'a UserAccountId,
+    /// Whether the computer also got a key of the knowledge API.
+    pub has_key: bool,
     /// Time of the approval.
     pub at: Timestamp,
 }
@@ -63,14 +65,27 @@ pub fn attached(to: Email, what: &Attached<'_>, base_url: &str) -> OutgoingMail 
     let name = if name.is_empty() { "without a name".to_owned() } else { format!("\"{name}\" (its own name)") };
     let text = format!(
         "A computer was attached to your account.\n\n    Computer:     {name}\n    Id:           {machine}\n    Requested by: {address}\n    \
-         Account:      {account}\n    Time:         {when}\n\nIt can now record its activity in this account, as far as your consent allows.\n\n\
+         Account:      {account}\n    Time:         {when}\n\nIt can now record its activity in this account, as far as your consent allows.{key}\n\n\
          If this was not you, detach the computer; its access ends immediately:\n{base_url}/account\n",
         machine = what.machine,
         address = foreign(what.address.unwrap_or("an unknown address")),
         account = what.account,
         when = moment(what.at),
+        key = if what.has_key { " It also has a key for your memory, which ends with it." } else { "" },
     );
     OutgoingMail { to, subject: "A computer was attached to your account".into(), text }
+}
+
+/// The notice that an account was closed by its owner.
+pub fn closed(to: Email, account: &UserAccountId, at: Timestamp, base_url: &str) -> OutgoingMail {
+    let text = format!(
+        "Your account was closed.\n\n    Account: {account}\n    Time:    {when}\n\nAll sign-ins, agents, API keys and computers of the account have \
+         lost their access, and its\ndata is being deleted. Recorded events stay in the signed log of the service.\n\nYou may sign in \
+         again with this address at any time: that is a new account.\n{base_url}\n\nIf this was not you, someone can read your mail or \
+         used a browser in which you were signed in.\n",
+        when = moment(at),
+    );
+    OutgoingMail { to, subject: "Your account was closed".into(), text }
 }
 
 /// A claimed agent, for the notice to the account's owner.
@@ -141,7 +156,8 @@ mod tests {
         let account = "account1".parse().unwrap();
         let machine = Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH).into();
         let at = Timestamp::UNIX_EPOCH;
-        attached(to(), &Attached { machine, name: Some(name), address: Some("192.0.2.1"), account: &account, at }, BASE)
+        let (name, address) = (Some(name), Some("192.0.2.1"));
+        attached(to(), &Attached { machine, name, address, account: &account, has_key: false, at }, BASE)
     }
 
     #[test]

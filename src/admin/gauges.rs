@@ -20,6 +20,11 @@ pub(super) struct Gauges {
 }
 
 impl Gauges {
+    /// The state of the embedded log at the last reading.
+    pub(super) fn last(&self) -> Option<LogStatus> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Sets the gauges to the current values.
     pub(super) async fn refresh(&self, app: &App) {
         show("facts", app.store.pool().connections());

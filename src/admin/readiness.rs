@@ -175,6 +175,11 @@ impl Readiness {
 }
 
 impl Pace {
+    /// The pace of counting rows.
+    pub(super) fn of_counts(self) -> Self {
+        Self { every: 5 * self.every, ..self }
+    }
+
     /// The pace of reads. On PostgreSQL the write of the part `store` shows that the database answers, so reads are rarer.
     fn of_reads(self, app: &App) -> Self {
         if app.store.pool().is_postgres() { Self { every: 5 * self.every, ..self } } else { self }

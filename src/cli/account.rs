@@ -41,7 +41,8 @@ fn shown(summary: &AccountSummary) -> String {
     if let Some(computers) = &sections.computers {
         lines.push(format!("computers  {}", computers.computers.len()));
         lines.extend(computers.computers.iter().map(|computer| {
-            format!("  {}  last seen {}", computer.machine_uuid, computer.last_seen_at.format("%Y-%m-%d %H:%M UTC"))
+            let (label, seen) = (label(computer.label.as_deref()), computer.last_seen_at.format("%Y-%m-%d %H:%M UTC"));
+            format!("  {}{label}  last seen {seen}", computer.machine_uuid)
         }));
     }
     if let Some(agents) = &sections.agents {
@@ -55,6 +56,11 @@ fn shown(summary: &AccountSummary) -> String {
     lines.join("\n")
 }
 
+/// The person's name for a computer or an agent, behind its id.
+fn label(label: Option<&str>) -> String {
+    label.map(|label| format!("  {}", terminal::styled(STRONG, visible(label)))).unwrap_or_default()
+}
+
 fn agent_lines(Agents { agents }: &Agents) -> Vec<String> {
     let living: Vec<_> = agents.iter().filter(|agent| agent.revoked_at.is_none()).collect();
     let revoked = match agents.len() - living.len() {
@@ -64,7 +70,7 @@ fn agent_lines(Agents { agents }: &Agents) -> Vec<String> {
     let mut lines = vec![format!("agents     {}{revoked}", living.len())];
     lines.extend(living.iter().map(|agent| {
         let since = agent.created_at.format("%Y-%m-%d %H:%M UTC");
-        format!("  {}  {}, since {since}", agent.id, agent.kind.as_str())
+        format!("  {}{}  {}, since {since}", agent.id, label(agent.label.as_deref()), agent.kind.as_str())
     }));
     lines
 }

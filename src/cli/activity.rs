@@ -2,20 +2,18 @@
 
 use clap::Args;
 use client::{ActivityQuery, Client};
+use domain::Timestamp;
 use domain::lane::Lane;
 use serde_json::{Value, json};
 use wire::activity::{ActivityPage, Unclassified};
 
-use super::connection::{CredentialArgs, Remote, failed};
+use super::connection::{CredentialArgs, CredentialKind, ProfileConnection, Remote, failed};
 use super::failure::{Done, Failure};
 use super::terminal::{FAINT, STRONG, WARNING};
-use super::{consent, output, terminal};
+use super::{consent, moment, output, terminal};
 
 /// Options of `attache activity`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  attache activity --limit 10 --lane llm\n  attache activity --since 2026-01-01T00:00:00Z --all --json"
-)]
 pub struct Arguments {
     /// Number of events per page, 1 to 500
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
@@ -32,6 +30,12 @@ pub struct Arguments {
     /// Show all pages
     #[arg(long, conflicts_with_all = ["cursor", "limit"])]
     all: bool,
+    /// Show exact times, whole ids, lanes and levels, however wide the table becomes
+    #[arg(long)]
+    wide: bool,
+    /// Show the whole account, with the agent's credential (like --as agent)
+    #[arg(long, conflicts_with = "whom")]
+    account: bool,
     #[command(flatten)]
     whom: CredentialArgs,
     #[command(flatten)]
@@ -43,17 +47,52 @@ pub async fn activity(arguments: Arguments) -> Done {
     /// Page size with `--all`.
     const LIMIT_MAX: u16 = 500;
     let mut connection = arguments.remote.open()?;
+    let whom = if arguments.account { CredentialArgs::agent() } else { arguments.whom };
+    if arguments.account {
+        require_agent(&connection)?;
+    }
     let limit = Some(if arguments.all { LIMIT_MAX } else { arguments.limit });
     let query = ActivityQuery { limit, cursor: arguments.cursor, since: arguments.since, lane: arguments.lane };
     let is_filtered = query.lane.is_some() || query.since.is_some() || query.cursor.is_some();
-    let mut page = connection.send_as(arguments.whom, async |client| client.activity(&query).await).await?;
+    let mut page = connection.send_as(whom, async |client| client.activity(&query).await).await?;
     if arguments.all {
-        let client = connection.as_whom(arguments.whom).await?;
+        let client = connection.as_whom(whom).await?;
         follow(&client, query, &mut page).await?;
     }
     let known = serde_json::to_value(&page).map_err(Failure::caused)?;
-    output::show(connection.json, &known, || shown(&page, is_filtered));
+    let is_of_computer = match whom.whom {
+        Some(kind) => kind == CredentialKind::Computer,
+        None => connection.profile.machine.is_some() && std::env::var_os("ATTACHE_TOKEN").is_none(),
+    };
+    let table = EventTable { is_wide: arguments.wide, now: connection.clock().now() };
+    output::show(connection.json, &known, || match (is_filtered, is_of_computer) {
+        (true, _) => table.shown(&page, "no recorded events match"),
+        (false, true) => table.shown(&page, &nothing_of_computer(&connection)),
+        (false, false) => table.shown(&page, "no events recorded in this account"),
+    });
     Ok(())
+}
+
+fn nothing_of_computer(connection: &ProfileConnection) -> String {
+    let others = if connection.profile.agent.as_ref().is_some_and(super::profile_folder::Agent::is_claimed) {
+        "`attache activity --account` shows the account's".to_owned()
+    } else {
+        format!("{}/account/activity shows the account's", connection.client.base_url())
+    };
+    format!("no events recorded by this computer yet; {others}")
+}
+
+/// The account's events are read with the credential of an agent; a computer reads its own.
+fn require_agent(connection: &ProfileConnection) -> Result<(), Failure> {
+    let has_token = std::env::var_os("ATTACHE_TOKEN").is_some_and(|token| !token.is_empty());
+    if has_token || connection.profile.agent.as_ref().is_some_and(super::profile_folder::Agent::is_claimed) {
+        return Ok(());
+    }
+    Err(Failure::unauthorized(format!(
+        "a computer reads its own events, and this profile has no claimed agent: see {}/account/activity, or run \
+         `attache agent register` and `attache agent claim`",
+        connection.client.base_url()
+    )))
 }
 
 /// Requests all following pages and appends their events to `page`.
@@ -71,52 +110,101 @@ async fn follow(client: &Client, mut query: ActivityQuery, page: &mut ActivityPa
     Ok(())
 }
 
-fn shown(page: &ActivityPage, is_filtered: bool) -> String {
-    let Some(Value::Array(events)) = page.upstream.get("events") else {
-        // An external statistics service may use another format.
-        return output::layout(&json!(page.upstream));
-    };
-    let mut parts = vec![if events.is_empty() {
-        if is_filtered { "no recorded events match" } else { "no events recorded" }.to_owned()
-    } else {
-        output::table(&["received", "lane", "type", "agent", "level", "event"], events.iter().map(event))
-    }];
-    if let Some(held) = page.unclassified.as_ref().filter(|held| !held.is_empty()) {
-        let more = if page.unclassified_truncated == Some(true) { " (newest only)" } else { "" };
-        parts.push(format!(
-            "{}\n{}",
-            terminal::styled(
-                WARNING,
-                format!("held{more}: not recorded, for the reason given, until the sender corrects and resends them")
-            ),
-            output::table(&["received", "reason", "type", "agent", "event"], held.iter().map(held_event)),
-        ));
+/// The layout of the tables: short ids and relative times fit 80 columns.
+struct EventTable {
+    is_wide: bool,
+    now: Timestamp,
+}
+
+impl EventTable {
+    fn shown(&self, page: &ActivityPage, nothing: &str) -> String {
+        let Some(Value::Array(events)) = page.upstream.get("events") else {
+            // An external statistics service may use another format.
+            return output::layout(&json!(page.upstream));
+        };
+        let mut parts = vec![if events.is_empty() { nothing.to_owned() } else { self.events(events) }];
+        if let Some(held) = page.unclassified.as_ref().filter(|held| !held.is_empty()) {
+            let more = if page.unclassified_truncated == Some(true) { " (newest only)" } else { "" };
+            parts.push(format!(
+                "{}\n{}",
+                terminal::styled(
+                    WARNING,
+                    format!(
+                        "held{more}: not recorded, for the reason given, until the sender corrects and resends them"
+                    )
+                ),
+                self.held(held),
+            ));
+        }
+        if let Some(cursor) = page.upstream.get("next_cursor").and_then(Value::as_str) {
+            parts.push(format!(
+                "{} --cursor {}",
+                terminal::styled(FAINT, "next page:"),
+                terminal::styled(STRONG, cursor)
+            ));
+        }
+        parts.join("\n\n")
     }
-    if let Some(cursor) = page.upstream.get("next_cursor").and_then(Value::as_str) {
-        parts.push(format!("{} --cursor {}", terminal::styled(FAINT, "next page:"), terminal::styled(STRONG, cursor)));
+
+    fn events(&self, events: &[Value]) -> String {
+        let text = |event: &Value, name: &str| event.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
+        if self.is_wide {
+            let columns = ["received", "lane", "type", "computer", "agent", "level", "event"];
+            let row = |event: &Value| {
+                let members = ["lane", "event_type", "machine_id", "agent_id", "consent_level", "event_id"];
+                let received = moment::seconds(&text(event, "received_at"));
+                [received].into_iter().chain(members.map(|name| text(event, name))).collect()
+            };
+            return output::wide_table(&columns, events.iter().map(row));
+        }
+        let row = |event: &Value| {
+            vec![
+                moment::ago_of(&text(event, "received_at"), self.now),
+                text(event, "event_type"),
+                moment::short(&text(event, "machine_id")),
+                text(event, "agent_id"),
+                moment::short(&text(event, "event_id")),
+            ]
+        };
+        output::table(&["received", "type", "computer", "agent", "event"], events.iter().map(row))
     }
-    parts.join("\n\n")
+
+    fn held(&self, held: &[Unclassified]) -> String {
+        let text = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
+        if self.is_wide {
+            let row = |held: &Unclassified| {
+                let received = held.received_at.format("%Y-%m-%d %H:%M:%S").to_string();
+                let (event_type, agent) = (text(&held.event_type), text(&held.agent_id));
+                vec![received, held.reason.clone(), event_type, text(&held.machine_uuid), agent, text(&held.event_id)]
+            };
+            let columns = ["received", "reason", "type", "computer", "agent", "event"];
+            return output::wide_table(&columns, held.iter().map(row));
+        }
+        let row = |held: &Unclassified| {
+            let received = moment::ago(held.received_at, self.now);
+            let event_type = held.event_type.clone().unwrap_or_else(|| "-".to_owned());
+            vec![received, held.reason.clone(), event_type, moment::short(&text(&held.event_id))]
+        };
+        output::table(&["received", "reason", "type", "event"], held.iter().map(row))
+    }
 }
 
-fn event(event: &Value) -> Vec<String> {
-    let text = |name| event.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
-    vec![
-        seconds(&text("received_at")),
-        text("lane"),
-        text("event_type"),
-        text("agent_id"),
-        text("consent_level"),
-        text("event_id"),
-    ]
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn held_event(held: &Unclassified) -> Vec<String> {
-    let or_dash = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
-    let received = held.received_at.format("%Y-%m-%d %H:%M:%S").to_string();
-    vec![received, held.reason.clone(), or_dash(&held.event_type), or_dash(&held.agent_id), or_dash(&held.event_id)]
-}
-
-/// A date-time with a precision of seconds, for tables.
-fn seconds(moment: &str) -> String {
-    moment.get(..19).map_or_else(|| moment.to_owned(), |moment| moment.replace('T', " "))
+    #[test]
+    fn tables_fit_80_columns_and_wide_ones_have_whole_ids() {
+        let id = "019b76da-a800-7274-8acf-2e56e162ebd9";
+        let event = json!({
+            "received_at": "2026-01-01T00:00:00.000Z", "lane": "identity", "event_type": "rsi.retrospective_completed",
+            "machine_id": id, "agent_id": "svc-control-plane", "consent_level": "metadata-only", "event_id": id,
+        });
+        let narrow = EventTable { is_wide: false, now: Timestamp::UNIX_EPOCH }.events(std::slice::from_ref(&event));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        assert!(narrow.contains("…e162ebd9") && !narrow.contains(id), "{narrow}");
+        let wide = EventTable { is_wide: true, now: Timestamp::UNIX_EPOCH }.events(&[event]);
+        assert!(wide.contains(id) && wide.contains("2026-01-01 00:00:00") && wide.contains("metadata-only"), "{wide}");
+        assert!(wide.lines().count() == 2, "{wide}");
+    }
 }

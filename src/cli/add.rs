@@ -2,11 +2,13 @@
 //!
 //! The batch runs on the server: an interrupted command does not stop it, and `--join` shows it again.
 
+mod folder;
 mod items;
 mod report;
 pub mod watch;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use client::Client;
@@ -14,8 +16,9 @@ use domain::ids::BatchId;
 use serde_json::json;
 use wire::knowledge::BatchRequest;
 
+use self::folder::FolderErrand;
 use super::connection::{Remote, failed};
-use super::failure::{Done, Failure};
+use super::failure::{Done, Failure, FailureKind};
 use super::{output, space, terminal};
 
 pub use report::Report;
@@ -23,8 +26,8 @@ pub use report::Report;
 /// Options of `attache add`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// URLs (`https://…`), files with text or Markdown, or `-` for a note on standard input
-    #[arg(required_unless_present_any = ["list", "join", "cancel"], value_name = "URL|FILE|-")]
+    /// URLs (`https://…`), files with text or Markdown, folders, or `-` for a note on standard input
+    #[arg(required_unless_present_any = ["list", "join", "cancel"], value_name = "URL|FILE|FOLDER|-")]
     items: Vec<String>,
     /// Read URLs from a file, one per line; lines that begin with # are ignored
     #[arg(long, value_name = "FILE")]
@@ -35,6 +38,12 @@ pub struct Arguments {
     /// Title of a single note [default: its first heading, or its file name]
     #[arg(long)]
     title: Option<String>,
+    /// Keep adding what changes in the folders, until Ctrl-C
+    #[arg(long, requires = "items", conflicts_with_all = ["list", "title"])]
+    watch: bool,
+    /// Seconds between two looks at the folders, with --watch
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "watch", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    every: u64,
     /// Show the progress of a batch from its beginning; adds nothing
     #[arg(long, value_name = "BATCH", conflicts_with_all = ["items", "list", "cancel", "space", "title"])]
     join: Option<BatchId>,
@@ -47,14 +56,26 @@ pub struct Arguments {
 
 /// Adds, joins or cancels.
 pub async fn run(arguments: &Arguments) -> Done {
-    let client = arguments.remote.open()?.with_key()?;
-    let is_json = arguments.remote.json;
+    let connection = arguments.remote.open()?;
+    let (client, is_json) = (connection.with_key()?, arguments.remote.json);
+    if let Some(folders) = folder::folders(&arguments.items)? {
+        if arguments.list.is_some() || arguments.title.is_some() {
+            return Err(Failure::of(FailureKind::Usage, "--list and --title are not for folders"));
+        }
+        let spaces = space::named(&client, &arguments.space).await?;
+        let (profile, folders) = (&connection.folder, folders.as_slice());
+        let errand = FolderErrand { client: &client, profile, folders, spaces, is_json };
+        return folder::add(&errand, arguments.watch.then(|| Duration::from_secs(arguments.every))).await;
+    }
+    if arguments.watch {
+        return Err(Failure::of(FailureKind::Usage, "--watch is for folders"));
+    }
     if let Some(batch) = arguments.cancel {
         client.batch_cancel(batch).await.map_err(failed)?;
         output::show(is_json, &json!({ "cancelled": batch }), || format!("batch {batch} is cancelled"));
         return Ok(());
     }
-    let mut report = Report::default();
+    let mut report = Report::of(&client);
     let watched = if let Some(batch) = arguments.join {
         let stream = client.batch_join(batch, None).await.map_err(failed)?;
         watch::watch(stream, "", is_json, &mut terminal::interrupts()?, &mut report).await
@@ -88,16 +109,14 @@ pub async fn add(client: &Client, requests: &[BatchRequest], is_json: bool, repo
         };
         if let Err((failure, sent)) = watched {
             let left: usize = requests[sent..].iter().map(items::count).sum();
-            let Failure::Refused(reason) = failure else { return Err(failure) };
-            return Err(Failure::Refused(match left {
-                0 => reason,
-                1 => format!(
-                    "{reason}\n  1 item was not sent; run the same command again to add it (nothing is added twice)"
-                ),
-                left => format!(
-                    "{reason}\n  {left} items were not sent; run the same command again to add them (nothing is added twice)"
-                ),
-            }));
+            return Err(match left {
+                0 => failure,
+                1 => failure
+                    .advised("1 item was not sent; run the same command again to add it (nothing is added twice)"),
+                left => failure.advised(&format!(
+                    "{left} items were not sent; run the same command again to add them (nothing is added twice)"
+                )),
+            });
         }
     }
     Ok(())

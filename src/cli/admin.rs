@@ -10,6 +10,7 @@ mod log;
 mod machine;
 mod node;
 mod options;
+mod person;
 mod plan;
 mod session;
 
@@ -30,6 +31,9 @@ pub enum Command {
     /// Create and list accounts
     #[command(subcommand)]
     Account(account::Command),
+    /// List persons
+    #[command(subcommand)]
+    Person(person::Command),
     /// Change and list purchased balances
     #[command(subcommand)]
     Balance(balance::Command),
@@ -67,6 +71,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
     context.store.clock_follow(&context.clock).await.map_err(Failure::caused)?;
     let done = match command {
         Command::Account(command) => account::run(command, &context).await,
+        Command::Person(command) => person::run(command, &context).await,
         Command::Balance(command) => balance::run(command, &context).await,
         Command::Plan(command) => plan::run(command, &context).await,
         Command::Session(command) => session::run(command, &context).await,

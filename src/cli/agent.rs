@@ -21,14 +21,10 @@ pub use self::shown::shown;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Register an agent, anonymously or for one person
-    #[command(after_help = "Examples:\n  attache agent register\n  attache agent register --email ada@example.com")]
     Register(Register),
     /// Show a link and a code, wait until a person confirms the agent, and store its tokens
     Claim(claim::Arguments),
     /// Print an access token that is valid for at least a minute, for scripts
-    #[command(
-        after_help = "Example:\n  curl -H \"Authorization: Bearer $(attache agent token)\" $URL/api/v1/account/summary"
-    )]
     Token(Remote),
     /// Revoke the access token (the agent can get another one) or the agent itself
     Revoke(Revoke),

@@ -15,9 +15,6 @@ use super::output;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Store an API key, from a prompt or standard input, after checking it with the server
-    #[command(
-        after_help = "Example:\n  attache admin api-key create --email ada@example.com --name laptop | attache key set"
-    )]
     Set(Remote),
     /// Delete the API key from the profile; it stays valid on the server
     Forget(Remote),
@@ -80,7 +77,7 @@ async fn judge(connection: &ProfileConnection, key: &Secret) -> Result<(), Failu
         // The key is valid, with other scopes.
         Err(error) if error.code() == Some("insufficient_scope") => Ok(()),
         Err(error) if error.code() == Some("unauthorized") => {
-            Err(Failure::refused(format!("{} does not accept this API key", connection.client.rag_url())))
+            Err(Failure::unauthorized(format!("{} does not accept this API key", connection.client.rag_url())))
         }
         Err(error) => Err(failed(error)),
     }

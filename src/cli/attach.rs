@@ -1,17 +1,21 @@
 //! `attache attach`: shows a link, a code and a QR code, and waits until a person approves or denies this computer.
 //!
-//! The pending code is stored in the profile, so that the command continues with the same code after an interruption.
+//! The pending code is stored in the profile, so that the command continues with the same code after an interruption. [`super::login`] does
+//! the same and asks for a key of the knowledge API too.
 
 use std::time::Duration;
 
 use clap::Args;
 use client::Client;
-use domain::Timestamp;
+use domain::api_key::ApiKeyScope;
 use domain::clock::date_time;
+use domain::foreign::visible;
 use domain::ids::MachineUuid;
+use domain::secret::{Secret, SecretKind};
+use domain::{Digest, Rng, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use wire::device::{CodeRequest, DeviceCodeResult, DeviceTokenResult};
+use wire::device::{CodeRequest, DeviceCodeResult, DeviceTokenResult, KeyWanted};
 use wire::form;
 
 use super::approval_prompt::{ApprovalPrompt, PromptArgs, WaitOutcome};
@@ -20,7 +24,7 @@ use super::failure::{Done, Failure};
 use super::machine::{self, RegistrationArgs};
 use super::profile_folder::PENDING_CODE;
 use super::terminal::{GOOD, STRONG};
-use super::{output, terminal};
+use super::{open, output, terminal};
 
 /// Options of `attache attach`.
 #[derive(Debug, Args)]
@@ -40,6 +44,32 @@ struct Pending {
     #[serde(with = "form::moment")]
     until: Timestamp,
     code: DeviceCodeResult,
+    /// The key that was asked for with the code; it is of no use before a person agreed.
+    #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
+    api_key: Option<Secret>,
+    /// Scopes of that key.
+    #[serde(default)]
+    scopes: Vec<ApiKeyScope>,
+}
+
+/// The request that a person approves.
+#[derive(Debug)]
+pub struct Errand<'e> {
+    /// Name of the command, for messages.
+    pub command: &'static str,
+    /// Begins the prompt, such as "To attach this computer to your account".
+    pub purpose: &'static str,
+    /// Scopes of the key of the knowledge API to ask for; none without a key.
+    pub scopes: &'e [ApiKeyScope],
+    /// Whether to open the page in the browser of this computer.
+    pub browser: bool,
+}
+
+/// A computer that a person has just attached.
+#[derive(Debug)]
+pub struct ApprovedComputer {
+    /// The key that was asked for. The person may have declined it.
+    pub api_key: Option<Secret>,
 }
 
 /// Registers this computer if it is not registered, and attaches it.
@@ -48,28 +78,73 @@ pub async fn attach(arguments: Arguments) -> Done {
     if connection.profile.machine.is_none() {
         machine::register(&mut connection, &arguments.how).await?;
     }
-    if let Some(account) = connection.machine()?.user_account_id.clone() {
+    if connection.machine()?.user_account_id.is_some() {
         // If the computer was detached in between, its secret is revoked, and this request fails with the reason.
         connection.as_machine()?.usage_bar().await.map_err(failed)?;
-        let known = machine::shown(connection.machine()?);
-        output::show(connection.json, &known, || format!("this computer is already attached to the account {account}"));
+        let owner = owner(&connection).await;
+        show(&connection, &owner, || format!("this computer is already attached to the account of {owner}"));
         return Ok(());
     }
-    let (pending, asked_before) = match resume(&connection).await? {
-        Resumed::Attached(attached) => return finish(&mut connection, attached),
+    let purpose = "To attach this computer to your account";
+    let errand = Errand { command: "attach", purpose, scopes: &[], browser: false };
+    let Some(_) = approved(&mut connection, &errand, arguments.showing).await? else { return Ok(()) };
+    let owner = owner(&connection).await;
+    show(&connection, &owner, || {
+        format!(
+            "{} this computer is attached to the account of {}\n  \
+             next: `attache usage` shows the allowance, `attache consent get` the consent level\n  \
+             undo: detach it at {}/account",
+            terminal::styled(GOOD, "✓"),
+            terminal::styled(STRONG, &owner),
+            connection.client.base_url(),
+        )
+    });
+    Ok(())
+}
+
+fn show(connection: &ProfileConnection, owner: &str, words: impl FnOnce() -> String) {
+    let Some(computer) = &connection.profile.machine else { return };
+    let mut known = machine::shown(computer);
+    known["email"] = json!(owner.contains('@').then_some(owner));
+    output::show(connection.json, &known, words);
+}
+
+/// The e-mail address of the account that this computer is attached to; its id, if the server does not name the address.
+pub async fn owner(connection: &ProfileConnection) -> String {
+    let Some(computer) = &connection.profile.machine else { return String::new() };
+    let known = match connection.as_machine() {
+        Ok(client) => client.machine(computer.machine_uuid).await.ok(),
+        Err(_) => None,
+    };
+    let email = known.and_then(|about| about.account).and_then(|account| account.email);
+    let id = || computer.user_account_id.as_ref().map(ToString::to_string);
+    email.map(|email| visible(&email)).or_else(id).unwrap_or_default()
+}
+
+/// Shows link and code and waits for the person; `None` with `--no-wait`. The attachment is stored in the profile, the key is not.
+pub async fn approved(
+    connection: &mut ProfileConnection,
+    errand: &Errand<'_>,
+    showing: PromptArgs,
+) -> Result<Option<ApprovedComputer>, Failure> {
+    let (pending, asked_before) = match resume(connection, errand).await? {
+        Resumed::Attached(attached, api_key) => return keep(connection, attached, api_key).map(Some),
         Resumed::Pending(pending) => (pending, true),
-        Resumed::Nothing => (ask(&connection).await?, false),
+        Resumed::Nothing => (ask(connection, errand).await?, false),
     };
     let code = &pending.code;
     let invitation = ApprovalPrompt {
-        purpose: "To attach this computer to your account",
+        purpose: errand.purpose,
         link: &code.verification_uri_complete,
         code_is_to: "and approve it if the page shows this code:",
         code: &code.user_code,
         until: pending.until,
     };
-    let shown = invitation.show(connection.json, arguments.showing)?;
-    if arguments.showing.no_wait {
+    let shown = invitation.show(connection.json, showing)?;
+    if errand.browser {
+        open::open_in_browser(&code.verification_uri_complete);
+    }
+    if showing.no_wait {
         if connection.json {
             let known = json!({
                 "status": "pending",
@@ -81,15 +156,16 @@ pub async fn attach(arguments: Arguments) -> Done {
             });
             output::print_json(&known);
         }
-        return Ok(());
+        return Ok(None);
     }
     let answer = polled(&connection.client, code, asked_before);
     match shown.wait("waiting for you to approve", connection.clock().now(), answer).await {
-        WaitOutcome::Answered(Ok(attached)) => finish(&mut connection, attached),
-        WaitOutcome::Answered(Err(error)) => Err(failure_of(&connection, error)),
-        WaitOutcome::Interrupted => {
-            Err(Failure::refused("interrupted; the link still works, and `attache attach` continues to wait"))
-        }
+        WaitOutcome::Answered(Ok(attached)) => keep(connection, attached, pending.api_key).map(Some),
+        WaitOutcome::Answered(Err(error)) => Err(failure_of(connection, error, errand.command)),
+        WaitOutcome::Interrupted => Err(Failure::refused(format!(
+            "interrupted; the link still works, and `attache {}` continues to wait",
+            errand.command
+        ))),
     }
 }
 
@@ -106,20 +182,20 @@ async fn polled(
 }
 
 enum Resumed {
-    Attached(DeviceTokenResult),
+    Attached(DeviceTokenResult, Option<Secret>),
     Pending(Pending),
     Nothing,
 }
 
-/// Resumes the code of an earlier run, if it is still pending.
-async fn resume(connection: &ProfileConnection) -> Result<Resumed, Failure> {
+/// Resumes the code of an earlier run, if it is still pending and asks for the same.
+async fn resume(connection: &ProfileConnection, errand: &Errand<'_>) -> Result<Resumed, Failure> {
     let machine = connection.machine()?;
     let known: Option<Pending> = connection.folder.json(PENDING_CODE)?;
     let now = connection.clock().now();
-    let known = known.filter(|known| known.machine_uuid == machine.machine_uuid);
+    let known = known.filter(|known| known.machine_uuid == machine.machine_uuid && known.scopes == errand.scopes);
     let Some(known) = known else { return Ok(Resumed::Nothing) };
     match connection.client.device_token(&known.code.device_code).await {
-        Ok(attached) => Ok(Resumed::Attached(attached)),
+        Ok(attached) => Ok(Resumed::Attached(attached, known.api_key)),
         Err(error) => match error.code() {
             Some("authorization_pending" | "slow_down") if known.until > now => Ok(Resumed::Pending(known)),
             // Expired, denied, or replaced by a newer code.
@@ -129,45 +205,49 @@ async fn resume(connection: &ProfileConnection) -> Result<Resumed, Failure> {
     }
 }
 
-async fn ask(connection: &ProfileConnection) -> Result<Pending, Failure> {
+async fn ask(connection: &ProfileConnection, errand: &Errand<'_>) -> Result<Pending, Failure> {
     let machine = connection.machine()?;
     let (user_cuid, machine_uuid) = (machine.user_cuid.clone(), machine.machine_uuid);
-    let code = connection.as_machine()?.device_code(&CodeRequest { user_cuid, machine_uuid }).await.map_err(failed)?;
-    let pending = Pending { machine_uuid, until: connection.after(code.expires_in), code };
+    let scopes = errand.scopes.to_vec();
+    let api_key = (!scopes.is_empty()).then(|| Secret::mint(SecretKind::ApiKey, &Rng::system()));
+    let wanted = api_key.as_ref().map(|key| KeyWanted { sha256: Digest::from(key.hash()), scopes: scopes.clone() });
+    let request = CodeRequest { user_cuid, machine_uuid, api_key: wanted };
+    let code = connection.as_machine()?.device_code(&request).await.map_err(failed)?;
+    let pending = Pending { machine_uuid, until: connection.after(code.expires_in), code, api_key, scopes };
     connection.folder.write_json(PENDING_CODE, &pending)?;
     Ok(pending)
 }
 
-fn finish(connection: &mut ProfileConnection, attached: DeviceTokenResult) -> Done {
-    let account = attached.user_account_id.clone();
+fn keep(
+    connection: &mut ProfileConnection,
+    attached: DeviceTokenResult,
+    api_key: Option<Secret>,
+) -> Result<ApprovedComputer, Failure> {
     connection.change(|profile| {
         if let Some(machine) = &mut profile.machine {
             machine.user_account_id = Some(attached.user_account_id);
         }
     })?;
-    connection.folder.forget(PENDING_CODE)?;
-    let known = machine::shown(connection.machine()?);
-    output::show(connection.json, &known, || {
-        format!(
-            "{} this computer is attached to the account {}\n  next: `attache usage` shows the allowance, `attache consent get` the consent level",
-            terminal::styled(GOOD, "✓"),
-            terminal::styled(STRONG, account),
-        )
-    });
-    Ok(())
+    // A key that was asked for is stored with the code until the caller has stored it.
+    if api_key.is_none() {
+        connection.folder.forget(PENDING_CODE)?;
+    }
+    Ok(ApprovedComputer { api_key })
 }
 
 /// The error message for a code that was denied or expired.
-fn failure_of(connection: &ProfileConnection, error: client::Error) -> Failure {
+fn failure_of(connection: &ProfileConnection, error: client::Error, command: &str) -> Failure {
     let decided = match error.code() {
-        Some("access_denied") => "the computer was denied and is not attached; `attache attach` requests a new code",
+        Some("access_denied") => {
+            format!("the computer was denied and is not attached; `attache {command}` requests a new code")
+        }
         Some("expired_token") => {
-            "the code has expired, or a newer one replaced it; `attache attach` requests a new code"
+            format!("the code has expired, or a newer one replaced it; `attache {command}` requests a new code")
         }
         _ => return failed(error),
     };
     match connection.folder.forget(PENDING_CODE) {
-        Ok(()) => Failure::refused(decided),
+        Ok(()) => Failure::of_request(&error, decided),
         Err(failure) => failure,
     }
 }

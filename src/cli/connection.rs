@@ -182,7 +182,9 @@ impl ProfileConnection {
     pub fn machine(&self) -> Result<&Machine, Failure> {
         self.check_server()?;
         self.profile.machine.as_ref().ok_or_else(|| {
-            Failure::refused("this computer is not registered with the server: run `attache machine register`")
+            Failure::unauthorized(
+                "this computer is not registered with the server: run `attache login`, or `attache machine register`",
+            )
         })
     }
 
@@ -197,7 +199,7 @@ impl ProfileConnection {
         self.profile
             .agent
             .as_ref()
-            .ok_or_else(|| Failure::refused("this profile has no agent: run `attache agent register`"))
+            .ok_or_else(|| Failure::unauthorized("this profile has no agent: run `attache agent register`"))
     }
 
     /// A client with the agent's access token. A token that expires within a minute is renewed first.
@@ -210,7 +212,7 @@ impl ProfileConnection {
             return Ok(self.client.with(Credential::Bearer(token.clone())));
         }
         let Some(assertion) = agent.identity_assertion.clone() else {
-            return Err(Failure::refused("the agent has no access token: run `attache agent claim`").into());
+            return Err(Failure::unauthorized("the agent has no access token: run `attache agent claim`").into());
         };
         let tokens = self.client.token_by_assertion(&assertion).await?;
         let token = tokens.access_token.clone();
@@ -277,8 +279,9 @@ impl ProfileConnection {
     pub async fn as_whom(&mut self, CredentialArgs { whom }: CredentialArgs) -> Result<Client, RequestError> {
         match whom {
             None if given("ATTACHE_TOKEN").is_some() => self.as_account().await,
-            None if self.profile.machine.is_none() && self.profile.agent.is_none() => Err(Failure::refused(
-                "this profile has neither a computer nor an agent: run `attache attach` or `attache agent claim`",
+            None if self.profile.machine.is_none() && self.profile.agent.is_none() => Err(Failure::unauthorized(
+                "this profile has neither a computer nor an agent: run `attache login` (or `attache attach`, or \
+                 `attache agent claim`)",
             )
             .into()),
             None if self.profile.machine.is_some() => Ok(self.as_machine()?),
@@ -293,7 +296,7 @@ impl ProfileConnection {
             return Ok(self.client.with(Credential::Bearer(token)));
         }
         if !self.agent()?.is_claimed() {
-            return Err(Failure::refused("the agent is not claimed: run `attache agent claim`").into());
+            return Err(Failure::unauthorized("the agent is not claimed: run `attache agent claim`").into());
         }
         self.as_agent().await
     }
@@ -305,13 +308,14 @@ impl ProfileConnection {
             self.check_server()?;
         }
         let key = given.or_else(|| self.profile.api_key.clone()).ok_or_else(|| {
-            Failure::refused(format!(
-                "no API key: create one at {}/account/access, then run `attache key set` or set ATTACHE_API_KEY",
+            Failure::unauthorized(format!(
+                "no API key: `attache login` gets one; or create one at {}/account/access, then run `attache key set` or set \
+                 ATTACHE_API_KEY",
                 self.client.base_url()
             ))
         })?;
         if !key.has_form(SecretKind::ApiKey) {
-            return Err(Failure::refused("malformed API key: keys begin with \"ak_\""));
+            return Err(Failure::unauthorized("malformed API key: keys begin with \"ak_\""));
         }
         Ok(self.client.with(Credential::Bearer(key)))
     }
@@ -325,6 +329,17 @@ impl ProfileConnection {
     /// The clock of this connection.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+}
+
+/// The address of a memory that opens in a browser. That of the knowledge API answers to an API key alone.
+pub fn page_of(client: &Client, address: &str) -> String {
+    let id = address
+        .strip_prefix(client.rag_url().trim_end_matches('/'))
+        .and_then(|rest| rest.strip_prefix("/v1/memories/"));
+    match id {
+        Some(id) => format!("{}/knowledge/memories/{id}", client.base_url().trim_end_matches('/')),
+        None => address.to_owned(),
     }
 }
 
@@ -366,11 +381,14 @@ pub fn failed(error: Error) -> Failure {
             "the agent was revoked, or its credentials expired: register it again with `attache agent register --again`"
         }
         (_, Some("temporarily_unavailable")) => match error.refusal().and_then(|refusal| refusal.retry_after) {
-            Some(after) => return Failure::refused(format!("{text}\n  try again in {} s", after.as_secs())),
+            Some(after) => {
+                let reason = format!("{text}\n  try again in {} s", after.as_secs());
+                return Failure::of_request(&error, reason);
+            }
             None => "try again later",
         },
         (_, Some(code)) if code.starts_with("http_") => "check that --url is the URL of an attache server",
-        _ => return Failure::refused(text),
+        _ => return Failure::of_request(&error, text),
     };
-    Failure::refused(format!("{text}\n  {advice}"))
+    Failure::of_request(&error, format!("{text}\n  {advice}"))
 }

@@ -17,16 +17,10 @@ use super::{output, terminal};
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show the effective consent level of a computer, or all levels of the account
-    #[command(
-        after_help = "Examples:\n  attache consent get                 effective level of this computer\n  attache consent get --lane llm\n  attache consent get --as agent      all levels of the account"
-    )]
     Get(Get),
     /// Set a consent level, effective from the next event on; the change itself is recorded
     ///
     /// If the person and the computer both set a level, the lower one is effective: a computer cannot raise its level above its person's.
-    #[command(
-        after_help = "Examples:\n  attache consent set metadata-only\n  attache consent set off --lane llm --reason \"not at work\"\n  attache consent set full --as agent     all computers of the account"
-    )]
     Set(Set),
 }
 

@@ -1,7 +1,7 @@
 //! `attache demo`: shows all features in a tour of a running server.
 //!
-//! The tour uses a profile of its own, so that the person's profile is not changed. Its objects stay on the server: an agent and a computer of
-//! the account that confirms them, three events in the log, three notes, and the pages that the server could fetch.
+//! The tour uses a profile of its own, so that the person's profile is not changed. It ends its agent, its computer and its API key. Three events
+//! stay in the log, and the memory keeps three notes and the pages that the server could fetch, once for any number of tours.
 
 mod operator;
 mod tour;
@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Page to add, if the server can fetch it; may be repeated
     #[arg(long = "page", value_name = "URL", default_values = PAGES)]
     pages: Vec<String>,
-    /// Keep the profile of the tour
+    /// Keep the profile of the tour with its agent, computer and API key
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
@@ -63,10 +63,17 @@ pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
     let mut tour = Tour::new(connection, operator, profile.clone());
     let done = tokio::select! {
         done = tour.go(&arguments.pages) => done,
-        _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted; the objects created on the server stay there")),
+        _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted")),
     };
+    let keeps = arguments.keep && folder.path().exists();
+    if !keeps {
+        tour.clean_up().await;
+    }
     tour.sign_out().await;
-    if arguments.keep && folder.path().exists() {
+    if done.is_ok() {
+        tour.end();
+    }
+    if keeps {
         tour.kept();
         return done;
     }

@@ -11,6 +11,8 @@ mod tail;
 
 use clap::Subcommand;
 
+pub use chain::pending_event;
+
 use super::failure::Done;
 
 /// Subcommands of `attache event`.

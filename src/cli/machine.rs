@@ -18,7 +18,8 @@ use super::profile_folder::{Machine, PENDING_CODE};
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Register this computer and store its secret in the profile
-    #[command(after_help = "The computer has no account until `attache attach`, which also registers it if necessary.")]
+    ///
+    /// The computer has no account until `attache login` or `attache attach`, which also register it if necessary.
     Register(Register),
     /// Show this computer as stored in the profile
     Show(Remote),

@@ -11,9 +11,6 @@ use super::output;
 
 /// Options of `attache completions`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  attache completions bash > ~/.local/share/bash-completion/completions/attache\n  attache completions fish > ~/.config/fish/completions/attache.fish\n  attache completions zsh > \"${fpath[1]}/_attache\""
-)]
 pub struct CompletionsArguments {
     /// Shell to print the script for
     shell: Shell,

@@ -31,7 +31,12 @@ pub fn print_json(value: &Value) {
 
 /// Prints a JSON value on one line.
 pub fn print_json_line(value: &Value) {
-    print(&escaped(&value.to_string()));
+    print(&json_line(value));
+}
+
+/// JSON on one line, with control characters escaped so that a terminal does not interpret them.
+pub fn json_line(value: &Value) -> String {
+    escaped(&value.to_string())
 }
 
 /// JSON on several lines, with control characters escaped so that a terminal does not interpret them.
@@ -72,6 +77,16 @@ pub fn list(json: bool, rows: &[Value], columns: &[&str]) {
 
 /// A table with a header; cells that are too wide for the terminal are wrapped.
 pub fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let width = io::stdout().is_terminal().then(|| u16::try_from(textwrap::termwidth()).unwrap_or(u16::MAX));
+    table_within(columns, rows, width)
+}
+
+/// A table with a header, each row on one line.
+pub fn wide_table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    table_within(columns, rows, None)
+}
+
+fn table_within(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>, width: Option<u16>) -> String {
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
     // A wrapped id cannot be copied.
     let is_id = |text: &String| uuid::Uuid::try_parse(text).is_ok();
@@ -79,8 +94,8 @@ pub fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> S
     let unbroken: Vec<bool> = (0..columns.len()).map(has_ids).collect();
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    if io::stdout().is_terminal() {
-        table.set_width(u16::try_from(textwrap::termwidth()).unwrap_or(u16::MAX));
+    if let Some(width) = width {
+        table.set_width(width);
     }
     table.set_header(columns.to_vec()).add_rows(rows);
     for (column, unbroken) in table.column_iter_mut().zip(unbroken) {

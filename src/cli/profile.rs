@@ -99,8 +99,7 @@ fn list(json: bool) -> Done {
         let folder = ProfileFolder::of(&name)?;
         rows.push(match folder.profile() {
             Ok(profile) => shown(&name, &folder, &profile),
-            Err(Failure::Refused(error)) => json!({ "profile": name, "error": error }),
-            Err(failure) => return Err(failure),
+            Err(failure) => json!({ "profile": name, "error": failure.reason() }),
         });
     }
     if json {
@@ -132,7 +131,7 @@ fn known(name: &str) -> Result<(ProfileFolder, Profile), Failure> {
 }
 
 fn no_such(name: &str) -> Failure {
-    Failure::refused(format!("no profile \"{name}\": `attache profile list` shows the existing ones"))
+    Failure::not_found(format!("no profile \"{name}\": `attache profile list` shows the existing ones"))
 }
 
 /// A profile as JSON, without its secrets.

@@ -7,7 +7,7 @@ use domain::words;
 use serde_json::json;
 use wire::knowledge::{SearchRequest, SearchResult};
 
-use super::connection::{Remote, failed};
+use super::connection::{Remote, failed, page_of};
 use super::failure::Done;
 use super::{output, space, terminal};
 
@@ -59,14 +59,16 @@ pub async fn run(arguments: &Arguments) -> Done {
         }
         let asked = words::asked(&query, WORDS_MARKED);
         let width = textwrap::termwidth().min(WIDTH_MAX);
-        let shown =
-            (1..).zip(&found.results).map(|(nth, result)| shown(nth, result, &asked, arguments.passages, width));
+        let shown = (1..).zip(&found.results).map(|(nth, result)| {
+            let page = page_of(&client, &result.url);
+            shown(nth, result, &page, &asked, arguments.passages, width)
+        });
         shown.collect::<Vec<_>>().join("\n\n")
     });
     Ok(())
 }
 
-fn shown(nth: usize, result: &SearchResult, asked: &[String], passages: u8, width: usize) -> String {
+fn shown(nth: usize, result: &SearchResult, page: &str, asked: &[String], passages: u8, width: usize) -> String {
     let title = terminal::styled(terminal::STRONG, words_of(&result.title));
     let mut lines = vec![
         format!("{nth:>2}. {title}"),
@@ -74,7 +76,7 @@ fn shown(nth: usize, result: &SearchResult, asked: &[String], passages: u8, widt
             "    {} {:.2}  {}",
             terminal::styled(terminal::GOOD, similarity(result.similarity)),
             result.similarity,
-            terminal::styled(terminal::FAINT, words_of(&result.url)),
+            terminal::styled(terminal::FAINT, words_of(page)),
         ),
     ];
     let options = textwrap::Options::new(width).initial_indent("    ").subsequent_indent("    ");

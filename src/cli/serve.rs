@@ -13,8 +13,9 @@ use domain::{Clock, Rng};
 use supervision::TreeExit;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::failure::{Done, Failure};
-use super::{hangup, output};
+use super::failure::{Done, Failure, FailureKind};
+use super::start_screen::StartScreen;
+use super::{hangup, output, terminal};
 use crate::server::Server;
 
 /// Options of `attache serve`.
@@ -39,16 +40,16 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
     // Reads FAILPOINTS; the fail points are active until this value is dropped.
     #[cfg(feature = "failpoints")]
     let _failpoints = domain::fail::FailScenario::setup();
-    let unwatched = |error: io::Error| Failure::Refused(format!("cannot listen for signals: {error}"));
+    let unwatched = |error: io::Error| Failure::refused(format!("cannot listen for signals: {error}"));
     let mut endings = Endings::watch().map_err(unwatched)?;
     let hangup = signal(SignalKind::hangup()).map_err(unwatched)?;
-    tokio::spawn(hangup::watch(hangup, file, settings.clone()));
+    tokio::spawn(hangup::watch(hangup, file.clone(), settings.clone()));
 
     let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
     let starting = async {
         if no_migrate {
             let checked = installation::require_schema(&settings).await;
-            checked.map_err(|error| Failure::Refused(without_migration(&error)))?;
+            checked.map_err(|error| Failure::refused(without_migration(&error)))?;
         }
         Server::start_with(settings, Clock::system(), Rng::system(), log).await.map_err(Failure::caused)
     };
@@ -60,7 +61,8 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
             return Ok(());
         }
     };
-    output::print(&format!("attache is ready at {} (operator: http://{})", server.app.urls.base, server.admin_address));
+    let start = StartScreen::of(&server, file.as_deref());
+    output::print(&if terminal::is_watched() { start.screen() } else { start.line() });
     let ending = tokio::select! {
         ending = endings.next() => ending,
         outcome = server.given_up() => return Err(gave_up(&outcome)),
@@ -123,7 +125,10 @@ fn gave_up(outcome: &TreeExit) -> Failure {
         TreeExit::GaveUp { child } => child.as_str(),
         _ => "root",
     };
-    Failure::GaveUp(format!(
-        "actor \"{child}\" failed too often and its restart budget is spent; exiting so that the service manager restarts the server"
-    ))
+    Failure::of(
+        FailureKind::GaveUp,
+        format!(
+            "actor \"{child}\" failed too often and its restart budget is spent; exiting so that the service manager restarts the server"
+        ),
+    )
 }

@@ -76,7 +76,7 @@ pub async fn named(client: &Client, names: &[String]) -> Result<Option<Vec<Uuid>
         match (found.next(), found.next()) {
             (Some(space), None) => ids.push(space.id.as_uuid()),
             (None, _) => {
-                return Err(Failure::refused(format!(
+                return Err(Failure::not_found(format!(
                     "no space {name:?}: `attache space create` creates one, `attache space list` shows the existing ones"
                 )));
             }

@@ -46,7 +46,7 @@ pub async fn verify(arguments: &Arguments) -> Done {
         (None, Some(connection)) => fetch::trusted(connection, event.is_some(), &text).await?,
         (None, None) => return Err(Failure::refused("no trusted log key: pass one with --vkey")),
     };
-    let pinned: VerifierKey = key.parse().map_err(|error| Failure::Refused(format!("invalid --vkey: {error}")))?;
+    let pinned: VerifierKey = key.parse().map_err(|error| Failure::refused(format!("invalid --vkey: {error}")))?;
     let proof = AuditProof::parse(&text).map_err(Failure::caused)?;
     let verified = match verify_proof(&proof, &pinned) {
         Ok(verified) => verified,
@@ -55,7 +55,7 @@ pub async fn verify(arguments: &Arguments) -> Done {
             if json {
                 output::print_json(&bad);
             }
-            return Err(Failure::Refused(format!("the proof does not hold: {fault}")));
+            return Err(Failure::refused(format!("the proof does not hold: {fault}")));
         }
     };
     if event.is_some_and(|event| event != verified.event_id) {
@@ -108,7 +108,7 @@ fn keep_key(
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let unreadable = |error: std::io::Error| Failure::Refused(format!("{}: {error}", path.display()));
+    let unreadable = |error: std::io::Error| Failure::refused(format!("{}: {error}", path.display()));
     if path.as_os_str() == "-" {
         let mut text = Vec::new();
         std::io::stdin().read_to_end(&mut text).map_err(unreadable)?;

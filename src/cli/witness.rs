@@ -7,7 +7,7 @@ use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::foreign::visible;
 
 use super::connection::failed;
-use super::failure::Failure;
+use super::failure::{Failure, FailureKind};
 use super::profile_folder::ProfileFolder;
 
 const FILE: &str = "log.json";
@@ -47,13 +47,12 @@ impl From<Failure> for NotObserved {
 impl From<NotObserved> for Failure {
     fn from(why: NotObserved) -> Self {
         match why {
-            NotObserved::Violation(violation) => Self::LogViolated(alarm(&violation)),
-            NotObserved::Asking(error) => match failed(error) {
-                Self::Refused(reason) => {
-                    Self::Refused(format!("cannot compare the log with the stored checkpoint: {reason}"))
-                }
-                failure => failure,
-            },
+            NotObserved::Violation(violation) => Self::of(FailureKind::LogViolated, alarm(&violation)),
+            NotObserved::Asking(error) => {
+                let failure = failed(error);
+                let reason = format!("cannot compare the log with the stored checkpoint: {}", failure.reason());
+                failure.with_reason(reason)
+            }
             NotObserved::Local(failure) => failure,
         }
     }

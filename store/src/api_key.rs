@@ -1,13 +1,13 @@
 //! Keys of the knowledge API (`docs/decisions/0035-api-keys.md`).
 
 use domain::Timestamp;
-use domain::api_key::{ApiKey, ApiKeyScope};
-use domain::ids::{ApiKeyId, SpaceId, UserAccountId};
+use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope};
+use domain::ids::{ApiKeyId, MachineUuid, SpaceId, UserAccountId};
 use domain::secret::SecretHash;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{query, scalar};
+use crate::pool::{Tx, query, scalar};
 use crate::probes::rows::KeyRow;
 use crate::row::{limit, parsed};
 use crate::{Store, in_transaction, probes};
@@ -23,6 +23,15 @@ pub enum KeyCreate {
     TooMany,
 }
 
+/// The consent of a person to the key that a computer asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyGrant {
+    /// Id of the key.
+    pub id: ApiKeyId,
+    /// Valid keys that one account may have.
+    pub keys_max: u32,
+}
+
 impl Store {
     /// Makes a key, unless the account has `keys_max` good ones.
     pub async fn api_key_create(
@@ -31,16 +40,11 @@ impl Store {
         hash: &SecretHash,
         keys_max: u32,
     ) -> Result<KeyCreate, StoreError> {
-        // The account is locked first, so that any number of keys at once are counted.
-        const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
-        const GOOD: &str = "SELECT COUNT(*) FROM api_keys
-            WHERE account_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
         const MADE: &str = "SELECT COUNT(*) FROM api_keys WHERE id = $1";
         const ADD: &str =
             "INSERT INTO api_keys (id, account_id, name, key_hash, scopes, spaces, created_at, expires_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-        let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-        let scopes = scopes.join(",");
+        let scopes = scopes_text(&key.scopes);
         let spaces = key.spaces.as_ref().map(|spaces| serde_json::to_string(spaces).unwrap_or_default());
         in_transaction!(
             &self.pool,
@@ -166,12 +170,72 @@ impl Store {
     }
 }
 
+/// The account is locked first, so that any number of keys at once are counted.
+const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
+
+/// The valid keys of an account.
+const GOOD: &str = "SELECT COUNT(*) FROM api_keys
+    WHERE account_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
+
+/// Ends the keys that a computer got with its attachment.
+pub(crate) const REVOKE_OF_MACHINE: &str =
+    "UPDATE api_keys SET revoked_at = $2 WHERE machine_uuid = $1 AND revoked_at IS NULL";
+
+/// A key that a computer gets with its attachment.
+pub(crate) struct ComputersKey<'k> {
+    pub(crate) machine: MachineUuid,
+    pub(crate) account: &'k str,
+    /// Name that the computer gave itself.
+    pub(crate) name: &'k str,
+    pub(crate) hash: &'k [u8],
+    pub(crate) scopes: &'k str,
+}
+
+/// Makes the key of a computer in the caller's transaction, in place of those that it had. `AlreadyMade`: a key with this hash exists,
+/// valid or not.
+pub(crate) async fn add_key_of_computer(
+    tx: &mut Tx<'_>,
+    KeyGrant { id, keys_max }: KeyGrant,
+    key: &ComputersKey<'_>,
+    now: Timestamp,
+) -> Result<KeyCreate, sqlx::Error> {
+    const ADD: &str = "INSERT INTO api_keys (id, account_id, name, key_hash, scopes, created_at, machine_uuid)
+        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (key_hash) DO NOTHING";
+    query(LOCK).bind(key.account).execute(&mut *tx).await?;
+    query(REVOKE_OF_MACHINE).bind(key.machine.as_uuid()).bind(now).execute(&mut *tx).await?;
+    let good: i64 = scalar(GOOD).bind(key.account).bind(now).fetch_one(&mut *tx).await?;
+    if good >= i64::from(keys_max) {
+        return Ok(KeyCreate::TooMany);
+    }
+    let name = key.name.parse().map_or_else(|_| "a computer".to_owned(), |name: ApiKeyName| name.as_str().to_owned());
+    let added = query(ADD)
+        .bind(id.as_uuid())
+        .bind(key.account)
+        .bind(&name)
+        .bind(key.hash)
+        .bind(key.scopes)
+        .bind(now)
+        .bind(key.machine.as_uuid())
+        .execute(&mut *tx)
+        .await?;
+    Ok(if added == 1 { KeyCreate::Created } else { KeyCreate::AlreadyMade })
+}
+
+/// Scopes as a column has them: words with commas between them.
+pub(crate) fn scopes_text(scopes: &[ApiKeyScope]) -> String {
+    let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    scopes.join(",")
+}
+
+pub(crate) fn scopes_of_text(column: &'static str, text: &str) -> Result<Vec<ApiKeyScope>, Corrupt> {
+    text.split(',').map(|scope| parsed(column, scope)).collect()
+}
+
 impl TryFrom<KeyRow> for ApiKey {
     type Error = Corrupt;
 
     fn try_from(row: KeyRow) -> Result<Self, Corrupt> {
-        let scopes: Result<Vec<ApiKeyScope>, _> =
-            row.scopes.split(',').map(|scope| parsed("api_keys.scopes", scope)).collect();
+        let scopes = scopes_of_text("api_keys.scopes", &row.scopes);
         let spaces: Option<Vec<SpaceId>> = row
             .spaces
             .map(|spaces| serde_json::from_str(&spaces).map_err(|error| Corrupt::new("api_keys.spaces", error)))

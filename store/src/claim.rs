@@ -10,6 +10,7 @@ use domain::Timestamp;
 use domain::claim::{Attempt, AttemptState, Claim, Registration};
 use domain::confirm::ConfirmedVia;
 use domain::ids::{RegistrationId, UserAccountId};
+use domain::label::Label;
 use domain::secret::SecretHash;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
@@ -355,11 +356,34 @@ impl Store {
         Ok(rows.into_iter().map(Registration::try_from).collect::<Result<_, Corrupt>>()?)
     }
 
-    /// Registrations for operators, claimed or not, newest first.
-    pub async fn agents(&self, rows_max: usize) -> Result<Vec<Agent>, StoreError> {
-        const SQL: &str = joined!(SELECT_REGISTRATION, " ORDER BY r.id DESC LIMIT $1");
-        let rows: Vec<AgentRow> =
-            query(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListAgents).await?;
+    /// Gives an agent of an account a name, or removes it; `false` if the account has no such agent.
+    pub async fn agent_label_set(
+        &self,
+        id: RegistrationId,
+        owner: &UserAccountId,
+        label: Option<&Label>,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE registrations SET label = $3 WHERE id = $1 AND account_id = $2";
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(owner.as_str())
+            .bind(label.map(Label::as_str))
+            .execute(self.pool.writer())
+            .during(Operation::NameAgent)
+            .await?;
+        Ok(done == 1)
+    }
+
+    /// Registrations for operators, newest first: all of them, claimed or not, or those of an account.
+    pub async fn agents(&self, account: Option<&UserAccountId>, rows_max: usize) -> Result<Vec<Agent>, StoreError> {
+        const ALL: &str = joined!(SELECT_REGISTRATION, " ORDER BY r.id DESC LIMIT $1");
+        const OF_ACCOUNT: &str =
+            joined!(SELECT_REGISTRATION, " WHERE r.account_id = $2 ORDER BY r.created_at DESC, r.id DESC LIMIT $1");
+        let rows = match account {
+            None => query(ALL).bind(limit(rows_max)),
+            Some(account) => query(OF_ACCOUNT).bind(limit(rows_max)).bind(account.as_str()),
+        };
+        let rows: Vec<AgentRow> = rows.fetch_all(&self.pool).during(Operation::ListAgents).await?;
         Ok(rows.into_iter().map(Agent::try_from).collect::<Result<_, Corrupt>>()?)
     }
 }

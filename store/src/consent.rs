@@ -1,7 +1,7 @@
 //! The levels that people, agents and computers set (`docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0053-persons-level-is-the-upper-bound.md`).
 
 use domain::consent::change::{ConsentChange, after};
-use domain::consent::{ConsentLevel, ConsentRule};
+use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule, person_rule};
 use domain::envelope::Lane;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
 use domain::{Rng, Timestamp};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::outbox::{ChainRow, OutboxEvent, insert_event, move_chain};
-use crate::pool::{query, scalar};
+use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, parsed_opt, storable, undecodable};
 use crate::{Store, in_transaction};
 
@@ -70,63 +70,20 @@ impl Store {
         now: Timestamp,
         rng: &Rng,
     ) -> Result<Vec<UserCuid>, StoreError> {
-        // Locked first: the levels of an identity, and its chain, change one after the other.
-        const LOCK: &str =
-            "UPDATE identities SET control_machine_uuid = COALESCE(control_machine_uuid, $2) WHERE user_cuid = $1
-            RETURNING account_id, control_machine_uuid, control_chain_epoch, control_seq, control_prev";
-        const BEFORE: &str = "SELECT level FROM consent_levels
-            WHERE user_cuid = $1 AND machine_uuid IS NOT DISTINCT FROM $2 AND lane IS NOT DISTINCT FROM $3
-                AND (set_by = 'computer') = ($4 = 'computer')";
-        const CHANGE: &str = "UPDATE consent_levels SET level = $4, reason = $5, changed_at = $6, set_by = $7
-            WHERE user_cuid = $1 AND machine_uuid IS NOT DISTINCT FROM $2 AND lane IS NOT DISTINCT FROM $3
-                AND (set_by = 'computer') = ($7 = 'computer') AND level <> $4";
-        const ADD: &str =
-            "INSERT INTO consent_levels (user_cuid, machine_uuid, lane, level, reason, changed_at, set_by)
-            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
-        let machine = rule.machine.map(|machine| machine.as_uuid());
-        let lane = rule.lane.map(Lane::as_str);
-        let author = rule.set_by.as_str();
         let reason = reason.map(storable);
+        let reason = reason.as_deref();
         in_transaction!(&self.pool, |tx| {
             let mut changed = Vec::new();
             // In one order, so that two calls for the same identities do not wait for each other in a circle.
             let mut identities: Vec<&UserCuid> = identities.iter().collect();
             identities.sort_by_key(|identity| identity.as_str());
             for user_cuid in identities {
-                let control = rng.uuid_v7(now);
-                let chain: Option<ChainRow> =
-                    query(LOCK).bind(user_cuid.as_str()).bind(control).fetch_optional(&mut *tx).await?;
-                let before: Option<String> = scalar(BEFORE)
-                    .bind(user_cuid.as_str())
-                    .bind(machine)
-                    .bind(lane)
-                    .bind(author)
-                    .fetch_optional(&mut *tx)
-                    .await?;
-                let done = query(if before.is_some() { CHANGE } else { ADD })
-                    .bind(user_cuid.as_str())
-                    .bind(machine)
-                    .bind(lane)
-                    .bind(rule.level.as_str())
-                    .bind(reason.as_deref())
-                    .bind(now)
-                    .bind(author)
-                    .execute(&mut *tx)
-                    .await?;
-                if let Some(chain) = chain.filter(|_| done > 0) {
-                    let chain = chain.read().map_err(undecodable)?;
-                    let report = ConsentChange {
-                        identity: user_cuid.clone(),
-                        account: chain.account,
-                        rule: rule.clone(),
-                        previous: before.as_deref().and_then(|level| level.parse().ok()),
-                        reason: reason.as_deref().map(str::to_owned),
-                    };
-                    let id = rng.uuid_v7(now);
-                    let written = report.event(id.into(), chain.machine, &chain.position, now);
-                    let event = OutboxEvent { id: id.into(), account: report.account, body: written.body };
-                    insert_event(tx, user_cuid, &event, &chain.position, now).await?;
-                    move_chain(tx, user_cuid, &after(&chain.position, written.seal)).await?;
+                let chain = lock_chain(tx, user_cuid, now, rng).await?;
+                let before = level_of(tx, user_cuid, rule).await?;
+                let is_changed = write_level(tx, user_cuid, rule, before.is_some(), reason, now).await?;
+                if let Some(chain) = chain.filter(|_| is_changed) {
+                    let report = Report { previous: before, inherited: false, reason };
+                    write_report(tx, chain, user_cuid, rule.clone(), report, now, rng).await?;
                     changed.push(user_cuid.clone());
                 }
             }
@@ -135,6 +92,186 @@ impl Store {
         .during(Operation::SetConsent)
         .await
     }
+
+    /// Changes records of the person, each only if it is as the edit expects it; all or none. `author` is the person or an agent. Where
+    /// an edit removes the last record of a scope, its report contains `default_level`. Each change is reported by one event, written with it.
+    pub async fn consent_edit(
+        &self,
+        edits: &[ConsentEdit],
+        author: Author,
+        default_level: ConsentLevel,
+        now: Timestamp,
+        rng: &Rng,
+    ) -> Result<ConsentEdited, StoreError> {
+        // The general scopes first: the level that a removed record leaves behind is the new one.
+        let mut edits: Vec<&ConsentEdit> = edits.iter().collect();
+        edits.sort_by_key(|edit| (edit.identity.as_str(), edit.machine.is_some(), edit.lane.is_some()));
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let mut identities: Vec<UserCuid> = Vec::new();
+                let mut records = 0;
+                for edit in edits {
+                    let chain = lock_chain(tx, &edit.identity, now, rng).await?;
+                    let level = edit.after.unwrap_or(default_level);
+                    let mut rule = ConsentRule { machine: edit.machine, lane: edit.lane, level, set_by: author };
+                    let before = level_of(tx, &edit.identity, &rule).await?;
+                    let Some(chain) = chain.filter(|_| before == edit.before) else {
+                        return Ok(ConsentEdited::Stale);
+                    };
+                    if before == edit.after {
+                        continue;
+                    }
+                    if edit.after.is_some() {
+                        write_level(tx, &edit.identity, &rule, before.is_some(), None, now).await?;
+                    } else {
+                        remove_level(tx, &edit.identity, &rule).await?;
+                        let left = rules_of(tx, &edit.identity).await?;
+                        rule.level = person_rule(&left, edit.machine, edit.lane).map_or(default_level, |rule| rule.level);
+                    }
+                    let report = Report { previous: before, inherited: edit.after.is_none(), reason: None };
+                    write_report(tx, chain, &edit.identity, rule, report, now, rng).await?;
+                    records += 1;
+                    if identities.last() != Some(&edit.identity) {
+                        identities.push(edit.identity.clone());
+                    }
+                }
+                Ok(ConsentEdited::Written { records, identities })
+            },
+            commit if |outcome| *outcome != ConsentEdited::Stale
+        )
+        .during(Operation::EditConsent)
+        .await
+    }
+}
+
+/// What became of edits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConsentEdited {
+    /// All edits are in force.
+    Written {
+        /// Number of records that changed.
+        records: usize,
+        /// The identities with changes.
+        identities: Vec<UserCuid>,
+    },
+    /// A record is not as its edit expects it. Nothing was written.
+    Stale,
+}
+
+/// Members of the report of a change beside the record itself.
+struct Report<'a> {
+    previous: Option<ConsentLevel>,
+    inherited: bool,
+    reason: Option<&'a str>,
+}
+
+/// Locks an identity first: its levels, and its chain, change one after the other. `None` if it is unknown.
+async fn lock_chain(
+    tx: &mut Tx<'_>,
+    user_cuid: &UserCuid,
+    now: Timestamp,
+    rng: &Rng,
+) -> Result<Option<ChainRow>, sqlx::Error> {
+    const SQL: &str =
+        "UPDATE identities SET control_machine_uuid = COALESCE(control_machine_uuid, $2) WHERE user_cuid = $1
+        RETURNING account_id, control_machine_uuid, control_chain_epoch, control_seq, control_prev";
+    query(SQL).bind(user_cuid.as_str()).bind(rng.uuid_v7(now)).fetch_optional(tx).await
+}
+
+/// The level of the record for the scope of `rule`, of the same side: the person's or the computer's.
+async fn level_of(
+    tx: &mut Tx<'_>,
+    user_cuid: &UserCuid,
+    rule: &ConsentRule,
+) -> Result<Option<ConsentLevel>, sqlx::Error> {
+    const SQL: &str = "SELECT level FROM consent_levels
+        WHERE user_cuid = $1 AND machine_uuid IS NOT DISTINCT FROM $2 AND lane IS NOT DISTINCT FROM $3
+            AND (set_by = 'computer') = ($4 = 'computer')";
+    let level: Option<String> = scalar(SQL)
+        .bind(user_cuid.as_str())
+        .bind(rule.machine.map(|machine| machine.as_uuid()))
+        .bind(rule.lane.map(Lane::as_str))
+        .bind(rule.set_by.as_str())
+        .fetch_optional(tx)
+        .await?;
+    parsed_opt("consent_levels.level", level.as_deref()).map_err(undecodable)
+}
+
+/// Writes a record; `false` if it has this level already.
+async fn write_level(
+    tx: &mut Tx<'_>,
+    user_cuid: &UserCuid,
+    rule: &ConsentRule,
+    is_there: bool,
+    reason: Option<&str>,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    const CHANGE: &str = "UPDATE consent_levels SET level = $4, reason = $5, changed_at = $6, set_by = $7
+        WHERE user_cuid = $1 AND machine_uuid IS NOT DISTINCT FROM $2 AND lane IS NOT DISTINCT FROM $3
+            AND (set_by = 'computer') = ($7 = 'computer') AND level <> $4";
+    const ADD: &str = "INSERT INTO consent_levels (user_cuid, machine_uuid, lane, level, reason, changed_at, set_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+    let done = query(if is_there { CHANGE } else { ADD })
+        .bind(user_cuid.as_str())
+        .bind(rule.machine.map(|machine| machine.as_uuid()))
+        .bind(rule.lane.map(Lane::as_str))
+        .bind(rule.level.as_str())
+        .bind(reason)
+        .bind(now)
+        .bind(rule.set_by.as_str())
+        .execute(tx)
+        .await?;
+    Ok(done > 0)
+}
+
+/// Removes the record of one side for a scope.
+async fn remove_level(tx: &mut Tx<'_>, user_cuid: &UserCuid, rule: &ConsentRule) -> Result<(), sqlx::Error> {
+    const SQL: &str = "DELETE FROM consent_levels
+        WHERE user_cuid = $1 AND machine_uuid IS NOT DISTINCT FROM $2 AND lane IS NOT DISTINCT FROM $3
+            AND (set_by = 'computer') = ($4 = 'computer')";
+    query(SQL)
+        .bind(user_cuid.as_str())
+        .bind(rule.machine.map(|machine| machine.as_uuid()))
+        .bind(rule.lane.map(Lane::as_str))
+        .bind(rule.set_by.as_str())
+        .execute(tx)
+        .await
+        .map(drop)
+}
+
+/// All levels of an identity, in a transaction.
+async fn rules_of(tx: &mut Tx<'_>, user_cuid: &UserCuid) -> Result<Vec<ConsentRule>, sqlx::Error> {
+    const SQL: &str = "SELECT user_cuid, machine_uuid, lane, level, set_by FROM consent_levels WHERE user_cuid = $1";
+    let rows: Vec<RecordRow> = query(SQL).bind(user_cuid.as_str()).fetch_all(tx).await?;
+    let rules = rows.into_iter().map(|row| row.try_into().map(|record: ConsentRecord| record.rule));
+    rules.collect::<Result<_, _>>().map_err(undecodable)
+}
+
+/// Writes the event that reports a change, at the end of the chain of its identity.
+async fn write_report(
+    tx: &mut Tx<'_>,
+    chain: ChainRow,
+    user_cuid: &UserCuid,
+    rule: ConsentRule,
+    Report { previous, inherited, reason }: Report<'_>,
+    now: Timestamp,
+    rng: &Rng,
+) -> Result<(), sqlx::Error> {
+    let chain = chain.read().map_err(undecodable)?;
+    let report = ConsentChange {
+        identity: user_cuid.clone(),
+        account: chain.account,
+        rule,
+        inherited,
+        previous,
+        reason: reason.map(str::to_owned),
+    };
+    let id = rng.uuid_v7(now);
+    let written = report.event(id.into(), chain.machine, &chain.position, now);
+    let event = OutboxEvent { id: id.into(), account: report.account, body: written.body };
+    insert_event(tx, user_cuid, &event, &chain.position, now).await?;
+    move_chain(tx, user_cuid, &after(&chain.position, written.seal)).await
 }
 
 #[derive(FromRow)]

@@ -2,13 +2,15 @@
 
 use chrono::TimeDelta;
 use domain::Timestamp;
+use domain::api_key::ApiKeyScope;
 use domain::confirm::ConfirmedVia;
-use domain::device::{DeviceCode, DeviceState};
+use domain::device::{DeviceCode, DeviceState, WantedKey};
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId};
 use domain::secret::SecretHash;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::api_key::{ComputersKey, KeyCreate, KeyGrant, add_key_of_computer, scopes_of_text, scopes_text};
 use crate::change::Change;
 use crate::claim::lock_agent;
 use crate::error::{Corrupt, StoreError};
@@ -29,6 +31,8 @@ pub struct NewDeviceCode<'a> {
     pub sealed_user_code: [u8; 32],
     /// Address that it was asked from.
     pub ip_address: Option<&'a str>,
+    /// Key of the knowledge API that the computer asks for too.
+    pub key: Option<&'a WantedKey>,
 }
 
 /// What became of such a request.
@@ -63,6 +67,8 @@ pub struct AskingDevice {
     pub others: u32,
     /// Address that the code was asked from.
     pub ip_address: Option<String>,
+    /// Scopes of the key that the computer asks for too; `None` if it asks for none.
+    pub key_scopes: Option<Vec<ApiKeyScope>>,
 }
 
 /// Whose wrong codes are counted together.
@@ -101,6 +107,8 @@ pub struct AttachedDevice {
     pub account: UserAccountId,
     /// The address of the account's owner.
     pub owner: Email,
+    /// Whether the key that the computer asked for is valid from now on.
+    pub has_key: bool,
 }
 
 /// Who approves or denies.
@@ -126,6 +134,8 @@ pub enum ApprovalRefusal {
     AccountRequired,
     /// The computer cannot be attached to the person's account.
     Attach(AttachRefusal),
+    /// The account has as many valid keys as it may have.
+    TooManyKeys,
 }
 
 impl Store {
@@ -151,11 +161,12 @@ impl Store {
             WHERE machine_uuid = $1 AND state = 'pending' RETURNING device_code_hash";
         const ADD: &str =
             "INSERT INTO device_codes (device_code_hash, sealed_user_code, machine_uuid, user_cuid, ip_address,
-                created_at, expires_at, state, changed_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, 'pending', $6) ON CONFLICT (sealed_user_code) DO NOTHING";
+                created_at, expires_at, state, changed_at, key_hash, key_scopes)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, 'pending', $6, $8, $9) ON CONFLICT (sealed_user_code) DO NOTHING";
         let DeviceCode { code, machine, identity, created_at, expires_at, .. } = new.code;
         let (machine, now) = (machine.as_uuid(), *created_at);
         let address = new.ip_address.map(storable);
+        let (key_hash, key_scopes) = (new.key.map(|key| key.hash), new.key.map(|key| scopes_text(&key.scopes)));
         let (is_postgres, others_max) = (self.pool.is_postgres(), i64::from(codes_max.saturating_sub(1)));
         let started = in_transaction!(
             &self.pool,
@@ -185,6 +196,8 @@ impl Store {
                     .bind(address.as_deref())
                     .bind(now)
                     .bind(*expires_at)
+                    .bind(key_hash.as_ref().map(SecretHash::as_bytes))
+                    .bind(key_scopes.as_deref())
                     .execute(&mut *tx)
                     .await?;
                 if added == 0 {
@@ -233,7 +246,7 @@ impl Store {
             WHERE person_id = $1 AND guessed_at > $2 AND by_agent = $3";
         const FIND: &str =
             "SELECT d.device_code_hash, d.machine_uuid, d.user_cuid, d.created_at, d.expires_at, d.state, d.account_id,
-                d.settled_at, d.ip_address, m.name, m.first_seen_at,
+                d.settled_at, d.ip_address, d.key_scopes, m.name, m.first_seen_at,
                 (SELECT COUNT(*) FROM (SELECT 1 AS one FROM machines o
                     WHERE o.user_cuid = d.user_cuid AND o.machine_uuid <> d.machine_uuid AND o.secret_hash IS NOT NULL
                         AND o.account_id IS DISTINCT FROM (SELECT p.account_id FROM persons p WHERE p.id = $2)
@@ -274,7 +287,8 @@ impl Store {
         })
     }
 
-    /// Attaches the computer of a pending code to the account of the approver. Exactly one of any number of calls approves, and never
+    /// Attaches the computer of a pending code to the account of the approver; with `key`, the key that it asks for becomes valid and
+    /// takes the place of those that it had. Exactly one of any number of calls approves, and never
     /// beside a denial. `notice` writes the letter about it, stored with the approval or not at all. An agent that was revoked
     /// meanwhile approves nothing: to it the code is consumed.
     pub async fn device_approve(
@@ -282,6 +296,7 @@ impl Store {
         code: &SecretHash,
         machine: MachineUuid,
         approver: &Approver,
+        key: Option<KeyGrant>,
         notice: impl FnOnce(&AttachedDevice) -> QueuedMail + Send,
         now: Timestamp,
     ) -> Result<Approval, StoreError> {
@@ -297,7 +312,7 @@ impl Store {
         const SETTLE: &str = "UPDATE device_codes
             SET state = 'claimed', account_id = $2, person_id = $3, settled_via = $4, settled_at = $5 WHERE device_code_hash = $1";
         const ATTACHED: &str =
-            "SELECT m.name, d.ip_address FROM device_codes d JOIN machines m ON m.machine_uuid = d.machine_uuid
+            "SELECT m.name, d.ip_address, d.key_hash, d.key_scopes FROM device_codes d JOIN machines m ON m.machine_uuid = d.machine_uuid
             WHERE d.device_code_hash = $1";
         let person = approver.person.as_uuid();
         in_transaction!(
@@ -362,13 +377,26 @@ impl Store {
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
-                let (name, ip_address) = query(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
+                let AttachedRow { name, ip_address, key_hash, key_scopes } =
+                    query(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
+                let has_key = match (key, key_hash, key_scopes) {
+                    (Some(grant), Some(hash), Some(scopes)) => {
+                        let name = name.as_deref().unwrap_or("a computer");
+                        let new = ComputersKey { machine, account: &account, name, hash: &hash, scopes: &scopes };
+                        match add_key_of_computer(tx, grant, &new, now).await? {
+                            KeyCreate::TooMany => return Ok(Err(ApprovalRefusal::TooManyKeys)),
+                            made => made == KeyCreate::Created,
+                        }
+                    }
+                    _ => false,
+                };
                 let attached = AttachedDevice {
                     machine,
                     name,
                     ip_address,
                     account: parsed("persons.account_id", &account).map_err(undecodable)?,
                     owner: parsed("persons.email", &email).map_err(undecodable)?,
+                    has_key,
                 };
                 let mail = notice(&attached);
                 insert_mail(tx, &mail, now).await?;
@@ -469,6 +497,15 @@ struct AskingRow {
     name: Option<String>,
     first_seen_at: Option<Timestamp>,
     others: i64,
+    key_scopes: Option<String>,
+}
+
+#[derive(FromRow)]
+struct AttachedRow {
+    name: Option<String>,
+    ip_address: Option<String>,
+    key_hash: Option<Vec<u8>>,
+    key_scopes: Option<String>,
 }
 
 impl TryFrom<AskingRow> for AskingDevice {
@@ -477,6 +514,9 @@ impl TryFrom<AskingRow> for AskingDevice {
     fn try_from(row: AskingRow) -> Result<Self, Corrupt> {
         let code = row.code.try_into()?;
         let others = count("machines.user_cuid", row.others)?;
-        Ok(Self { code, name: row.name, first_seen_at: row.first_seen_at, others, ip_address: row.ip_address })
+        let key_scopes =
+            row.key_scopes.as_deref().map(|text| scopes_of_text("device_codes.key_scopes", text)).transpose()?;
+        let AskingRow { name, first_seen_at, ip_address, .. } = row;
+        Ok(Self { code, name, first_seen_at, others, ip_address, key_scopes })
     }
 }

@@ -5,6 +5,7 @@
 //! locks the senders first, in `held_senders`: quotas of senders are exact between processes. The sum of all is that of the rows of
 //! `held_totals`, any of which a transaction adds to, so that none waits for another.
 
+mod counts;
 mod insert;
 mod row;
 
@@ -20,6 +21,7 @@ use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use self::counts::HeldCount;
 use self::row::{EntryRow, SELECT_ENTRY, UnclassifiedRow};
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
@@ -272,6 +274,8 @@ pub(crate) enum Ending<'a> {
     Event(EventId, &'a HeldScope),
     /// Those of a computer.
     Machine(Uuid),
+    /// Those that an account's list shows, of its agents.
+    Account(&'a UserAccountId),
 }
 
 /// Locks the senders of entries that are going to end, before the entries, as [`Store::held_insert`] does. SQLite has one writer.
@@ -283,6 +287,7 @@ pub(crate) async fn lock_senders(tx: &mut Tx<'_>, ending: &Ending<'_>) -> Result
     ];
     const OF_ONE: &str = joined!(LOCK[0], "h.id = $1", LOCK[1]);
     const OF_MACHINE: &str = joined!(LOCK[0], "h.machine_uuid = $1", LOCK[1]);
+    const OF_ACCOUNT: &str = joined!(LOCK[0], "h.account_id = $1", LOCK[1]);
     const OF_EVENT_OF_MACHINE: &str = joined!(LOCK[0], "h.event_id = $1 AND h.machine_uuid = $2", LOCK[1]);
     const OF_EVENT_OF_ACCOUNT: &str = joined!(
         LOCK[0],
@@ -296,6 +301,7 @@ pub(crate) async fn lock_senders(tx: &mut Tx<'_>, ending: &Ending<'_>) -> Result
     let lock = match ending {
         Ending::One(id) => query(OF_ONE).bind(id.as_uuid()),
         Ending::Machine(machine) => query(OF_MACHINE).bind(*machine),
+        Ending::Account(account) => query(OF_ACCOUNT).bind(account.as_str()),
         Ending::Event(event, HeldScope::Machine(machine)) => {
             query(OF_EVENT_OF_MACHINE).bind(event.as_uuid()).bind(machine.as_uuid())
         }

@@ -119,6 +119,8 @@ pub struct Purged {
     pub nodes: u64,
     /// API keys.
     pub api_keys: u64,
+    /// Closed accounts whose contents are deleted.
+    pub closed_accounts: u64,
     /// Days of usage that were added into the row of their computer.
     pub usage_days: u64,
 }
@@ -138,7 +140,10 @@ impl Store {
         self.purge_kind(SIGNIN_ERRANDS, now, settings).await?;
         // Processes whose clocks differ may count on different days.
         self.purge_sender_days(Day::from(Day::of(now).number() - 1), settings).await?;
+        // Before the computers: it leaves some of them to be cleaned up.
+        let closed_accounts = self.closed_accounts_empty(now, settings).await?;
         Ok(Purged {
+            closed_accounts,
             sessions: self.purge_kind(SESSIONS, before(settings.sessions_kept), settings).await?,
             tokens: self.purge_kind(TOKENS, before(settings.tokens_kept), settings).await?,
             attempts: self.purge_kind(ATTEMPTS, before(settings.attempts_kept), settings).await?,

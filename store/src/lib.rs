@@ -41,6 +41,7 @@ pub mod batch;
 pub mod budget;
 pub mod change;
 pub mod claim;
+pub mod closing;
 pub mod consent;
 pub mod device;
 pub mod error;

@@ -4,11 +4,13 @@ use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::consent::ConsentRule;
 use domain::held::MachineFacts;
-use domain::ids::{MachineUuid, UserAccountId, UserCuid};
+use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
+use domain::label::Label;
 use domain::secret::SecretHash;
 use sqlx_macros::FromRow;
 
 use crate::account::IDENTITY_ADD;
+use crate::api_key::REVOKE_OF_MACHINE;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
@@ -45,8 +47,19 @@ pub struct Computer {
     pub last_seen_at: Timestamp,
     /// When it was attached.
     pub attached_at: Option<Timestamp>,
+    /// The agent that approved the attachment; `None` if a person or an operator did.
+    pub attached_by: Option<RegistrationId>,
     /// Whether its secret still works: not once its owner detached it.
     pub has_secret: bool,
+    /// Name that its account gave it.
+    pub label: Option<Label>,
+}
+
+impl Computer {
+    /// The account's name for it, else its own.
+    pub fn shown_name(&self) -> Option<&str> {
+        self.label.as_ref().map(Label::as_str).or(self.name.as_deref())
+    }
 }
 
 /// A computer that registers.
@@ -186,18 +199,28 @@ impl Store {
         .await
     }
 
-    /// Detaches a computer of this account and kills its secret; `false` when the account has no such computer.
-    pub async fn machine_detach(&self, machine: MachineUuid, owner: &UserAccountId) -> Result<bool, StoreError> {
+    /// Detaches a computer of this account, kills its secret and the keys that it got with its attachment; `false` when the account has
+    /// no such computer.
+    pub async fn machine_detach(
+        &self,
+        machine: MachineUuid,
+        owner: &UserAccountId,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         const SQL: &str =
             "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL, secret_hash = NULL
             WHERE machine_uuid = $1 AND account_id = $2";
-        let done = query(SQL)
-            .bind(machine.as_uuid())
-            .bind(owner.as_str())
-            .execute(self.pool.writer())
-            .during(Operation::DetachMachine)
-            .await?;
-        Ok(done == 1)
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let done = query(SQL).bind(machine.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
+                query(REVOKE_OF_MACHINE).bind(machine.as_uuid()).bind(now).execute(&mut *tx).await?;
+                Ok(done == 1)
+            },
+            commit if |done| *done
+        )
+        .during(Operation::DetachMachine)
+        .await
     }
 
     /// Moves `last_seen_at` of many computers forward, never back, and none that was moved less than `sparing` before: however many
@@ -246,22 +269,67 @@ impl Store {
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
+    /// The computers that were attached to an account and are attached to none now, the last active first.
+    pub async fn computers_ended(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<Computer>, StoreError> {
+        const SQL: &str = "SELECT m.machine_uuid, m.user_cuid, m.name, m.account_id, m.first_seen_at, m.last_seen_at,
+                m.attached_at, m.attached_by, m.secret_hash IS NOT NULL AS has_secret, a.label
+            FROM attachments a JOIN machines m ON m.machine_uuid = a.machine_uuid AND m.user_cuid = a.user_cuid
+            WHERE a.account_id = $1 AND m.account_id IS NULL
+            ORDER BY m.last_seen_at DESC, m.machine_uuid DESC LIMIT $2";
+        let rows: Vec<ComputerRow> = query(SQL)
+            .bind(account.as_str())
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListEndedComputersOfAccount)
+            .await?;
+        Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Gives a computer that is or was attached to an account a name, or removes it; `false` if the account never had the computer.
+    pub async fn computer_label_set(
+        &self,
+        machine: MachineUuid,
+        owner: &UserAccountId,
+        label: Option<&Label>,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE attachments SET label = $3 WHERE account_id = $1 AND machine_uuid = $2";
+        let done = query(SQL)
+            .bind(owner.as_str())
+            .bind(machine.as_uuid())
+            .bind(label.map(Label::as_str))
+            .execute(self.pool.writer())
+            .during(Operation::NameComputer)
+            .await?;
+        Ok(done > 0)
+    }
+
     /// Computers for operators, newest first.
     pub async fn machines(&self, rows_max: usize) -> Result<Vec<Computer>, StoreError> {
-        const SQL: &str = "SELECT machine_uuid, user_cuid, name, account_id, first_seen_at, last_seen_at, attached_at,
-                secret_hash IS NOT NULL AS has_secret
-            FROM machines ORDER BY first_seen_at DESC, machine_uuid DESC LIMIT $1";
+        const SQL: &str = "SELECT m.machine_uuid, m.user_cuid, m.name, m.account_id, m.first_seen_at, m.last_seen_at,
+                m.attached_at, m.attached_by, m.secret_hash IS NOT NULL AS has_secret, a.label
+            FROM machines m LEFT JOIN attachments a ON a.account_id = m.account_id AND a.machine_uuid = m.machine_uuid
+                AND a.user_cuid = m.user_cuid
+            ORDER BY m.first_seen_at DESC, m.machine_uuid DESC LIMIT $1";
         let rows: Vec<ComputerRow> =
             query(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListMachines).await?;
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Deletes a computer, so that it may register again: for operators. Its identity and its events stay.
-    pub async fn machine_remove(&self, machine: MachineUuid) -> Result<bool, StoreError> {
+    /// Deletes a computer, so that it may register again: for operators. Its identity and its events stay; the keys that it got with its
+    /// attachment end.
+    pub async fn machine_remove(&self, machine: MachineUuid, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "DELETE FROM machines WHERE machine_uuid = $1";
-        let done =
-            query(SQL).bind(machine.as_uuid()).execute(self.pool.writer()).during(Operation::RemoveMachine).await?;
-        Ok(done == 1)
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let done = query(SQL).bind(machine.as_uuid()).execute(&mut *tx).await?;
+                query(REVOKE_OF_MACHINE).bind(machine.as_uuid()).bind(now).execute(&mut *tx).await?;
+                Ok(done == 1)
+            },
+            commit if |done| *done
+        )
+        .during(Operation::RemoveMachine)
+        .await
     }
 }
 
@@ -365,7 +433,9 @@ impl TryFrom<ComputerRow> for Computer {
             first_seen_at: row.first_seen_at,
             last_seen_at: row.last_seen_at,
             attached_at: row.attached_at,
+            attached_by: row.attached_by.map(RegistrationId::from),
             has_secret: row.has_secret,
+            label: parsed_opt("attachments.label", row.label.as_deref())?,
         })
     }
 }

@@ -26,6 +26,8 @@ pub enum Operation {
     AttachMachine,
     #[strum(serialize = "cancel a batch")]
     CancelBatch,
+    #[strum(serialize = "count held events")]
+    CountHeldEvents,
     #[strum(serialize = "start a new chain epoch of the outbox")]
     StartChainEpochOfOutbox,
     #[strum(serialize = "change the filter settings of an account")]
@@ -70,6 +72,22 @@ pub enum Operation {
     DetachMachine,
     #[strum(serialize = "discard a held event")]
     DiscardHeldEvent,
+    #[strum(serialize = "close an account")]
+    CloseAccount,
+    #[strum(serialize = "list closed accounts")]
+    ListClosedAccounts,
+    #[strum(serialize = "delete contents of a closed account")]
+    EmptyClosedAccount,
+    #[strum(serialize = "edit consent levels")]
+    EditConsent,
+    #[strum(serialize = "name a computer")]
+    NameComputer,
+    #[strum(serialize = "name an agent")]
+    NameAgent,
+    #[strum(serialize = "list the ended computers of an account")]
+    ListEndedComputersOfAccount,
+    #[strum(serialize = "read usage by day")]
+    ReadUsageByDay,
     #[strum(serialize = "end a batch")]
     EndBatch,
     #[strum(serialize = "end a device code")]

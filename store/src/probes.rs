@@ -32,9 +32,11 @@ crate::probes! {
     pub(crate) const MACHINE: KnownRow = joined!(SELECT_KNOWN, " WHERE m.machine_uuid = $1");
     /// The computers of an account, newest first: account, maximum number of rows.
     pub(crate) const COMPUTERS: ComputerRow =
-        "SELECT machine_uuid, user_cuid, name, account_id, first_seen_at, last_seen_at, attached_at,
-            secret_hash IS NOT NULL AS has_secret
-        FROM machines WHERE account_id = $1 ORDER BY first_seen_at DESC, machine_uuid DESC LIMIT $2";
+        "SELECT m.machine_uuid, m.user_cuid, m.name, m.account_id, m.first_seen_at, m.last_seen_at, m.attached_at,
+            m.attached_by, m.secret_hash IS NOT NULL AS has_secret,
+            (SELECT a.label FROM attachments a WHERE a.account_id = m.account_id AND a.machine_uuid = m.machine_uuid
+                AND a.user_cuid = m.user_cuid) AS label
+        FROM machines m WHERE m.account_id = $1 ORDER BY m.first_seen_at DESC, m.machine_uuid DESC LIMIT $2";
     /// How many entries are held of an event, of any sender: id of the event.
     pub(crate) const HELD_OF_EVENT: WaitingRow =
         "SELECT COUNT(*) AS entries FROM held_events WHERE event_id = $1 AND state = 'held'";

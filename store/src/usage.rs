@@ -3,11 +3,13 @@
 use domain::ids::UserCuid;
 use domain::recorder::Recorder;
 use domain::usage::{Day, QuotaUsed, UsageWindow};
+use sqlx_macros::FromRow;
+use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
-use crate::row::chunks;
+use crate::row::{chunks, limit, parsed};
 use crate::{Store, in_transaction};
 
 /// The day of the row into which days are added that no window reaches any more: before all others, and within no window.
@@ -103,6 +105,64 @@ impl Store {
                 retrospectives: number("usage_days.retrospectives", retrospectives)?,
             },
             leaves: number("usage_cursor.counted", counted)?,
+        })
+    }
+
+    /// What each of these computers used on each day of a window, as far as it is counted; days without usage are absent. The newest days
+    /// come first, and at most `rows_max` rows.
+    pub async fn usage_history(
+        &self,
+        computers: &[Recorder],
+        window: UsageWindow,
+        rows_max: usize,
+    ) -> Result<Vec<UsageDay>, StoreError> {
+        const SQLITE: &str = "SELECT u.user_cuid, u.machine_uuid, u.day, u.memory, u.retrospectives
+            FROM json_each($1) r CROSS JOIN usage_days u
+                ON u.user_cuid = r.value ->> 'identity' AND u.machine_uuid = unhex(r.value ->> 'machine', '-')
+                AND u.day >= $2 AND u.day < $3
+            ORDER BY u.day DESC, u.user_cuid, u.machine_uuid LIMIT $4";
+        const POSTGRES: &str = "SELECT u.user_cuid, u.machine_uuid, u.day, u.memory, u.retrospectives
+            FROM jsonb_to_recordset($1::JSONB) AS r (machine UUID, identity TEXT)
+                JOIN usage_days u ON u.user_cuid = r.identity AND u.machine_uuid = r.machine
+                AND u.day >= $2 AND u.day < $3
+            ORDER BY u.day DESC, u.user_cuid, u.machine_uuid LIMIT $4";
+        let computers = serde_json::to_string(computers).unwrap_or_default();
+        let rows: Vec<DayRow> = query(if self.pool.is_postgres() { POSTGRES } else { SQLITE })
+            .bind(&computers)
+            .bind(window.first.number())
+            .bind(window.end.number())
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ReadUsageByDay)
+            .await?;
+        Ok(rows.into_iter().map(UsageDay::try_from).collect::<Result<_, _>>()?)
+    }
+}
+
+/// Usage of a computer on a day, as a row of a history.
+#[derive(FromRow)]
+struct DayRow {
+    user_cuid: String,
+    machine_uuid: Uuid,
+    day: i64,
+    memory: i64,
+    retrospectives: i64,
+}
+
+impl TryFrom<DayRow> for UsageDay {
+    type Error = Corrupt;
+
+    fn try_from(row: DayRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            recorder: Recorder {
+                machine: row.machine_uuid.into(),
+                identity: parsed("usage_days.user_cuid", &row.user_cuid)?,
+            },
+            day: Day::from(row.day),
+            used: QuotaUsed {
+                memory: number("usage_days.memory", row.memory)?,
+                retrospectives: number("usage_days.retrospectives", row.retrospectives)?,
+            },
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
 
@@ -22,6 +23,13 @@ async fn tamper(world: &World, sql: &'static str) {
 
 fn members(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// Sends a form of one of our pages; the status of the response.
+async fn submit(world: &World, person: &Credential, path: &str, form: &str) -> u16 {
+    let request = world.request(Method::POST, path, person).header("origin", &world.url);
+    let request = request.header("content-type", "application/x-www-form-urlencoded").body(form.to_owned());
+    world.send(request).await.status
 }
 
 async fn last_seen(world: &World, person: &Credential, machine: &Machine) -> String {
@@ -50,6 +58,79 @@ on_each_database! {
             assert_eq!(members(&computers[0]), ["first_seen_at", "last_seen_at", "machine_uuid", "via"]);
             assert_eq!((&computers[0]["via"], &computers[0]["first_seen_at"]), (&json!("attached"), &computers[0]["last_seen_at"]));
         }
+    }
+
+    async fn an_account_names_its_computers_and_agents(world: World) {
+        let (person, stranger) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let (machine, agent) = (world.attached_machine(&person).await, world.agent_of(&person).await);
+        let paths = [format!("{COMPUTERS}/{}", machine.uuid), format!("/api/v1/agents/{}", agent.id)];
+        let name = async |path: &str, credential: &Credential, body: Value| {
+            world.send(world.request(Method::PATCH, path, credential).json(&body)).await
+        };
+        for path in &paths {
+            name(path, &stranger.cookie, json!({ "label": "Mine" })).await.refused(404, "not_found");
+            name(path, &agent.token, json!({ "label": "Trustworthy" })).await.refused(401, "unauthorized");
+            for wrong in [json!({}), json!({ "label": 1 }), json!({ "label": "a\nb" }), json!({ "label": "é".repeat(101) })] {
+                name(path, &person.cookie, wrong).await.refused(400, "invalid_request");
+            }
+            assert_eq!(name(path, &person.cookie, json!({ "label": " Ada's " })).await.expect(200), json!({ "ok": true }));
+        }
+        name(&format!("{COMPUTERS}/nonsense"), &person.cookie, json!({ "label": "x" })).await.refused(404, "not_found");
+        let sections = world.get(SUMMARY, &person.cookie).await.expect(200)["sections"].clone();
+        assert_eq!(sections["computers"]["computers"][0]["label"], "Ada's");
+        assert_eq!(sections["agents"]["agents"][0]["label"], "Ada's");
+        for (path, empty) in paths.iter().zip([json!(null), json!("  ")]) {
+            name(path, &person.cookie, json!({ "label": empty })).await.expect(200);
+        }
+        let sections = world.get(SUMMARY, &person.cookie).await.expect(200)["sections"].clone();
+        assert_eq!(members(&sections["computers"]["computers"][0]), ["first_seen_at", "last_seen_at", "machine_uuid", "via"]);
+        assert_eq!(sections["agents"]["agents"][0].get("label"), None);
+    }
+
+    async fn pages_change_nothing_of_another_account(world: World) {
+        let (person, stranger) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let (machine, agent) = (world.attached_machine(&person).await, world.agent_of(&person).await);
+        let post = async |path: &str, form: &str| submit(&world, &stranger.cookie, path, form).await;
+        for path in [format!("/account/computers/{}", machine.uuid), format!("/account/agents/{}", agent.id)] {
+            assert_eq!(post(&path, "label=Mine").await, 404);
+            assert_eq!(world.get(&path, &stranger.cookie).await.status, 404);
+        }
+        assert_eq!(post("/account/consent", &format!("base=&{}.llm=off", machine.uuid)).await, 404);
+        assert_eq!(world.get(&format!("/account/consent/{}", machine.uuid), &stranger.cookie).await.status, 404);
+        assert_eq!(post("/account/close", "email=ada%40example.com").await, 400);
+        let export = world.get("/account/data/export", &stranger.cookie).await;
+        let lines = String::from_utf8_lossy(&export.body).into_owned();
+        assert!(lines.contains("bob@example.com") && !lines.contains(&machine.uuid) && !lines.contains(&agent.id.to_string()), "{lines}");
+        let sections = world.get(SUMMARY, &person.cookie).await.expect(200)["sections"].clone();
+        assert_eq!(sections["agents"]["agents"][0].get("label"), None);
+        assert_eq!(world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"], json!([]));
+    }
+
+    async fn an_export_has_everything_and_no_secret(world: World) {
+        let person = world.person("ada@example.com").await;
+        let (machine, agent) = (world.attached_machine(&person).await, world.agent_of(&person).await);
+        let made = world.post("/api/v1/keys", &person.cookie, &json!({ "name": "The cook" })).await.expect(201);
+        let mut chain = Chain::new(&machine);
+        let event = chain.next();
+        world.event(&machine, &event).await.receipt();
+        world.post("/api/v1/consent", &person.cookie, &json!({ "level": "full" })).await.expect(200);
+        let export = world.get("/account/data/export", &person.cookie).await;
+        assert_eq!((export.status, export.header("content-type")), (200, Some("application/x-ndjson")));
+        let text = String::from_utf8(export.body.to_vec()).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for kind in ["account", "computer", "agent", "consent", "key", "session", "usage", "event"] {
+            assert!(lines.iter().any(|line| line["kind"] == kind), "{kind} is missing: {text}");
+        }
+        assert!(lines.iter().any(|line| line["event"]["event_id"] == event["event_id"]));
+        let Credential::Bearer(token) = &agent.token else { unreachable!() };
+        for secret in [machine.secret.as_str(), token, made["key"].as_str().unwrap()] {
+            assert!(!text.contains(secret));
+        }
+        // A sign-in of an hour ago does not do.
+        world.advance(Duration::from_mins(60));
+        assert_eq!(world.get("/account/data/export", &person.cookie).await.status, 303);
+        assert_eq!(submit(&world, &person.cookie, "/account/close", "email=ada%40example.com").await, 303);
+        assert_eq!(world.get(SUMMARY, &person.cookie).await.status, 200);
     }
 
     async fn a_summary_has_all_its_sections(world: World) {

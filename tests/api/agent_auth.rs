@@ -244,7 +244,7 @@ on_each_database! {
         let registered = world.identity(json!({ "type": "service_auth", "login_hint": "ada@example.com" })).await.expect(200);
         let claim = &registered["claim"];
         world.complete(&first.token, &attempt_of(claim), text(claim, "user_code")).await.expect(200);
-        let agents = world.server.app.store.agents(10).await.unwrap();
+        let agents = world.server.app.store.agents(None, 10).await.unwrap();
         let mut via: Vec<_> = agents.iter().map(|agent| agent.claimed_via.clone().unwrap()).collect();
         via.sort();
         assert_eq!(via, ["account", "session"]);

@@ -77,3 +77,42 @@ async fn the_official_client_of_a2a_finds_the_card_and_sends_a_message() {
     assert_eq!((&seen["answers"], &seen["role"]), (&json!(1), &json!("ROLE_AGENT")));
     assert_eq!(seen["text"], guide(&world).await);
 }
+
+/// What every client sees of the tools of the memory.
+fn assert_remembered(seen: &Value) {
+    let tools = json!(["search_memory", "add_memory", "list_spaces", "forget_memory"]);
+    assert_eq!((&seen["server"], &seen["tools"]), (&json!("attache-memory"), &tools), "{seen}");
+    assert_eq!(seen["found"]["results"][0]["id"], seen["added"]["id"], "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_official_python_client_of_mcp_calls_the_tools_of_the_memory() {
+    let world = World::on_sqlite().await;
+    let (_, Credential::Bearer(key)) = world.librarian("ada@example.com").await else {
+        panic!("a key is a bearer token")
+    };
+    let server = json!({ "url": format!("{}/v1/mcp", world.url), "key": key }).to_string();
+    let Some(seen) = python(Packages::Mcp, include_str!("clients/memory.py"), server).await else { return };
+    for mode in ["auto", "legacy"] {
+        let seen = &seen[mode];
+        assert_remembered(seen);
+        assert_eq!(seen["read_spaces"], seen["spaces"], "{seen}");
+        assert!(seen["read"].as_str().unwrap().contains("leaves with the tide"), "{seen}");
+        assert_eq!((&seen["gone"]["code"], &seen["unknown"]["code"]), (&json!(-32002), &json!(-32602)), "{seen}");
+        assert!(seen["wrong"]["text"].as_str().unwrap().contains("queri"), "{seen}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_official_typescript_client_of_mcp_calls_the_tools_of_the_memory() {
+    let world = World::on_sqlite().await;
+    let (_, Credential::Bearer(key)) = world.librarian("ada@example.com").await else {
+        panic!("a key is a bearer token")
+    };
+    let Some(packages) = npm::packages() else { return };
+    let server = json!({ "url": format!("{}/v1/mcp", world.url), "key": key });
+    let mut client = Command::new("node");
+    let setup = json!({ "packages": packages, "server": server }).to_string();
+    client.args(["--input-type=module", "--eval", include_str!("clients/memory.mjs"), "--"]).arg(setup);
+    assert_remembered(&run(client).await);
+}

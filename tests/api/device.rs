@@ -199,7 +199,7 @@ on_each_database! {
 
         let machine = world.machine().await;
         let (_, user_code) = asking(&world, &machine).await;
-        assert!(world.server.app.store.machine_remove(machine.uuid.parse().unwrap()).await.unwrap());
+        assert!(world.server.app.store.machine_remove(machine.uuid.parse().unwrap(), world.clock().now()).await.unwrap());
         world.device_approve(&ada.cookie, &user_code).await.refused(409, "machine_not_registered");
 
         let machine = world.attached_machine(&bob).await;

@@ -423,4 +423,39 @@ on_each_database! {
         let expected = ActorKind::ALL.iter().filter(runs);
         assert_eq!(kinds, expected.map(|kind| kind.name()).collect::<Vec<_>>(), "each kind runs, in start order");
     }
+    async fn the_page_of_the_operator_shows_what_the_json_routes_say(world: World) {
+        let admin = |path: &str| format!("http://{}{path}", world.server.admin_address);
+        let machine = world.machine().await;
+        world.event(&machine, &json!([1])).await.held("malformed_envelope");
+        let response = reqwest::get(admin("/")).await.unwrap();
+        assert_eq!(response.status(), 200);
+        let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+        let (policy, cache) = (header("content-security-policy"), header("cache-control"));
+        assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self'"), "{policy}");
+        assert_eq!((cache.as_str(), header("content-type").as_str()), ("no-store", "text/html; charset=utf-8"));
+        let page = response.text().await.unwrap();
+        let kinds = ActorKind::ALL.iter().filter(|kind| !matches!(kind, ActorKind::Lookup | ActorKind::Witness));
+        for kind in kinds {
+            assert!(page.contains(&format!(">{}<", kind.name())), "{kind}: {page}");
+        }
+        for words in ["Ready", "Held events", "malformed_envelope", "the body is no envelope", "No other server"] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+        let assets = page.split('"').filter(|text| text.starts_with("/assets/"));
+        let mut loaded = 0;
+        for asset in assets {
+            let response = reqwest::get(admin(asset)).await.unwrap();
+            assert_eq!((response.status().as_u16(), response.headers()["x-content-type-options"].to_str().unwrap()), (200, "nosniff"), "{asset}");
+            loaded += 1;
+        }
+        assert!(loaded >= 4, "{page}");
+        assert_eq!(reqwest::get(admin("/assets/none.css")).await.unwrap().status(), 404);
+        // Another name than those of the listener, as a foreign page has it.
+        let client = reqwest::Client::new();
+        let foreign = client.get(admin("/")).header("host", "evil.example").send().await.unwrap();
+        assert_eq!(foreign.status(), 421);
+        // It changes nothing: no method but GET and HEAD.
+        let posted = client.post(admin("/")).send().await.unwrap();
+        assert_eq!(posted.status(), 405);
+    }
 }

@@ -134,7 +134,7 @@ on_each_database! {
 
         // An operator removes it, and a stranger registers in its place.
         let store = &world.server.app.store;
-        assert!(store.machine_remove(uuid_of(&own)).await.unwrap());
+        assert!(store.machine_remove(uuid_of(&own), world.clock().now()).await.unwrap());
         let again = async |user_cuid: &str| {
             let body = json!({ "user_cuid": user_cuid, "machine_uuid": own.uuid });
             let response = world.post("/api/v1/machines", &Credential::None, &body).await.expect(201);
@@ -143,7 +143,7 @@ on_each_database! {
         let stranger = again(&own.user_cuid).await;
         assert_eq!(shown(&world, &stranger).await, Vec::<String>::new());
         world.proof(&stranger, &recorded).await.refused(404, "event_not_found");
-        store.machine_remove(uuid_of(&own)).await.unwrap();
+        store.machine_remove(uuid_of(&own), world.clock().now()).await.unwrap();
         let stranger = again(&world.rng().cuid2()).await;
         assert_eq!(shown(&world, &stranger).await, Vec::<String>::new());
         world.proof(&stranger, &recorded).await.refused(404, "event_not_found");

@@ -2,6 +2,7 @@
 
 mod batch;
 mod errors;
+mod mcp;
 mod memories;
 mod pages;
 mod places;

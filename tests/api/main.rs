@@ -29,6 +29,7 @@ mod nodes;
 mod oidc;
 mod openapi;
 mod pressure;
+mod published;
 mod sessions;
 mod signin;
 mod story;

@@ -459,3 +459,45 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
+
+/// Whether the page for the code names the folder of mails to a request with these headers.
+async fn names_the_folder(world: &World, headers: &[(&str, &str)]) -> bool {
+    let browser = Browser::new(world);
+    browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
+    let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let response = browser.send(Method::GET, "/signin/code", &headers, None).await;
+    let page = response.page(200);
+    assert!(page.contains("Check your mail"), "{page}");
+    let folder = world.dir.path().join("data/outbox");
+    let named = page.contains(folder.to_str().unwrap());
+    assert_eq!(named, page.contains("writes mail to files"), "{page}");
+    named
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_folder_of_mails_is_named_to_this_computer_only() {
+    let world = World::on_sqlite().await;
+    assert!(names_the_folder(&world, &[("sec-fetch-site", "same-origin")]).await);
+    for trace in [
+        ("x-forwarded-for", "127.0.0.1"),
+        ("x-forwarded-host", "attache.example.com"),
+        ("forwarded", "for=127.0.0.1"),
+        ("via", "1.1 proxy"),
+        ("x-real-ip", "192.0.2.1"),
+        ("host", "attache.example.com"),
+    ] {
+        assert!(!names_the_folder(&world, &[trace]).await, "{trace:?}");
+    }
+    world.server.stop().await;
+    // Reached by others, behind a proxy, or under a public URL: another person's browser may be at the other end.
+    let world = World::with(|settings| settings.http.bind = "0.0.0.0:0".parse().unwrap()).await;
+    let own = format!("http://127.0.0.1:{}", world.server.address.port());
+    assert!(!names_the_folder(&world, &[("host", own.trim_start_matches("http://"))]).await);
+    world.server.stop().await;
+    let world = World::with(|settings| settings.http.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()]).await;
+    assert!(!names_the_folder(&world, &[]).await);
+    world.server.stop().await;
+    let world = World::with(|settings| settings.http.base_url = Some("http://attache.example.com".into())).await;
+    assert!(!names_the_folder(&world, &[("host", "127.0.0.1")]).await);
+    world.server.stop().await;
+}

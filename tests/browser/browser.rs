@@ -1,11 +1,12 @@
 //! A browser in the hands of a person.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fantoccini::elements::Element;
-use fantoccini::{Client, Locator};
+use fantoccini::Client;
+use fantoccini::elements::{Element, ElementRef};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -19,6 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// More elements than any page has.
 const TABS_MAX: usize = 60;
+
+/// The text that is shown.
+const TEXT: &str = r"return document.body.innerText.replaceAll(/[\u00a0\t]/g, ' ')";
+/// Calls back after the page has done what it had scheduled, such as sending a form.
+const TURNS: &str = "const done = arguments[arguments.length - 1]; setTimeout(() => setTimeout(done))";
+/// The names and elements of everything visible that a selector finds.
+const NAMED: &str = "
+    return [...document.querySelectorAll(arguments[0])]
+        .filter((element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true }))
+        .filter((element) => element.getClientRects().length > 0)
+        .map((element) => [element.computedName ?? '', element]);";
 
 /// Runs each test on a desktop and on a phone, each with a server of its own: `World::on_sqlite()`, or the expression after `in`.
 macro_rules! pages {
@@ -105,17 +117,21 @@ pub struct Browser {
     url: String,
     scripts: AtomicBool,
     // Dropped after the client.
-    _driver: Driver,
+    driver: Driver,
 }
 
 impl Browser {
     /// An empty window; `None` when there is no browser to test with.
     pub async fn open(world: &World, screen: Screen, law: &'static str) -> Option<Self> {
         let judge = Judge::of(law, screen)?;
-        let driver = Driver::start()?;
+        let driver = Driver::start().await?;
         let client = driver.open().await;
-        let browser =
-            Self { client, judge, screen, url: world.url.clone(), scripts: AtomicBool::new(true), _driver: driver };
+        let browser = Self { client, judge, screen, url: world.url.clone(), scripts: AtomicBool::new(true), driver };
+        // The browser may have been that of another test.
+        browser.forget_cookies().await;
+        browser.devtools("Network.clearBrowserCache", json!({})).await;
+        let storage = json!({ "origin": browser.url, "storageTypes": "all" });
+        browser.devtools("Storage.clearDataForOrigin", storage).await;
         let (width, height) = screen.size();
         browser.resize(width, height).await;
         let phone = screen == Screen::Phone;
@@ -148,6 +164,11 @@ impl Browser {
         self.devtools("Network.clearBrowserCookies", json!({})).await;
     }
 
+    /// Kills a shared browser, as a crash would; `false` if tests share none.
+    pub fn crash(&self) -> bool {
+        self.driver.kill_browser()
+    }
+
     /// Ends the session, and fails the test if the console has messages since the last check.
     pub async fn close(self) {
         let faults = self.judge.console(&self).await;
@@ -167,10 +188,12 @@ impl Browser {
 
     pub async fn press(&self, name: &str) {
         self.find(Role::Button, name).await.click().await.unwrap();
+        self.settle().await;
     }
 
     pub async fn follow(&self, name: &str) {
         self.find(Role::Link, name).await.click().await.unwrap();
+        self.settle().await;
     }
 
     pub async fn choose(&self, name: &str) {
@@ -196,7 +219,8 @@ impl Browser {
             let active = self.client.active_element().await.unwrap();
             let label = self.label(&active).await;
             if label.as_deref() == Some(name) {
-                return active.send_keys(keys).await.unwrap();
+                active.send_keys(keys).await.unwrap();
+                return self.settle().await;
             }
             assert!(Instant::now() < deadline, "the focus is on {label:?}, not on {name:?}");
             tokio::time::sleep(LOOK_EVERY).await;
@@ -206,13 +230,25 @@ impl Browser {
     /// Types into the focused element.
     pub async fn type_keys(&self, keys: &str) {
         self.client.active_element().await.unwrap().send_keys(keys).await.unwrap();
+        self.settle().await;
+    }
+
+    /// Waits until the page has begun what an action asked for. From the beginning of a navigation on, each command waits for its end.
+    async fn settle(&self) {
+        if self.scripts.load(Ordering::Relaxed) {
+            // Fails when the page goes away first, which is as good.
+            let _ = self.client.execute_async(TURNS, vec![]).await;
+        } else {
+            // A page without scripts has no timers.
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     /// Moves the focus with Tab until it is on the element with this name; fails the test if there is none.
     pub async fn tab_to(&self, name: &str) {
         let mut passed = Vec::new();
         for _ in 0..TABS_MAX {
-            self.type_keys("\u{e004}").await;
+            self.client.active_element().await.unwrap().send_keys("\u{e004}").await.unwrap();
             let label = self.label(&self.client.active_element().await.unwrap()).await.unwrap_or_default();
             if label == name {
                 return;
@@ -241,12 +277,12 @@ impl Browser {
         }
     }
 
-    /// The text of the page.
+    /// The text of the page, with every space a plain one.
     pub async fn text(&self) -> String {
-        match self.client.find(Locator::Css("body")).await {
-            // The body can go away between the two questions, when another page is coming.
-            Ok(body) => body.text().await.unwrap_or_default(),
-            Err(_) => String::new(),
+        // There is no body for a moment when another page is coming.
+        match self.client.execute(TEXT, vec![]).await {
+            Ok(Value::String(text)) => text,
+            _ => String::new(),
         }
     }
 
@@ -278,16 +314,15 @@ impl Browser {
     }
 
     async fn named(&self, role: Role) -> Vec<(String, Element)> {
-        let mut named = Vec::new();
-        for element in self.client.find_all(Locator::Css(role.selector())).await.unwrap() {
-            // An element that has gone away meanwhile is not visible.
-            if element.is_displayed().await.unwrap_or(false)
-                && let Some(label) = self.label(&element).await
-            {
-                named.push((label, element));
-            }
-        }
+        // There is nothing for a moment when another page is coming.
+        let Ok(named) = self.client.execute(NAMED, vec![json!(role.selector())]).await else { return Vec::new() };
+        // An element is an object with its number under a name of the standard.
+        let named: Vec<(String, HashMap<String, String>)> = serde_json::from_value(named).unwrap();
+        let element = |number| Element::from_element_id(self.client.clone(), ElementRef::from(number));
         named
+            .into_iter()
+            .flat_map(|(name, found)| found.into_values().map(move |number| (name.clone(), element(number))))
+            .collect()
     }
 
     /// The accessible name.

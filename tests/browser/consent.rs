@@ -1,6 +1,8 @@
 //! `/account/consent`: a person sets how much their computers may record.
 
-use crate::browser::{Browser, pages};
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, Role, pages};
 use blackbox::world::World;
 use harness::event::Machine;
 
@@ -10,45 +12,84 @@ async fn level(world: &World, machine: &Machine, query: &str) -> String {
     body["level"].as_str().unwrap().to_owned()
 }
 
+fn name_of(machine: &Machine) -> String {
+    format!("Computer …{}", &machine.uuid[machine.uuid.len() - 8..])
+}
+
 pages! {
     async fn a_change_of_consent_is_visible_to_the_computer(world: World, browser: Browser) {
         let person = world.person("jo@example.com").await;
         let machine = world.attached_machine(&person).await;
-        let row = format!("Computer …{}", &machine.uuid[machine.uuid.len() - 8..]);
+        let row = name_of(&machine);
         browser.signed_in(&person).await;
         browser.visit("/account").await;
         browser.follow("Consent").await;
         browser.sees("How much your computers may record").await;
-        browser.sees("Only the levels that you choose are enforced").await;
-        browser.sees("Not chosen").await;
+        browser.sees("Only levels that you choose are enforced").await;
+        browser.sees("follows all computers").await;
         browser.look("default").await;
         // Saving without a choice sets no level, and the default can be chosen.
-        browser.press("Save All computers").await;
+        browser.sees("No changes").await;
+        browser.press("Save").await;
         browser.sees("No levels were changed").await;
-        assert_eq!(world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"], serde_json::json!([]));
+        assert_eq!(world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"], json!([]));
         browser.select("All computers, rsi", "No content").await;
-        browser.press("Save All computers").await;
-        browser.sees("Saved and effective").await;
+        browser.sees("1 change, not saved").await;
+        browser.press("Save").await;
+        browser.sees("Saved: 1 level changed").await;
         let levels = world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"].clone();
-        assert_eq!((levels.as_array().unwrap().len(), &levels[0]["level"]), (1, &serde_json::json!("metadata-only")));
+        assert_eq!((levels.as_array().unwrap().len(), &levels[0]["level"]), (1, &json!("metadata-only")));
         assert_eq!(level(world, &machine, "").await, "metadata-only");
 
+        // Several changes in different rows are one save: none of them is lost.
         browser.select("All computers, all lanes", "Nothing").await;
-        browser.press("Save All computers").await;
-        browser.sees("Saved and effective").await;
-        assert_eq!(level(world, &machine, "").await, "off");
-        assert_eq!(level(world, &machine, "?lane=memory").await, "off");
-
+        browser.press(&row).await;
         browser.select(&format!("{row}, memory"), "Everything").await;
-        browser.press(&format!("Save {row}")).await;
-        browser.sees("Saved and effective").await;
+        browser.sees("2 changes, not saved").await;
+        browser.look("changed").await;
+        browser.press("Save").await;
+        browser.sees("Saved: 2 levels changed").await;
         browser.look("chosen").await;
         assert_eq!(level(world, &machine, "?lane=llm").await, "off");
         assert_eq!(level(world, &machine, "?lane=memory").await, "full");
 
-        browser.press(&format!("Save {row}")).await;
-        browser.sees("No levels were changed").await;
-        browser.look("unchanged").await;
+        // An exception ends, and the level follows the general one again.
+        browser.select(&format!("{row}, memory"), "Follows: Nothing").await;
+        browser.press("Save").await;
+        browser.sees("Saved: 1 level changed").await;
+        assert_eq!(level(world, &machine, "?lane=memory").await, "off");
+        assert!(browser.text().await.contains("follows all computers"));
+
+        // The last save is undone, with the exception that it ended.
+        browser.press("Undo the last save").await;
+        browser.sees("memory: Everything").await;
+        assert_eq!(level(world, &machine, "?lane=memory").await, "full");
+    }
+
+    async fn a_level_that_changed_elsewhere_is_reported_and_not_overwritten(world: World, browser: Browser) {
+        let person = world.person("jo@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        browser.signed_in(&person).await;
+        browser.visit("/account/consent").await;
+        let elsewhere = async |lane: &str, level: &str| {
+            world.post("/api/v1/consent", &person.cookie, &json!({ "level": level, "lane": lane })).await.expect(200);
+        };
+        // A change of another level does not hinder, and is not undone by the old form.
+        elsewhere("llm", "off").await;
+        browser.select("All computers, memory", "Everything").await;
+        browser.press("Save").await;
+        browser.sees("Saved: 1 level changed").await;
+        assert_eq!(level(world, &machine, "?lane=llm").await, "off");
+        // A change of the same level is shown, with the choice of the person kept.
+        elsewhere("memory", "off").await;
+        browser.select("All computers, memory", "No content").await;
+        browser.press("Save").await;
+        browser.sees("All computers, memory: now “Nothing”, you chose “No content”").await;
+        browser.look("conflict").await;
+        assert_eq!(level(world, &machine, "?lane=memory").await, "off");
+        browser.press("Save").await;
+        browser.sees("Saved: 1 level changed").await;
+        assert_eq!(level(world, &machine, "?lane=memory").await, "metadata-only");
     }
 
     async fn consent_is_set_without_scripts(world: World, browser: Browser) {
@@ -58,9 +99,20 @@ pages! {
         browser.without_scripts().await;
         browser.visit("/account/consent").await;
         browser.select("All computers, llm", "Everything").await;
-        browser.press("Save All computers").await;
-        browser.sees("Saved and effective").await;
+        browser.press("Save").await;
+        browser.sees("Saved: 1 level changed").await;
         assert_eq!(level(world, &machine, "?lane=llm").await, "full");
+        // The page of one computer, with the keyboard alone.
+        browser.visit(&format!("/account/consent/{}", machine.uuid)).await;
+        browser.sees(&format!("Consent of {}", name_of(&machine))).await;
+        browser.look("one").await;
+        browser.tab_to(&format!("{}, llm", name_of(&machine))).await;
+        browser.type_keys("No").await;
+        browser.tab_to("Save").await;
+        browser.type_keys("\n").await;
+        browser.sees("Saved: 1 level changed").await;
+        // "Nothing" and "No content" begin alike: the first of them is picked by the keys.
+        assert_eq!(level(world, &machine, "?lane=llm").await, "off");
     }
 
     async fn without_a_computer_the_consent_page_explains_consent(world: World, browser: Browser) {
@@ -68,5 +120,22 @@ pages! {
         browser.visit("/account/consent").await;
         browser.sees("No computer is attached").await;
         browser.look("consent").await;
+    }
+
+    async fn the_consent_of_a_foreign_computer_is_neither_shown_nor_changed(world: World, browser: Browser) {
+        let (jo, mo) = (world.person("jo@example.com").await, world.person("mo@example.com").await);
+        let (own, foreign) = (world.attached_machine(&jo).await, world.attached_machine(&mo).await);
+        browser.signed_in(&jo).await;
+        browser.visit(&format!("/account/consent/{}", foreign.uuid)).await;
+        browser.sees("Not found in your account").await;
+        browser.visit("/account/consent").await;
+        browser.press(&name_of(&own)).await;
+        browser.evaluate(&format!("for (const field of document.querySelectorAll('select')) field.name = field.name.replace('{}', '{}')", own.uuid, foreign.uuid)).await;
+        browser.select(&format!("{}, llm", name_of(&own)), "Nothing").await;
+        browser.press("Save").await;
+        browser.sees("This computer is not attached to your account").await;
+        assert!(!browser.names(Role::Button).await.contains(&"Save".to_owned()));
+        assert_eq!(level(world, &foreign, "?lane=llm").await, "metadata-only");
+        assert_eq!(world.get("/api/v1/consent", &mo.cookie).await.expect(200)["levels"], Value::Array(vec![]));
     }
 }

@@ -1,4 +1,4 @@
-//! `chromedriver`, and the browser that it starts.
+//! `chromedriver`, and its browser.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,25 +10,52 @@ use reqwest::{Method, Url};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::shared::Shared;
+
 /// How often a chromedriver is started that ends at once.
 const STARTS_MAX: usize = 5;
 
-/// A chromedriver for one test, killed when dropped. The browser is connected to it by a pipe and ends with it, for any end of
-/// it: a test that is killed leaves nothing behind.
+/// Arguments of the browser besides those for its profile and its connection.
+const ARGUMENTS: [&str; 14] = [
+    "--headless=new",
+    "--disable-gpu",
+    "--disable-crash-reporter",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    // No host name is resolved outside this machine, for a page or for the browser itself.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+    // The accessible names of elements, for scripts: one command instead of one for each element.
+    "--enable-blink-features=ComputedAccessibilityInfo",
+    // Work beside the page: a process kept ready for the next site, downloads, models, extensions.
+    "--disable-features=SpareRendererForSitePerProcess,Translate,OptimizationHints,OptimizationGuideModelDownloading,MediaRouter",
+    "--disable-extensions",
+    "--disable-component-extensions-with-background-pages",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+];
+
+/// A chromedriver for one test, killed when dropped. It uses a browser that tests share, or starts one that is connected to it by a pipe
+/// and ends with it, for any end of it: a test that is killed leaves nothing behind.
 pub struct Driver {
     process: Child,
     port: u16,
     // Profile, temporary files and home of the browser. Dropped after the process.
     folder: TempDir,
+    shared: Option<Shared>,
 }
 
 impl Driver {
     /// `None` without chromedriver, which is reported on standard error; with `ATTACHE_TEST_REQUIRE_ALL=1` that fails.
-    pub fn start() -> Option<Self> {
+    pub async fn start() -> Option<Self> {
         // It binds any free port of IPv4 and the same of IPv6, and exits if that one is in use.
         for _ in 0..STARTS_MAX {
             match Self::begin()? {
-                Ok(driver) => return Some(driver),
+                Ok(mut driver) => {
+                    driver.shared = Shared::take(&arguments()).await;
+                    return Some(driver);
+                }
                 Err(ended) => eprintln!("chromedriver ended before it was ready ({ended}); once more"),
             }
         }
@@ -57,30 +84,23 @@ impl Driver {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         let port = lines.find_map(|line| line.strip_suffix('.')?.split_once("successfully on port ")?.1.parse().ok());
         Some(match port {
-            Some(port) => Ok(Self { process, port, folder }),
+            Some(port) => Ok(Self { process, port, folder, shared: None }),
             None => Err(process.wait().unwrap()),
         })
     }
 
     /// A browser window.
     pub async fn open(&self) -> Client {
-        let mut arguments = vec![
-            "--headless=new".to_owned(),
-            "--remote-debugging-pipe".to_owned(),
-            format!("--user-data-dir={}", self.folder.path().join("profile").display()),
-            "--disable-gpu".to_owned(),
-            "--disable-crash-reporter".to_owned(),
-            "--disable-dev-shm-usage".to_owned(),
-            "--no-first-run".to_owned(),
-            // No host name is resolved outside this machine, for a page or for the browser itself.
-            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost".to_owned(),
-        ];
-        if is_root() {
-            // The sandbox refuses to run as root, which containers often do.
-            arguments.push("--no-sandbox".to_owned());
-        }
+        let options = if let Some(shared) = &self.shared {
+            json!({ "debuggerAddress": shared.address })
+        } else {
+            let mut arguments = arguments();
+            arguments.push("--remote-debugging-pipe".to_owned());
+            arguments.push(format!("--user-data-dir={}", self.folder.path().join("profile").display()));
+            json!({ "args": arguments })
+        };
         let Value::Object(capabilities) = json!({
-            "goog:chromeOptions": { "args": arguments },
+            "goog:chromeOptions": options,
             "goog:loggingPrefs": { "browser": "ALL" },
         }) else {
             unreachable!("an object")
@@ -89,6 +109,20 @@ impl Driver {
         builder.capabilities(capabilities);
         builder.connect(&format!("http://127.0.0.1:{}", self.port)).await.unwrap()
     }
+
+    /// Kills the browser, as a crash would; `false` if it is not a shared one, which ends with this anyway.
+    pub fn kill_browser(&self) -> bool {
+        self.shared.as_ref().map(Shared::kill).is_some()
+    }
+}
+
+fn arguments() -> Vec<String> {
+    let mut arguments: Vec<_> = ARGUMENTS.map(str::to_owned).into();
+    if is_root() {
+        // The sandbox refuses to run as root, which containers often do.
+        arguments.push("--no-sandbox".to_owned());
+    }
+    arguments
 }
 
 impl Drop for Driver {

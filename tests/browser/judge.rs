@@ -66,6 +66,9 @@ impl Judge {
     /// Stores pictures of the page in light and dark; returns its faults.
     pub async fn faults(&self, browser: &Browser, state: &str) -> Vec<String> {
         let mut faults = Vec::new();
+        if browser.evaluate("return typeof axe === 'undefined'").await == json!(true) {
+            browser.evaluate(&self.axe).await;
+        }
         for theme in ["light", "dark"] {
             let features = json!([
                 { "name": "prefers-color-scheme", "value": theme },
@@ -74,7 +77,6 @@ impl Judge {
             ]);
             browser.devtools("Emulation.setEmulatedMedia", json!({ "features": features })).await;
             self.keep_picture(browser, &format!("{}-{state}-{}-{theme}", self.law, self.screen)).await;
-            browser.evaluate(&self.axe).await;
             let complaints = lines(&browser.evaluate_later(AXE).await);
             faults.extend(complaints.iter().map(|complaint| format!("axe-core, {theme}: {complaint}")));
         }
@@ -106,8 +108,8 @@ impl Judge {
 
     /// The whole page, beyond what fits on the screen.
     async fn keep_picture(&self, browser: &Browser, name: &str) {
-        let taken =
-            browser.devtools("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": true })).await;
+        let whole = json!({ "format": "png", "captureBeyondViewport": true, "optimizeForSpeed": true });
+        let taken = browser.devtools("Page.captureScreenshot", whole).await;
         let picture = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
         fs::write(self.pictures.join(format!("{name}.png")), picture).unwrap();
     }

@@ -1,4 +1,6 @@
-//! Tests of the checks themselves: each kind of fault is found.
+//! Tests of the checks themselves: each kind of fault is found, and a test does not notice the tests before it in the same browser.
+
+use serde_json::json;
 
 use crate::browser::{Browser, Role, Screen, pages};
 use blackbox::world::World;
@@ -51,4 +53,31 @@ pages! {
         browser.follow("More").await;
         assert_eq!(browser.address().await, "about:blank");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_test_finds_no_traces_of_the_test_before_it() {
+    let world = World::on_sqlite().await;
+    for _ in 0..2 {
+        let Some(browser) = Browser::open(&world, Screen::Desktop, "traces").await else { return };
+        browser.visit("/signin").await;
+        let left = browser.evaluate("return [document.cookie, localStorage.length, sessionStorage.length]").await;
+        assert_eq!(left, json!(["", 0, 0]));
+        browser.evaluate("document.cookie = 'left=1'; localStorage.left = 1; sessionStorage.left = 1").await;
+        assert_eq!(browser.evaluate("return document.cookie").await, json!("left=1"));
+        browser.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browser_that_crashed_is_replaced_for_the_next_test() {
+    let world = World::on_sqlite().await;
+    let Some(crashing) = Browser::open(&world, Screen::Desktop, "crash").await else { return };
+    crashing.visit("/signin").await;
+    let is_shared = crashing.crash();
+    drop(crashing);
+    assert_eq!(is_shared, std::env::var_os("ATTACHE_TEST_BROWSERS").is_some());
+    let Some(next) = Browser::open(&world, Screen::Desktop, "crash").await else { return };
+    next.visit("/signin").await;
+    next.close().await;
 }

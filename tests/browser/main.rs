@@ -9,6 +9,7 @@
 mod browser;
 mod driver;
 mod judge;
+mod shared;
 
 mod access;
 mod account;
@@ -20,4 +21,6 @@ mod docs;
 mod home;
 mod judging;
 mod knowledge;
+mod operator;
+mod pictures;
 mod signin;

@@ -12,7 +12,9 @@ async fn activity_is_a_table_newest_first_page_by_page_or_all_of_it() {
     let home = Home::new();
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
-    assert_eq!(home.run(&["activity"]).said(), "no events recorded");
+    let nothing = "no events recorded by this computer yet; `attache activity --account` shows the account's";
+    assert_eq!(home.run(&["activity"]).said(), nothing);
+    assert_eq!(home.run(&["activity", "--account"]).said(), "no events recorded in this account");
     let mut chain = Chain::new(&machine);
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -23,10 +25,15 @@ async fn activity_is_a_table_newest_first_page_by_page_or_all_of_it() {
     let first = home.run(&["activity", "--limit", "2"]);
     let lines: Vec<&str> = first.said().lines().collect();
     assert!(lines[0].starts_with("received") && lines[0].ends_with("event"), "{lines:?}");
-    assert!(lines[1].ends_with(&ids[0]) && lines[2].ends_with(&ids[1]), "{lines:?}");
+    let end = |id: &String| format!("…{}", &id[id.len() - 8..]);
+    assert!(lines[1].ends_with(&end(&ids[0])) && lines[2].ends_with(&end(&ids[1])), "{lines:?}");
+    assert!(lines[1].starts_with("now ") && lines[1].contains(&end(&machine.uuid)), "{lines:?}");
+    assert!(lines[..3].iter().all(|line| line.chars().count() <= 80), "{lines:?}");
+    let wide = home.run(&["activity", "--limit", "2", "--wide"]);
+    assert!(wide.said().contains(&ids[0]) && wide.said().contains(&machine.uuid), "{wide:?}");
     let cursor = lines[4].strip_prefix("next page: --cursor ").unwrap_or_else(|| panic!("{lines:?}"));
     let second = home.run(&["activity", "--limit", "2", "--cursor", cursor]);
-    assert!(second.said().ends_with(&ids[2]), "{second:?}");
+    assert!(second.said().ends_with(&end(&ids[2])), "{second:?}");
 
     let all = home.run(&["activity", "--all", "--json", "--as", "agent"]).json();
     let events: Vec<String> =
@@ -60,9 +67,14 @@ async fn held_events_are_listed_apart_with_their_reason() {
     flow::event(&server, &machine, &unknown).await.warning();
     let done = home.run(&["activity"]);
     let id = flow::text(&unknown, "event_id");
-    let held = done.said().lines().find(|line| line.ends_with(&id)).unwrap_or_else(|| panic!("{done:?}"));
+    let end = format!("…{}", &id[id.len() - 8..]);
+    let held = done.said().lines().find(|line| line.ends_with(&end)).unwrap_or_else(|| panic!("{done:?}"));
     assert!(held.contains("unknown_event_type") && held.contains("memory.dreamt"), "{held}");
-    assert!(done.said().starts_with("no events recorded\n\nheld: "), "{done:?}");
+    assert!(
+        done.said().starts_with("no events recorded by this computer yet") && done.said().contains("\n\nheld: "),
+        "{done:?}"
+    );
+    assert!(home.run(&["activity", "--wide"]).said().contains(&id));
     assert_eq!(home.run(&["activity", "--json"]).json()["unclassified"][0]["event_id"], id);
 }
 

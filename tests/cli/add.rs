@@ -73,8 +73,8 @@ async fn spaces_are_created_listed_and_named_by_name_or_id() {
     write(&home, "note.md", "Hedgehogs sleep under the leaves.");
     home.run(&["add", "note.md", "--space", "Garden"])
         .refused(1, &["several spaces have the name \"Garden\"", "space list"]);
-    home.run(&["add", "note.md", "--space", "Cellar"]).refused(1, &["no space \"Cellar\"", "space create"]);
-    home.run(&["add", "note.md", "--space", &flow::uuid()]).refused(1, &["space_forbidden"]);
+    home.run(&["add", "note.md", "--space", "Cellar"]).refused(4, &["no space \"Cellar\"", "space create"]);
+    home.run(&["add", "note.md", "--space", &flow::uuid()]).refused(5, &["space_forbidden"]);
     home.run(&["add", "note.md", "--space", "Open garden", "--space", &flow::text(&made, "id")]).said();
     let found = |space: &str| home.run(&["search", "hedgehogs", "--space", space, "--json"]).json()["results"].clone();
     assert_eq!(found("Open garden").as_array().unwrap().len(), 1);
@@ -223,7 +223,7 @@ async fn an_interrupted_add_continues_on_the_server_and_can_be_rejoined() {
     done.refused(1, &["1 item could not be added"]);
     assert!(done.stdout.contains(&format!("failed   {silent}: cancelled: ")), "{done:?}");
     for option in ["--join", "--cancel"] {
-        home.run(&["add", option, &flow::uuid()]).refused(1, &["not_found"]);
+        home.run(&["add", option, &flow::uuid()]).refused(4, &["not_found"]);
         home.run(&["add", option, "nonsense"]).refused(2, &[option]);
     }
 }
@@ -272,7 +272,7 @@ async fn without_a_server_or_a_key_the_next_step_is_named() {
     flow::keep_profile(&home, &url, None, Some("at_wrong"));
     each(&["keys begin with \"ak_\""]);
     flow::keep_profile(&home, &url, None, Some(&format!("ak_{}", "A".repeat(43))));
-    home.run(&["add", "note.md"]).refused(1, &["cannot be reached", "1 item was not sent"]);
+    home.run(&["add", "note.md"]).refused(7, &["cannot be reached", "1 item was not sent"]);
     let _server = home.serve().await;
     each(&["unauthorized"]);
 }

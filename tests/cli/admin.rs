@@ -27,13 +27,46 @@ fn accounts_are_created_once_per_person_and_once_per_identity() {
     assert_eq!(listed.as_array().unwrap().len(), 2);
     let ada = listed.as_array().unwrap().iter().find(|account| account["user_account_id"] == id).unwrap();
     assert_eq!((&ada["name"], &ada["plan"], &ada["balance_cents"]), (&json!("Ada"), &json!("FREE"), &json!(0)));
+    assert_eq!(ada["email"], "ada@example.com");
     let table = home.run(&["admin", "account", "list"]);
     assert_eq!(table.said().lines().count(), 3);
-    assert!(table.said().contains(&id));
+    assert!(table.said().contains(&id) && table.said().contains("ada@example.com"));
+    let of_ada = home.run(&["admin", "account", "list", "--email", "ada@example.com", "--json"]).json();
+    assert_eq!((of_ada.as_array().unwrap().len(), &of_ada[0]["user_account_id"]), (1, &json!(id)));
+    let persons = home.run(&["admin", "person", "list", "--json"]).json();
+    assert_eq!((persons.as_array().unwrap().len(), &persons[0]["user_account_id"]), (1, &json!(id)));
+    assert!(home.run(&["admin", "person", "list", "--account", &id]).said().contains("ada@example.com"));
+    home.run(&["admin", "person", "list", "--email", "eve@example.com"]).refused(4, &["the account does not exist"]);
     assert_eq!(home.run(&["admin", "account", "list", "--limit", "1", "--json"]).json().as_array().unwrap().len(), 1);
     // The first sign-in of the person finds the prepared account.
     let session = home.run(&["admin", "session", "create", "--email", "ada@example.com", "--json"]).json();
     assert_eq!(session["user_account_id"], id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_are_limited_to_one_account() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let machine = crate::account::adas(&home, &server).await;
+    home.run(&["admin", "session", "create", "--email", "bob@example.com"]).said();
+    flow::machine(&home, &server).await;
+    flow::identity(&server, &json!({ "type": "anonymous" })).await;
+    for email in ["ada@example.com", "bob@example.com"] {
+        home.run(&["admin", "api-key", "create", "--email", email, "--name", email]).said();
+    }
+    let list = |what: &str, email: &str| home.run(&["admin", what, "list", "--email", email, "--json"]).json();
+    for what in ["machine", "agent", "api-key"] {
+        let all = home.run(&["admin", what, "list", "--json"]).json();
+        assert_eq!(all.as_array().unwrap().len(), 2, "{what}: {all}");
+        assert_eq!(list(what, "ada@example.com").as_array().unwrap().len(), 1, "{what}");
+        home.run(&["admin", what, "list", "--email", "eve@example.com"]).refused(4, &["the account does not exist"]);
+        let both = ["admin", what, "list", "--email", "a@example.com", "--account", "tz4a98xxat96iws9zmbrgj3a"];
+        home.run(&both).refused(2, &["--account"]);
+    }
+    assert_eq!(list("machine", "ada@example.com")[0]["machine_uuid"], machine.uuid);
+    assert_eq!(list("agent", "ada@example.com")[0]["status"], "claimed");
+    assert_eq!(list("api-key", "bob@example.com")[0]["name"], "bob@example.com");
+    assert_eq!((list("machine", "bob@example.com"), list("agent", "bob@example.com")), (json!([]), json!([])));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +132,7 @@ async fn a_computer_is_added_attached_listed_and_removed() {
     attach(&uuid, &account).said();
     let other = flow::text(&home.run(&["admin", "account", "create", "--json"]).json(), "user_account_id");
     attach(&uuid, &other).refused(1, &["attached to another account"]);
-    attach(&flow::uuid(), &account).refused(1, &["no computer with this id"]);
+    attach(&flow::uuid(), &account).refused(4, &["no computer with this id"]);
     let second = flow::uuid();
     add(&["--machine-uuid", &second]).said();
     attach(&second, &other).refused(1, &["the computer's identity is linked to another account"]);
@@ -118,7 +151,7 @@ async fn a_computer_is_added_attached_listed_and_removed() {
     assert!(table.said().contains(&uuid) && !table.said().contains("msk_"));
 
     assert_eq!(home.run(&["admin", "machine", "remove", &uuid]).said(), format!("{uuid} is removed"));
-    home.run(&["admin", "machine", "remove", &uuid]).refused(1, &["no computer with this id"]);
+    home.run(&["admin", "machine", "remove", &uuid]).refused(4, &["no computer with this id"]);
     flow::event(&server, &machine, &chain.next()).await.refused(401, "machine_unknown");
 }
 
@@ -171,8 +204,8 @@ async fn a_changed_plan_and_balance_are_visible_at_once() {
         json!({ "user_account_id": account, "plan": "PLUS" })
     );
     assert_eq!(set(&["--account", &account, "--plan", "PRO"]).said(), format!("{account} has the plan PRO now"));
-    set(&["--email", "nobody@example.com", "--plan", "PRO"]).refused(1, &["the account does not exist"]);
-    set(&["--account", "tz4a98xxat96iws9zmbrgj3a", "--plan", "PRO"]).refused(1, &["the account does not exist"]);
+    set(&["--email", "nobody@example.com", "--plan", "PRO"]).refused(4, &["the account does not exist"]);
+    set(&["--account", "tz4a98xxat96iws9zmbrgj3a", "--plan", "PRO"]).refused(4, &["the account does not exist"]);
     set(&["--account", &account, "--plan", "GOLD"]).refused(2, &["expected one of FREE, PLUS, PRO, MAX"]);
     set(&["--plan", "PRO"]).refused(2, &["--account"]);
     set(&["--account", &account, "--email", "ada@example.com", "--plan", "PRO"]).refused(2, &["cannot be used with"]);
@@ -186,7 +219,7 @@ async fn a_changed_plan_and_balance_are_visible_at_once() {
     add(&["--account", &account, "--cents", "5.5", "--reason", "x"]).refused(2, &["--cents"]);
     add(&["--account", &account, "--cents", "9223372036854775807", "--reason", "x"]).refused(1, &["out of range"]);
     add(&["--account", "tz4a98xxat96iws9zmbrgj3a", "--cents", "5", "--reason", "x"])
-        .refused(1, &["the account does not exist"]);
+        .refused(4, &["the account does not exist"]);
     assert_eq!((&bar().await["plan"], &bar().await["balance_cents"]), (&json!("PRO"), &json!(380)));
 
     let list = |arguments: &[&str]| home.run(&[&["admin", "balance", "list"], arguments].concat());
@@ -194,8 +227,8 @@ async fn a_changed_plan_and_balance_are_visible_at_once() {
     let seen: Vec<_> = listed.as_array().unwrap().iter().map(|entry| (&entry["cents"], &entry["reason"])).collect();
     assert_eq!(seen, [(&json!(-120), &json!("paid back")), (&json!(500), &json!("bought"))]);
     assert_eq!(list(&["--email", "ada@example.com", "--limit", "1"]).said().lines().count(), 2);
-    list(&["--account", "tz4a98xxat96iws9zmbrgj3a"]).refused(1, &["the account does not exist"]);
-    list(&["--email", "nobody@example.com"]).refused(1, &["the account does not exist"]);
+    list(&["--account", "tz4a98xxat96iws9zmbrgj3a"]).refused(4, &["the account does not exist"]);
+    list(&["--email", "nobody@example.com"]).refused(4, &["the account does not exist"]);
 }
 
 #[test]
@@ -206,4 +239,17 @@ fn a_key_for_a_space_that_the_account_may_not_read_is_refused() {
     home.run(&[&create[..], &["--space", unknown]].concat()).refused(1, &["cannot read the space", unknown]);
     assert_eq!(home.run(&["admin", "api-key", "list", "--json"]).json(), json!([]));
     assert!(home.run(&create).said().starts_with("ak_"));
+}
+
+#[test]
+fn an_account_is_closed_once_and_its_address_may_sign_up_again() {
+    let home = Home::new();
+    let made = home.run(&["admin", "account", "create", "--email", "ada@example.com", "--json"]).json();
+    let account = flow::text(&made, "user_account_id");
+    let closed = home.run(&["admin", "account", "close", "--email", "ada@example.com"]);
+    assert_eq!(closed.said(), format!("account {account} is closed"));
+    let again = home.run(&["admin", "account", "close", "--account", &account]);
+    again.refused(1, &["the account does not exist, or is closed already"]);
+    let other = home.run(&["admin", "account", "create", "--email", "ada@example.com", "--json"]).json();
+    assert_ne!(flow::text(&other, "user_account_id"), account);
 }

@@ -55,7 +55,7 @@ async fn an_agent_acts_for_its_person_once_the_claim_is_confirmed() {
     assert!(done.said().contains(&id) && done.said().contains("attache agent claim"), "{done:?}");
     let early = home.run(&["agent", "token", "--json"]).json();
     assert_eq!(early["scope"], "svc.events", "what an unclaimed agent may do, it may do at once");
-    home.run(&["account"]).refused(1, &["the agent is not claimed"]);
+    home.run(&["account"]).refused(5, &["the agent is not claimed"]);
 
     let (mut claim, attempt, code) = claiming(&home, &[]).await;
     ada.complete(&attempt, &code).await.unwrap();
@@ -78,7 +78,7 @@ async fn a_claim_bound_to_a_person_is_shown_and_confirmed_only_by_them() {
     let arguments = ["agent", "register", "--url", &server.url, "--email", "ada@example.com", "--json"];
     let registered = home.run(&arguments).json();
     home.run(&["agent", "register"]).refused(1, &["already has the agent", "--again"]);
-    home.run(&["agent", "token"]).refused(1, &["run `attache agent claim`"]);
+    home.run(&["agent", "token"]).refused(5, &["run `attache agent claim`"]);
     let (attempt, code) = no_wait(&home, &[]);
     assert_eq!(registered["claim"]["user_code"], code.expose(), "no second link for nothing");
     assert_eq!(eve.complete(&attempt, &code).await.unwrap_err().code(), Some("email_mismatch"));
@@ -195,16 +195,16 @@ async fn a_revoked_token_is_renewed_and_a_revoked_agent_is_reported() {
     assert_eq!(summary_status(&server, &next).await, 401);
     let agents = ada.account_summary().await.unwrap().sections.agents.unwrap().agents;
     assert!(agents[0].revoked_at.is_some());
-    home.run(&["agent", "show"]).refused(1, &["attache agent register"]);
+    home.run(&["agent", "show"]).refused(5, &["attache agent register"]);
 }
 
 #[test]
 fn without_an_agent_every_command_names_the_next_step() {
     let home = Home::new();
     for command in ["claim", "token", "revoke", "show"] {
-        home.run(&["agent", command]).refused(1, &["run `attache agent register`"]);
+        home.run(&["agent", command]).refused(5, &["run `attache agent register`"]);
     }
-    home.run(&["agent", "register", "--url", "http://127.0.0.1:1"]).refused(1, &["cannot be reached"]);
+    home.run(&["agent", "register", "--url", "http://127.0.0.1:1"]).refused(7, &["cannot be reached"]);
     assert_eq!(home.run(&["profile", "list", "--json"]).json(), json!([]));
 }
 

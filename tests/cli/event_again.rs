@@ -117,7 +117,7 @@ async fn an_event_that_waits_is_shown_and_given_up_by_hand() {
     let id = flow::uuid();
     server.process.kill();
     home.run(&["event", "send", "--type", "llm.failed", "--event-id", &id, "--lane", "llm", "--consent-level", "full"])
-        .refused(1, &["cannot be reached", &id]);
+        .refused(7, &["cannot be reached", &id]);
     let waits = json!({ "event_id": id, "event_type": "llm.failed", "chain_epoch": 0, "seq": 0 });
     assert_eq!(pending(&["--json"]).json(), json!({ "pending": waits, "dropped": false }));
     assert!(pending(&[]).said().contains("--drop drops it"));
@@ -164,7 +164,7 @@ async fn equal_commands_are_two_events_unless_they_name_the_event_id() {
     let arguments = ["event", "send", "--type", "memory.stored", "--payload", r#"{"memory_id":"beat"}"#, "--json"];
     upstream.next(later());
     let done = home.run(&arguments);
-    done.refused(1, &["rate_limited", "is stored and sent first by the next `attache event send`", "--event-id"]);
+    done.refused(75, &["rate_limited", "is stored and sent first by the next `attache event send`", "--event-id"]);
     let done = home.run(&arguments);
     done.said();
     assert_eq!(numbers(&done.stdout), [None, Some(1)]);

@@ -149,11 +149,11 @@ async fn malformed_lines_are_all_named_before_anything_is_sent() {
 async fn a_command_without_a_credential_names_the_next_step() {
     let home = Home::new();
     let send = || home.run(&["event", "send", "--type", "memory.stored"]);
-    send().refused(1, &["this computer is not registered", "attache machine register"]);
+    send().refused(5, &["this computer is not registered", "attache machine register"]);
     let (server, machine) = computer(&home).await;
     let stranger = Machine { secret: format!("msk_{}", "A".repeat(43)), ..machine };
     flow::keep_profile(&home, &server.url, Some(&stranger), None);
-    send().refused(1, &["machine_unknown", "attache machine register"]);
+    send().refused(5, &["machine_unknown", "attache machine register"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

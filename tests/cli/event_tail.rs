@@ -81,7 +81,7 @@ async fn a_server_that_goes_away_is_waited_for_and_one_that_was_never_there_is_n
     server.process.kill();
     assert!(tail.stderr.reach(1).await);
     assert!(tail.stderr.text().contains("cannot be reached"), "{}", tail.stderr.text());
-    home.run(&["event", "tail"]).refused(1, &["cannot be reached", "check that the server is running"]);
+    home.run(&["event", "tail"]).refused(7, &["cannot be reached", "check that the server is running"]);
     let _server = home.serve().await;
     let last = send(&home, &["--type", "memory.stored"]);
     assert!(tail.stdout.reach(2).await);

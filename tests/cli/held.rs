@@ -144,13 +144,13 @@ async fn held_events_are_listed_shown_and_discarded() {
     assert_eq!(listed(&["--json"]).json().as_array().unwrap().len(), 2, "a release in vain changes nothing");
 
     assert_eq!(home.run(&["admin", "held", "discard", &id, "--json"]).json(), json!({ "discarded": id }));
-    home.run(&["admin", "held", "discard", &id]).refused(1, &["no held event has this id"]);
+    home.run(&["admin", "held", "discard", &id]).refused(4, &["no held event has this id"]);
     release(&home, &id).refused(1, &["the event is already discarded"]);
     let shown = home.run(&["admin", "held", "show", &id, "--json"]).json();
     assert_eq!((&shown["state"], &shown["body"]), (&json!("discarded"), &Value::Null));
     let unknown = flow::uuid();
     for command in ["show", "release", "discard"] {
-        home.run(&["admin", "held", command, &unknown]).refused(1, &["no held event has this id"]);
+        home.run(&["admin", "held", command, &unknown]).refused(4, &["no held event has this id"]);
     }
     assert_eq!(activity(&server, &machine).await["unclassified"].as_array().unwrap().len(), 1);
 }

@@ -7,6 +7,7 @@
 mod account;
 mod activity;
 mod add;
+mod add_folder;
 mod admin;
 mod agent;
 mod attach;
@@ -18,11 +19,14 @@ mod doctor;
 mod event_again;
 mod event_send;
 mod event_tail;
+mod failure;
 mod fork;
 mod held;
 mod installation;
 mod keys;
+mod login;
 mod manual;
+mod mcp;
 mod profile;
 mod proof;
 #[cfg(target_os = "linux")]

@@ -54,6 +54,10 @@ fn every_command_has_help_and_a_wrong_one_is_usage() {
         assert!(help.said().contains(&format!("\n  {command} ")), "{command}: {help:?}");
         assert!(home.run(&[command, "--help"]).said().contains("Usage: attache"), "{command}");
     }
+    for group in ["Start here", "Your account", "Events and proofs", "Memory", "Agents", "Run a server"] {
+        assert!(help.said().contains(&format!("\n{group}:\n")), "{group}: {help:?}");
+    }
+    assert!(home.run(&["attach", "--help"]).said().lines().count() <= 45);
     home.run(&["atach"]).refused(2, &["attach"]);
     home.run(&["agent"]).refused(2, &["register"]);
 }

@@ -37,7 +37,7 @@ async fn profiles_are_listed_shown_and_removed_without_their_secrets() {
     home.run(&["profile", "remove", "other"]).refused(1, &["--yes"]);
     assert_eq!(home.run(&["profile", "remove", "other", "--yes", "--json"]).json(), json!({ "removed": "other" }));
     for command in [&["show", "other"][..], &["remove", "other", "--yes"], &["move", "other", "--url", "http://a"]] {
-        home.run(&[&["profile"], command].concat()).refused(1, &["no profile \"other\""]);
+        home.run(&[&["profile"], command].concat()).refused(4, &["no profile \"other\""]);
     }
     for name in ["../default", ".hidden", "a b", ""] {
         home.run(&["usage", "--profile", name]).refused(1, &["invalid profile name"]);
@@ -110,7 +110,7 @@ async fn a_key_is_read_from_standard_input_judged_by_the_server_and_never_shown(
     let (key, narrow) = (make(&[]), make(&["--scope", "write"]));
     let set = |key: &str| home.run_with_input(&["key", "set", "--url", &server.url], key.as_bytes());
     let unknown = format!("ak_{}", "A".repeat(43));
-    set(&unknown).refused(1, &["does not accept this API key"]);
+    set(&unknown).refused(5, &["does not accept this API key"]);
     for wrong in ["", "hunter2\n", &key[..20]] {
         set(wrong).refused(1, &["malformed API key"]);
     }
@@ -136,7 +136,7 @@ async fn a_server_is_remembered_by_the_first_success_alone() {
     let server = home.serve().await;
     for command in [&["machine", "register"][..], &["agent", "register"]] {
         home.run(&[command, &["--url", "http://127.0.0.1:9"]].concat())
-            .refused(1, &["127.0.0.1:9", "cannot be reached"]);
+            .refused(7, &["127.0.0.1:9", "cannot be reached"]);
     }
     assert_eq!(home.run(&["profile", "list", "--json"]).json(), json!([]));
     home.run(&["machine", "register", "--url", &server.url]).said();

@@ -37,7 +37,7 @@ async fn the_first_key_is_stored_and_later_proofs_are_checked_against_it() {
     drop(server);
     assert_eq!(home.run(&["verify", "proof.json", "--json"]).json()["key"], "pinned");
     assert_eq!(home.run(&["verify", "proof.json", "--vkey", &vkey, "--json"]).json()["key"], "given");
-    home.run(&["verify", &id]).refused(1, &["cannot be reached"]);
+    home.run(&["verify", &id]).refused(7, &["cannot be reached"]);
     let proof = std::fs::read(home.dir.path().join("proof.json")).unwrap();
     let nowhere = Home::new();
     nowhere.run_with_input(&["verify", "-"], &proof).refused(1, &["no trusted log key", "--vkey"]);
@@ -103,11 +103,11 @@ async fn an_event_that_one_may_not_see_has_no_proof() {
     let home = Home::new();
     let (server, _, id) = received(&home).await;
     let unknown = flow::uuid();
-    home.run(&["verify", &unknown]).refused(1, &[&unknown, "attache activity"]);
+    home.run(&["verify", &unknown]).refused(4, &[&unknown, "attache activity"]);
     // An event of another account looks like an unknown one.
     let stranger = Home::new();
     stranger.run(&["machine", "register", "--url", &server.url]).said();
-    stranger.run(&["verify", &id]).refused(1, &[&id, "no event "]);
+    stranger.run(&["verify", &id]).refused(4, &[&id, "no event "]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,7 +15,7 @@ async fn search_results_are_printed_with_their_passage_or_as_json() {
     let done = home.run(&["search", "when", "do", "I", "prune", "in", "March?"]);
     let said = done.said();
     assert!(said.starts_with(" 1. Roses\n    "), "{said}");
-    assert!(said.contains('█') && said.contains("/v1/memories/") && !said.contains("# Roses"), "{said}");
+    assert!(said.contains('█') && said.contains("/knowledge/memories/") && !said.contains("# Roses"), "{said}");
     // The part around the words that were looked for.
     assert!(said.contains("    … ") && said.contains("Prune") && said.contains("March"), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 100) && !said.contains('\u{1b}'), "{said}");

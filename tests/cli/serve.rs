@@ -34,7 +34,12 @@ async fn the_ready_line_is_printed_once_the_server_accepts_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn serving_is_the_default_and_shows_the_base_url() {
+async fn serving_shows_the_base_url_and_is_not_the_default() {
+    let home = Home::new();
+    let help = home.run(&[]);
+    help.refused(2, &["Start here:", "Run a server:", "`attache serve` starts a server"]);
+    assert!(!home.data().exists(), "a server was started: {help:?}");
+
     let home = Home::new().set("http.base_url", "https://attache.example.com");
     let mut process = home.spawn("");
     let line = process.ready_line().await;

@@ -21,7 +21,7 @@ use crate::scale::index;
 const REQUEST_DEADLINE: Duration = Duration::from_secs(3);
 /// Pause before the same bytes are sent again.
 const RESEND_PAUSE: Duration = Duration::from_millis(20);
-/// One event of this number is sent to any node instead of the chain's own.
+/// One event of this number is sent to any node instead of the chain's own, except by the first sender of each node.
 const STRAY_EVERY: u64 = 10;
 /// One acknowledged event of this number is sent again.
 const AGAIN_EVERY: u64 = 40;
@@ -111,10 +111,12 @@ impl Sender {
             let id = event["event_id"].as_str().unwrap().to_owned();
             let body = Bytes::from(event.to_string());
             let targets = lock(&self.shared.targets).len();
-            let stray = self.rng.below(STRAY_EVERY) == 0;
+            // Others wait at a node that is stopped; without these, no event would be sent to the nodes that are measured.
+            let stays = self.number < targets;
+            let stray = !stays && self.rng.below(STRAY_EVERY) == 0;
             let node = if stray { index(&self.rng, targets) } else { self.number % targets };
             self.deliver(&id, &body, node).await;
-            if self.rng.below(AGAIN_EVERY) == 0 {
+            if !stays && self.rng.below(AGAIN_EVERY) == 0 {
                 let node = index(&self.rng, targets);
                 if let Some(response) = self.post(&body, node).await {
                     self.takes(&id, &response);

@@ -2,15 +2,20 @@
 //!
 //! | page | content |
 //! |---|---|
-//! | [`home`] | usage, computers, agents |
+//! | [`home`] | first steps, usage, computers, agents |
+//! | [`computer`], [`agent`] | one of them: its name, its state, how to end it |
 //! | [`consent`](mod@consent) | how much every computer may record, lane by lane |
 //! | [`access`] | browsers that are signed in, keys of the knowledge API |
 //! | [`activity`] | recorded events with their proofs, and held events |
+//! | [`data`](mod@data) | the download of everything, and the end of the account |
 //! | [`undo`] | the pages that ask for a confirmation before something ends permanently |
 
 pub mod access;
 pub mod activity;
+pub mod agent;
+pub mod computer;
 pub mod consent;
+pub mod data;
 pub mod home;
 pub mod undo;
 

@@ -18,8 +18,9 @@ struct Asset {
     content: &'static [u8],
 }
 
-const ASSETS: [Asset; 9] = [
+const ASSETS: [Asset; 10] = [
     Asset { name: "activity.js", media_type: "text/javascript", content: include_bytes!("assets/activity.js") },
+    Asset { name: "consent.js", media_type: "text/javascript", content: include_bytes!("assets/consent.js") },
     Asset { name: "docs.js", media_type: "text/javascript", content: include_bytes!("assets/docs.js") },
     Asset {
         name: "favicon.ico",
@@ -57,7 +58,7 @@ fn get(name: &str) -> Option<&'static Prepared> {
 }
 
 /// The path of an asset. It contains a hash of the content, so that browsers can cache it without limit and still see every change.
-pub(super) fn versioned(name: &str) -> String {
+pub fn versioned(name: &str) -> String {
     let version = get(name).map_or("", |prepared| prepared.version.as_str());
     format!("/assets/{name}?v={version}")
 }
@@ -75,13 +76,18 @@ pub(super) fn at_fixed_path(name: &str) -> Result<Response, ApiError> {
 
 /// `GET /assets/{*path}`
 pub(super) async fn serve(Named(path): Named, request: HeaderMap) -> Result<Response, ApiError> {
-    let prepared = get(&path).ok_or(Code::NotFound)?;
+    file(&path, &request)
+}
+
+/// The response with an asset, for a listener that shares it; compressed if the client accepts that.
+pub fn file(name: &str, request: &HeaderMap) -> Result<Response, ApiError> {
+    let prepared = get(name).ok_or(Code::NotFound)?;
     let headers = [
         (CONTENT_TYPE, prepared.asset.media_type),
         (CACHE_CONTROL, "public, max-age=31536000, immutable"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    Ok((headers, prepared.body.answer(&request)).into_response())
+    Ok((headers, prepared.body.answer(request)).into_response())
 }
 
 #[cfg(test)]

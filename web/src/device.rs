@@ -20,6 +20,7 @@ use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect};
+use domain::api_key::ApiKeyScope;
 use domain::device::{DeviceState, PollState, UserCode};
 use serde::Deserialize;
 use store::device::{AskingDevice, OTHERS_MAX};
@@ -75,6 +76,8 @@ pub enum DeviceDecision {
 pub struct Decided {
     user_code: String,
     decision: DeviceDecision,
+    /// Present if the person agrees to the key that the computer asks for.
+    with_key: Option<String>,
 }
 
 #[derive(Template)]
@@ -119,6 +122,8 @@ struct Asking {
     network: Option<Network>,
     asked: Moment,
     expires: Moment,
+    /// Permissions of the key that it asks for; none without a key.
+    key: Option<String>,
 }
 
 impl Asking {
@@ -183,6 +188,7 @@ pub async fn decide(
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
         },
         DeviceDecision::Approve => match devices.approver(person, with) {
+            Ok(approver) if form.with_key.is_some() => devices.approve_with_key(&user_code, approver).await,
             Ok(approver) => devices.approve(&user_code, approver).await,
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
         },
@@ -220,7 +226,7 @@ fn asking_view(
 ) -> (StatusCode, View) {
     let now = pages.site.ports.clock.now();
     let Looker { visitor, address, has_typed } = *looker;
-    let AskingDevice { code, name, first_seen_at, others, ip_address } = asking;
+    let AskingDevice { code, name, first_seen_at, others, ip_address, key_scopes } = asking;
     let device = Asking {
         name,
         machine_uuid: code.machine.to_string(),
@@ -230,6 +236,7 @@ fn asking_view(
         network: Network::new(ip_address, address, pages.site.urls.is_loopback()),
         asked: Moment::new(code.created_at, now),
         expires: Moment::new(code.expires_at, now),
+        key: key_scopes.map(|scopes| permitted(&scopes)),
     };
     match (code.standing(now), &code.state) {
         (PollState::Pending, _) => {
@@ -242,6 +249,23 @@ fn asking_view(
         }
         (PollState::Denied, _) => (StatusCode::OK, View::Denied { device }),
         _ => (StatusCode::GONE, View::Consumed),
+    }
+}
+
+/// The permissions of a key with these scopes, as the end of a sentence.
+fn permitted(scopes: &[ApiKeyScope]) -> String {
+    let words: Vec<&str> = scopes
+        .iter()
+        .map(|scope| match scope {
+            ApiKeyScope::Search => "search and read everything in it",
+            ApiKeyScope::Write => "add to it and delete from it",
+            ApiKeyScope::Settings => "change what is kept",
+        })
+        .collect();
+    match words.as_slice() {
+        [first, last] => format!("{first}, and {last}"),
+        [first, second, last] => format!("{first}, {second}, and {last}"),
+        _ => words.join(", "),
     }
 }
 

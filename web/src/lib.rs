@@ -5,7 +5,7 @@
 //! styles and scripts, and forbids frames.
 
 pub mod account;
-mod asset;
+pub mod asset;
 pub mod claim;
 mod compressed;
 pub mod device;
@@ -24,6 +24,7 @@ mod query;
 mod signed_in;
 pub mod signin;
 mod site;
+mod strip;
 pub mod verify;
 mod visitor;
 mod well_known;
@@ -85,16 +86,25 @@ pub fn routes() -> Vec<Page> {
         show("/account", get(account::home::show)),
         show("/account/consent", get(account::consent::show)),
         form("/account/consent", post(account::consent::save)),
+        show("/account/consent/{machine_uuid}", get(account::consent::show_computer)),
         show("/account/activity", get(account::activity::show)),
         show("/account/activity/export", get(account::activity::export::export)),
         show("/account/activity/new", get(account::activity::news::count)),
         show("/account/activity/{event_id}", get(account::activity::event::show)),
+        show("/account/data", get(account::data::show)),
+        show("/account/data/export", get(account::data::export)),
+        form("/account/close", post(account::data::close)),
+        show("/account/closed", get(account::data::closed)),
         show("/account/access", get(account::access::show)),
         form("/account/keys", post(account::access::make_key)),
         form("/account/keys/{id}/revoke", post(account::undo::revoke_key)),
         show("/account/keys/{id}/revoke", get(account::undo::revoke_key_question)),
         form("/account/sessions/others/end", post(account::access::end_other_sessions)),
         form("/account/sessions/{id}/end", post(account::access::end_session)),
+        show("/account/computers/{machine_uuid}", get(account::computer::show)),
+        form("/account/computers/{machine_uuid}", post(account::computer::rename)),
+        show("/account/agents/{id}", get(account::agent::show)),
+        form("/account/agents/{id}", post(account::agent::rename)),
         show("/account/computers/{machine_uuid}/detach", get(account::undo::detach_question)),
         form("/account/computers/{machine_uuid}/detach", post(account::undo::detach)),
         show("/account/agents/{id}/revoke", get(account::undo::revoke_question)),

@@ -7,6 +7,7 @@
 //! A signed-in person may sign in again: some pages require a recent sign-in.
 
 mod known;
+mod nearby_mail;
 pub mod oidc;
 mod pages;
 
@@ -30,6 +31,7 @@ use domain::secret::{Secret, SecretKind};
 use domain::signin::{ReturnPath, SignInRefusal, Ticket};
 use serde::Deserialize;
 
+use self::nearby_mail::{MailFolder, NearbyMail};
 pub use self::pages::SignInPages;
 use super::visitor::quoted;
 use super::{Flash, Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Visitor, flash, page};
@@ -94,7 +96,8 @@ struct CodePage {
 
 enum CodeView {
     /// A code can be typed; `fault` is the error of the last one.
-    Entry { fault: Option<String>, expires: Moment },
+    /// `folder`: where the mail was written, for a person at this computer.
+    Entry { fault: Option<String>, expires: Moment, folder: Option<MailFolder> },
     /// No code can be typed any more.
     Over { title: &'static str, text: &'static str },
 }
@@ -144,6 +147,7 @@ pub async fn ask(
 pub async fn show_code(
     State(pages): State<SignInPages>,
     Visitor(visitor): Visitor,
+    NearbyMail(folder): NearbyMail,
     headers: HeaderMap,
     PageQuery(FaultQuery { fault }): PageQuery<FaultQuery>,
 ) -> PageResult {
@@ -163,7 +167,7 @@ pub async fn show_code(
                 (None, 1) => Some("That is not the code. You can try once more.".to_owned()),
                 (None, left) => Some(format!("That is not the code. You can try {left} more times.")),
             };
-            CodeView::Entry { fault, expires: Moment::new(expires_at, now) }
+            CodeView::Entry { fault, expires: Moment::new(expires_at, now), folder }
         }
         Err(why) => over(why),
     };

@@ -87,6 +87,9 @@ pub struct Computer {
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub first_seen_at: Timestamp,
+    /// The account's name for the computer; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// Time of the last request.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
@@ -125,6 +128,9 @@ pub struct Agent {
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub last_token_at: Option<Timestamp>,
+    /// The account's name for the agent; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// IP address of the registration.
     #[schema(required = true)]
     pub ip_address: Option<String>,
@@ -132,6 +138,15 @@ pub struct Agent {
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub revoked_at: Option<Timestamp>,
+}
+
+/// The body of `PATCH /api/v1/account/computers/{machine_uuid}` and of `PATCH /api/v1/agents/{id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LabelRequest {
+    /// The account's name for it, of at most 100 characters on one line; `null` or an empty text removes the name.
+    #[schema(required = true, max_length = 100)]
+    pub label: Option<String>,
 }
 
 /// `GET /api/v1/sessions`, newest first.

@@ -1,9 +1,10 @@
 //! Registration of computers, and the device flow (`docs/protocol/computers.md` and
 //! `docs/decisions/0008-registration-of-computers.md`; RFC 8628).
 
-use domain::Timestamp;
+use domain::api_key::ApiKeyScope;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
 use domain::secret::Secret;
+use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -56,6 +57,48 @@ pub struct CodeRequest {
     /// Id of the computer.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
+    /// Key of the knowledge API that the computer asks for too; valid once a person agrees to it on the page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<KeyWanted>)]
+    pub api_key: Option<KeyWanted>,
+}
+
+/// A key of the knowledge API that a computer asks for. The computer makes it and keeps it: `ak_` and 32 random bytes as base64url.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeyWanted {
+    /// SHA-256 of the key.
+    #[schema(value_type = schema::Sha256)]
+    pub sha256: Digest,
+    /// Scopes of the key; `search` and `write` if empty.
+    #[serde(default, deserialize_with = "form::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<schema::KeyScope>>)]
+    pub scopes: Vec<ApiKeyScope>,
+}
+
+/// `GET /api/v1/machines/{machine_uuid}`: a computer about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MachineAbout {
+    /// Id of the computer.
+    #[schema(value_type = schema::UuidV7)]
+    pub machine_uuid: MachineUuid,
+    /// Identity of the computer.
+    #[schema(value_type = schema::Cuid2)]
+    pub user_cuid: UserCuid,
+    /// Account that the computer is attached to; `null` if it is attached to none.
+    #[schema(required = true)]
+    pub account: Option<MachineAccount>,
+}
+
+/// The account of a computer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MachineAccount {
+    /// Id of the account.
+    #[schema(value_type = schema::Cuid2)]
+    pub user_account_id: UserAccountId,
+    /// E-mail address of the owner.
+    #[schema(required = true)]
+    pub email: Option<String>,
 }
 
 /// The codes of the device flow (`docs/protocol/computers.md#device-code`).

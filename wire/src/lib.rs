@@ -15,6 +15,7 @@
 //! | [`events`] | *Events* |
 //! | [`activity`] | *Activity and audit* |
 //! | [`knowledge`] | *Knowledge API* |
+//! | [`mcp`] | tools of both MCP servers |
 //! | [`error`] | *Errors* |
 //! | [`schema`] | *Resources*: schemas of identifiers, names and date-times |
 
@@ -28,6 +29,7 @@ pub mod events;
 pub mod form;
 pub mod grant;
 pub mod knowledge;
+pub mod mcp;
 pub mod schema;
 pub mod usage;
 

@@ -25,6 +25,8 @@ pub struct Dependencies {
     pub codes: CodeKey,
     /// `[devices]`: limits of codes.
     pub settings: DeviceSettings,
+    /// Valid API keys that one account may have (`api_keys.per_account_max`).
+    pub keys_per_account_max: u32,
     /// Prefix of links in mails, without a slash at the end.
     pub base_url: String,
 }
@@ -94,6 +96,9 @@ pub enum AnswerError {
     /// The person has no account.
     #[error("an account is needed")]
     AccountRequired,
+    /// The key that the computer asks for would be one too many.
+    #[error("the account has too many keys")]
+    TooManyKeys,
 }
 
 /// The result of a lookup by user code.

@@ -7,6 +7,7 @@ use domain::Timestamp;
 use domain::device::{DeviceCode, DeviceState, Pacing, PollState};
 use domain::mail;
 use domain::secret::SecretHash;
+use store::api_key::KeyGrant;
 use store::device::{Approval, ApprovalRefusal, Approver, AttachedDevice};
 use supervision::{ActorError, KeyedActor, Reply, SelfRef};
 use tokio::time::Instant;
@@ -27,6 +28,8 @@ pub enum DeviceMessage {
     Approve {
         /// The person, with account and session.
         approver: Approver,
+        /// The person also agreed to the key that the computer asks for.
+        key: Option<KeyGrant>,
         /// Receives the outcome.
         reply: Reply<Result<Approval, InfraError>>,
     },
@@ -85,8 +88,8 @@ impl KeyedActor for DevicePoller {
     ) -> Result<(), ActorError> {
         match message {
             DeviceMessage::Poll { reply } => self.on_poll(reply, state).await,
-            DeviceMessage::Approve { approver, reply } => {
-                reply.send(Box::pin(self.approve(&approver, state)).await);
+            DeviceMessage::Approve { approver, key, reply } => {
+                reply.send(Box::pin(self.approve(&approver, key, state)).await);
             }
             DeviceMessage::Deny { denier, reply } => {
                 reply.send(Box::pin(self.deny(&denier, state)).await);
@@ -136,7 +139,12 @@ impl DevicePoller {
         }));
     }
 
-    async fn approve(&self, approver: &Approver, state: &mut PollerState) -> Result<Approval, InfraError> {
+    async fn approve(
+        &self,
+        approver: &Approver,
+        key: Option<KeyGrant>,
+        state: &mut PollerState,
+    ) -> Result<Approval, InfraError> {
         let Dependencies { store, clock, rng, base_url, .. } = &*self.dependencies;
         let now = clock.now();
         let notice = |device: &AttachedDevice| {
@@ -145,12 +153,13 @@ impl DevicePoller {
                 name: device.name.as_deref(),
                 address: device.ip_address.as_deref(),
                 account: &device.account,
+                has_key: device.has_key,
                 at: now,
             };
             queued(mail::attached(device.owner.clone(), &what, base_url), rng, now)
         };
         domain::failpoint!("devices.approve");
-        let approval = store.device_approve(&state.code.code, state.code.machine, approver, notice, now).await?;
+        let approval = store.device_approve(&state.code.code, state.code.machine, approver, key, notice, now).await?;
         domain::failpoint!("devices.approved");
         match &approval {
             Ok(account) => {

@@ -130,7 +130,7 @@ impl Lane {
                 let by = |person: usize| Approver { person: people[person].id, via: ConfirmedVia::Session };
                 match deed {
                     Deed::Approve { person } => {
-                        match node.devices.approve(&started.user_code, by(person)).await.unwrap() {
+                        match node.devices.approve(&started.user_code, by(person), false).await.unwrap() {
                             Ok(account) => {
                                 assert_eq!(Some(&account), people[person].account.as_ref());
                                 Told::Approved(account)

@@ -26,6 +26,7 @@ impl Node {
             rng: rng.clone(),
             codes,
             settings: DeviceSettings::default(),
+            keys_per_account_max: 100,
             base_url: "http://attache.test".into(),
         };
         let devices = DeviceCodes::new(dependencies, &settings);
@@ -37,7 +38,7 @@ impl Node {
 
     /// A code for this computer.
     pub async fn code(&self, machine: &MachineFacts) -> StartedDevice {
-        self.devices.start(machine, Some("192.0.2.1".into())).await.unwrap().unwrap()
+        self.devices.start(machine, Some("192.0.2.1".into()), None).await.unwrap().unwrap()
     }
 
     pub async fn end(self) {

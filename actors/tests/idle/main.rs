@@ -64,6 +64,7 @@ async fn poll_claim(ceremonies: &Ceremonies, rng: &Rng, number: u64) {
             created_at: beginning(),
             ip_address: Some("192.0.2.1".into()),
             last_token_at: None,
+            label: None,
             claim: None,
             revoked_at: None,
         };
@@ -113,6 +114,7 @@ async fn an_idle_actor_costs_bytes() {
             rng: rng.clone(),
             codes: codes.clone(),
             settings: DeviceSettings::default(),
+            keys_per_account_max: 100,
             base_url: base_url.clone(),
         },
         &settings,

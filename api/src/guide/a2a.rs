@@ -12,9 +12,9 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Guides;
-use super::rpc::{self, Members, RpcError};
 use crate::body::RawBody;
 use crate::error::ApiResult;
+use crate::rpc::{self, Members, RpcError};
 
 /// `POST /api/v1/a2a`
 pub async fn answer(

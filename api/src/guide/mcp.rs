@@ -8,7 +8,6 @@
 //! 4. an unknown method: −32601 with 200 for any protocol version, because newer clients detect an older server by calling newer methods;
 //! 5. an unsupported `MCP-Protocol-Version`: 400.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -18,10 +17,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Guides;
-use super::rpc::{self, Members, RpcError};
 use crate::body::RawBody;
 use crate::error::{ApiResult, Code};
 use crate::origin::{self, OriginPolicy};
+use crate::rpc::{self, Members, Message, RpcError};
 
 /// The supported protocol version.
 const PROTOCOL_VERSION: &str = "2025-06-18";
@@ -39,7 +38,7 @@ pub async fn answer(
     if !origin::allows_program(&headers, &policy) {
         return Err(Code::CrossSiteRequest.into());
     }
-    Ok(match read(&body) {
+    Ok(match rpc::read(&body) {
         Ok(Message::Request { id, method, params }) => {
             rpc::answer(id, respond(&method, params, version(&headers), &guides))
         }
@@ -51,7 +50,7 @@ pub async fn answer(
 fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, guides: &Guides) -> Result<Value, RpcError> {
     let method = Method::named(method).ok_or(RpcError::METHOD_NOT_FOUND)?;
     if let Some(version) = version.filter(|version| *version != PROTOCOL_VERSION) {
-        return Err(RpcError::unsupported_version(version, PROTOCOL_VERSION));
+        return Err(RpcError::unsupported_version(version, &[PROTOCOL_VERSION]));
     }
     match method {
         Method::Initialize => Ok(json!({
@@ -98,72 +97,7 @@ impl Method {
     }
 }
 
-/// A message of a client.
-#[derive(Debug)]
-enum Message<'b> {
-    Request {
-        id: &'b RawValue,
-        method: Cow<'b, str>,
-        params: Option<&'b RawValue>,
-    },
-    /// A notification or a response; it is accepted and ignored.
-    Silent,
-}
-
-fn read(body: &[u8]) -> Result<Message<'_>, (Option<&RawValue>, RpcError)> {
-    let message = serde_json::from_slice(body).map_err(|_| (None, RpcError::PARSE))?;
-    let Some(members) = Members::of(message) else { return Err((None, RpcError::INVALID_REQUEST)) };
-    let is_response = members.get("result").or(members.get("error")).is_some();
-    match (members.get("method"), members.text("method"), members.get("id"), members.id()) {
-        (_, Some(method), _, Some(id)) => Ok(Message::Request { id, method, params: members.get("params") }),
-        (_, Some(_), None, _) => Ok(Message::Silent),
-        (None, ..) if is_response => Ok(Message::Silent),
-        (.., id) => Err((id, RpcError::INVALID_REQUEST)),
-    }
-}
-
 /// The value of `MCP-Protocol-Version`, if present.
-fn version(headers: &HeaderMap) -> Option<&str> {
+pub fn version(headers: &HeaderMap) -> Option<&str> {
     headers.get("mcp-protocol-version").map(|version| version.to_str().unwrap_or("?"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_is_a_request_or_silent_or_wrong() {
-        let id = |body: &str| match read(body.as_bytes()) {
-            Ok(Message::Request { id, method, .. }) if method == "ping" => id.get().to_owned(),
-            other => panic!("{body}: {other:?}"),
-        };
-        assert_eq!(id(r#"{"id": 1, "method": "ping"}"#), "1");
-        assert_eq!(id(r#"{"id": "a", "method": "p\u0069ng", "extra": 1}"#), r#""a""#);
-        for silent in [
-            r#"{"method": "notifications/initialized"}"#,
-            r#"{"method": "ping"}"#,
-            r#"{"id": 1, "result": {}}"#,
-            r#"{"id": 1, "error": {"code": 1, "message": "no"}}"#,
-        ] {
-            assert!(matches!(read(silent.as_bytes()), Ok(Message::Silent)), "{silent}");
-        }
-        let refused = |body: &str| {
-            let (id, error) = read(body.as_bytes()).unwrap_err();
-            (id.map(|id| id.get().to_owned()), error == RpcError::PARSE)
-        };
-        for (wrong, id) in [
-            ("[]", None),
-            ("1", None),
-            ("{}", None),
-            (r#"{"id": null, "method": "ping"}"#, None),
-            (r#"{"id": [], "method": "ping"}"#, None),
-            (r#"{"id": 1}"#, Some("1")),
-            (r#"{"id": 1, "method": 2, "result": {}}"#, Some("1")),
-        ] {
-            assert_eq!(refused(wrong), (id.map(str::to_owned), false), "{wrong}");
-        }
-        for garbage in ["", "{", "{} x", "\u{feff}{}"] {
-            assert_eq!(refused(garbage), (None, true), "{garbage}");
-        }
-    }
 }

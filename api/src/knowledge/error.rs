@@ -16,10 +16,17 @@ impl<E: Into<ApiError>> From<E> for KnowledgeError {
     }
 }
 
+impl KnowledgeError {
+    /// The reason in words: the first issue of the request, or what to do about the code.
+    pub fn reason(&self) -> String {
+        self.0.first_issue().unwrap_or_else(|| details(self.0.code()).to_owned())
+    }
+}
+
 impl IntoResponse for KnowledgeError {
     fn into_response(self) -> Response {
+        let details = self.reason();
         let Self(error) = self;
-        let details = error.first_issue().unwrap_or_else(|| details(error.code()).to_owned());
         let error = error.with("details", json!(details));
         if error.code() == Code::TemporarilyUnavailable {
             return error.answered_as(StatusCode::SERVICE_UNAVAILABLE);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use wire::Done;
-use wire::account::{AccountComputers, AccountSummary, KeyRequest, Keys, NewKey, Sessions};
+use wire::account::{AccountComputers, AccountSummary, KeyRequest, Keys, LabelRequest, NewKey, Sessions};
 use wire::consent::{ConsentAnswer, ConsentRequest, ConsentWritten};
 use wire::usage::UsageBar;
 
@@ -77,6 +77,11 @@ fn account() -> Vec<Operation> {
             .refuses(&[Code::UserNotFound]),
         Operation::get("/api/v1/account/computers", "accountComputers", "The account's computers")
             .answers::<AccountComputers>(200, "The attached computers, newest first.", computers),
+        Operation::patch("/api/v1/account/computers/{machine_uuid}", "nameComputer", "Name a computer")
+            .says("The name is shown to the account only. A computer that was detached can be named too.")
+            .takes::<LabelRequest>(json!({ "label": "Ada's laptop" }))
+            .answers::<Done>(200, "The name is set or removed.", json!({ "ok": true }))
+            .refuses(&[Code::InvalidRequest, Code::AccountRequired]),
         Operation::get("/api/v1/usage/bar", "usageBar", "Remaining allowance of the plan")
             .says("For an account: the usage of all computers that are or were attached to it. For a computer without an account: its own.")
             .answers::<UsageBar>(200, "Remaining allowance and balance.", bar),

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use wire::Done;
+use wire::account::LabelRequest;
 use wire::agent_auth::{
     CLAIM_GRANT, ClaimRequest, ClaimResult, CompleteRequest, RegistrationRequest, RegistrationResult, RevokeRequest,
     Revoked, TokenRequest, TokenResult,
@@ -62,6 +63,11 @@ pub(super) fn operations() -> Vec<Operation> {
             .says("The response does not depend on whether the token was valid (RFC 7009).")
             .takes_form::<RevokeRequest>(json!({ "token": "at_Jm3xT0bq" }), false)
             .answers::<Revoked>(200, "The token is revoked. The identity assertion stays valid.", json!({})),
+        Operation::patch("/api/v1/agents/{id}", "nameAgent", "Name an agent")
+            .says("The name is shown to the account only.")
+            .takes::<LabelRequest>(json!({ "label": "Coding agent" }))
+            .answers::<Done>(200, "The name is set or removed.", json!({ "ok": true }))
+            .refuses(&[Code::InvalidRequest, Code::AccountRequired]),
         Operation::delete("/api/v1/agents/{id}", "revokeAgent", "Revoke an agent")
             .says("Revokes its tokens, assertions and claim token permanently. It stays listed, with `revokedAt`. The agents that it \
              confirmed are revoked too, and the computers that it approved are detached. An agent may revoke only itself.")

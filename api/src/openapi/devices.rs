@@ -3,8 +3,8 @@
 use serde_json::json;
 use wire::Done;
 use wire::device::{
-    ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult, MachineRequest,
-    MachineResult,
+    ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult, MachineAbout,
+    MachineRequest, MachineResult,
 };
 
 use super::operation::Operation;
@@ -43,12 +43,20 @@ pub(super) fn operations() -> Vec<Operation> {
             .answers::<MachineResult>(201, "The machine secret, which is returned only once.", registered)
             .refuses(&[Code::InvalidRequest, Code::MachineAlreadyRegistered, Code::RegistrationClosed])
             .refuses(&[Code::Unauthorized]),
+        Operation::get("/api/v1/machines/{machine_uuid}", "showMachine", "A computer about itself")
+            .says("With the owner of the account that it is attached to.")
+            .answers::<MachineAbout>(200, "The computer whose secret was presented.", json!({
+                "machine_uuid": machine,
+                "user_cuid": cuid,
+                "account": { "user_account_id": "k8f3v0q2mw7xn5c1t9rj4hbd", "email": "ada@example.com" },
+            })),
         Operation::delete("/api/v1/machines/{machine_uuid}", "detachMachine", "Detach a computer")
             .answers::<Done>(200, "The computer is detached and its secret is revoked.", json!({ "ok": true }))
             .refuses(&[Code::AccountRequired]),
         Operation::post("/api/v1/device/code", "requestDeviceCode", "Request a device code")
             .says("The computer shows the link and the user code to its person (RFC 8628). An earlier pending code \
-             becomes invalid.")
+             becomes invalid. With `api_key` the page also asks for a key of the knowledge API: once the person agrees, \
+             the key whose SHA-256 was sent is valid until the computer is detached.")
             .takes::<CodeRequest>(identities)
             .answers::<DeviceCodeResult>(200, "The device code for polling, and the user code and link to show.", code)
             .refuses(&[Code::InvalidJson, Code::InvalidRequest, Code::MachineMismatch]),

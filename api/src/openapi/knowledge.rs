@@ -2,20 +2,26 @@
 
 use serde_json::{Value, json};
 use wire::Done;
+use wire::account::Key;
 use wire::knowledge::{
     BatchMessage, BatchRequest, Memory, SearchRequest, SearchResults, Settings, SettingsChanged, SpaceChange,
     SpaceChanged, SpaceCreated, SpaceRequest, Spaces,
 };
+use wire::mcp::McpTool;
 use wire::schema::FilterUpdate;
 
 use super::operation::Operation;
+use super::rpc::{RpcAnswer, RpcRequest};
 use crate::error::Code;
 
 const ID: &str = "019b76da-a800-7a67-8a14-94a3f41b0634";
 const MOMENT: &str = "2026-01-01T00:00:00.000Z";
 
 pub(super) fn operations() -> Vec<Operation> {
-    Operation::tagged("Knowledge", [finding(), spaces(), batches(), settings()].into_iter().flatten().collect())
+    Operation::tagged(
+        "Knowledge",
+        [finding(), spaces(), batches(), settings(), tools()].into_iter().flatten().collect(),
+    )
 }
 
 fn finding() -> Vec<Operation> {
@@ -41,7 +47,20 @@ fn finding() -> Vec<Operation> {
         "type": "note",
         "spaces": [ID],
     });
+    let key = json!({
+        "id": ID,
+        "name": "Ada's laptop",
+        "scopes": ["search", "write"],
+        "spaces": null,
+        "created_at": MOMENT,
+        "expires_at": null,
+        "last_used_at": MOMENT,
+        "revoked_at": null,
+    });
     vec![
+        Operation::get("/v1/key", "showKey", "The key of the request")
+            .says("Any scope.")
+            .answers::<Key>(200, "The key, without its secret.", key),
         Operation::post("/v1/search", "search", "Search")
             .says(
                 "Returns documents, most similar first, each with its best chunks. Without `spaces`: all memories of the API key's \
@@ -63,6 +82,24 @@ fn finding() -> Vec<Operation> {
                 "All memories that a search without `spaces` covers, oldest first, one object per line. Scope `search`.",
             )
             .answers_as::<Memory>("application/x-ndjson", 200, "One of these objects per line.", Value::Null),
+    ]
+}
+
+fn tools() -> Vec<Operation> {
+    let mcp = json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": [McpTool::SearchMemory.described()] } });
+    let parse = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32700, "message": "Parse error" } });
+    vec![
+        Operation::post("/v1/mcp", "memoryTools", "Use the memory over MCP")
+            .says(
+                "MCP over HTTP, without sessions: `initialize`, `ping`, `tools/list`, `tools/call`, `resources/list`, \
+                 `resources/templates/list`, `resources/read`. The scopes of the API key decide which tools are listed: `search` for \
+                 `search_memory` and `list_spaces`, `write` for `add_memory` and `forget_memory`.",
+            )
+            .takes::<RpcRequest>(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }))
+            .answers::<RpcAnswer>(200, "A JSON-RPC 2.0 result or error.", mcp)
+            .answers_nothing(202, "A notification was accepted.")
+            .answers::<RpcAnswer>(400, "Not JSON, not a message, or an unsupported version of MCP.", parse)
+            .refuses(&[Code::CrossSiteRequest]),
     ]
 }
 

@@ -7,12 +7,12 @@ use actors::InfraError;
 use actors::Unavailable;
 use actors::budget::{BudgetDecision, Budgets};
 use actors::outbox::Outbox;
-use domain::consent::{Author, ConsentLevel, ConsentRule, effective_level, explicit_level};
+use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule, effective_level, explicit_level};
 use domain::envelope::Lane;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
 use store::StoreError;
-use store::consent::ConsentRecord;
+use store::consent::{ConsentEdited, ConsentRecord};
 use store::held::Sender;
 
 use super::Ports;
@@ -53,6 +53,15 @@ pub struct Changed {
     pub written: usize,
     /// Whether the statistics service has the report. Otherwise the outbox sends it later.
     pub is_forwarded: bool,
+}
+
+/// What became of edits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edited {
+    /// They are in force.
+    Written(Written),
+    /// A record is not as its edit expects it. Nothing was written.
+    Stale,
 }
 
 /// The records that were written.
@@ -179,9 +188,27 @@ impl Consent {
         let now = clock.now();
         let work = async move { store.consent_set(&identities, &rule, reason.as_deref(), now, &rng).await };
         let changed = actors::detached(work).await??;
-        let records = changed.len();
+        Ok(self.reported_soon(changed.len(), changed).await)
+    }
+
+    /// Changes records of the person together, each only if it is as its edit expects it, and reports the changes. The identities and
+    /// computers of the edits belong to the account of `author`.
+    pub async fn edit(&self, edits: Vec<ConsentEdit>, author: Author) -> Result<Edited, InfraError> {
+        let Ports { store, clock, rng } = self.ports.clone();
+        let (now, default_level) = (clock.now(), self.default_level);
+        let work = async move { store.consent_edit(&edits, author, default_level, now, &rng).await };
+        match actors::detached(work).await?? {
+            ConsentEdited::Stale => Ok(Edited::Stale),
+            ConsentEdited::Written { records, identities } => {
+                Ok(Edited::Written(self.reported_soon(records, identities).await))
+            }
+        }
+    }
+
+    /// Forwards the reports of written records.
+    async fn reported_soon(&self, records: usize, changed: Vec<UserCuid>) -> Written {
         if records == 0 {
-            return Ok(Written { records, is_forwarded: true });
+            return Written { records, is_forwarded: true };
         }
         let flushed = self.outbox.flush(changed, FORWARD_DEADLINE).await;
         if let Err(error) = &flushed {
@@ -190,7 +217,7 @@ impl Consent {
                 "a change of consent is written, and its report waits in the outbox"
             );
         }
-        Ok(Written { records, is_forwarded: flushed.is_ok() })
+        Written { records, is_forwarded: flushed.is_ok() }
     }
 
     async fn change(

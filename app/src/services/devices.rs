@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use actors::InfraError;
 use actors::device::{AnswerError, AskResult, CodeLookup, DeviceCodes};
+use domain::confirm::ConfirmedVia;
 use domain::device::UserCode;
 use domain::ids::PersonId;
 use store::device::Approver;
@@ -52,9 +53,20 @@ impl DeviceApprovals {
         Ok(MayDeny(Approver { person, via }))
     }
 
-    /// Attaches the computer that shows this code to the person's account.
+    /// Attaches the computer that shows this code to the person's account. A key that it asks for stays without effect.
     pub async fn approve(&self, code: &UserCode, MayApprove(approver): MayApprove) -> AskResult<(), AnswerError> {
-        Ok(self.codes.approve(code, approver).await?.map(drop))
+        Ok(self.codes.approve(code, approver, false).await?.map(drop))
+    }
+
+    /// The same, and the key that the computer asks for becomes valid if a person decides in a browser: what an agent made would outlive
+    /// the agent.
+    pub async fn approve_with_key(
+        &self,
+        code: &UserCode,
+        MayApprove(approver): MayApprove,
+    ) -> AskResult<(), AnswerError> {
+        let with_key = approver.via == ConfirmedVia::Session;
+        Ok(self.codes.approve(code, approver, with_key).await?.map(drop))
     }
 
     /// Denies the computer that shows this code.

@@ -3,7 +3,7 @@
 use actors::InfraError;
 use actors::Unavailable;
 use domain::Timestamp;
-use domain::ids::{MachineUuid, UserAccountId, UserCuid};
+use domain::ids::{Email, MachineUuid, UserAccountId, UserCuid};
 use domain::secret::{Secret, SecretKind};
 use store::StoreError;
 use store::machine::{NewMachine, Register};
@@ -99,9 +99,15 @@ impl Machines {
         }
     }
 
-    /// Detaches a computer of an account and ends its secret; `false` if the account has no such computer.
+    /// Detaches a computer of an account and ends its secret and its key; `false` if the account has no such computer.
     pub async fn detach(&self, machine: MachineUuid, account: UserAccountId) -> Result<bool, InfraError> {
-        let store = self.ports.store.clone();
-        Ok(actors::detached(async move { store.machine_detach(machine, &account).await }).await??)
+        let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
+        Ok(actors::detached(async move { store.machine_detach(machine, &account, now).await }).await??)
+    }
+
+    /// The e-mail address of an account's owner; `None` if a person does not own it yet.
+    pub async fn owner(&self, account: &UserAccountId) -> Result<Option<Email>, StoreError> {
+        let account = self.ports.store.account_by_id(account).await?;
+        Ok(account.and_then(|account| account.owner).map(|(_, email)| email))
     }
 }

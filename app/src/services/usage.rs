@@ -7,8 +7,8 @@ use actors::InfraError;
 use actors::meter::Usage;
 use domain::ids::UserAccountId;
 use domain::recorder::Recorder;
-use domain::usage::{PercentLeft, Plan, UsageWindow};
-use store::usage::untold;
+use domain::usage::{Allowance, Day, PercentLeft, Plan, QuotaUsed, UsageWindow};
+use store::usage::{UsageDay, untold};
 use store::{Store, StoreError};
 use wire::usage::{Measure, UsageBar};
 
@@ -51,6 +51,11 @@ impl UsageBars {
     /// The bar of an account or a computer, including events that were acknowledged a moment ago. `None` if there is no such account or
     /// identity.
     pub async fn bar(&self, owner: &UsageOwner) -> Result<Option<UsageBar>, InfraError> {
+        Ok(self.numbers(owner).await?.map(|numbers| numbers.bar))
+    }
+
+    /// The same with the counts behind the shares.
+    pub async fn numbers(&self, owner: &UsageOwner) -> Result<Option<UsageNumbers>, InfraError> {
         let Ports { store, clock, .. } = &self.ports;
         let now = clock.now();
         let (plan, balance_cents, since, computers) = match owner {
@@ -69,18 +74,42 @@ impl UsageBars {
         let used = self.usage.of(&computers, window).await?;
         let measure = |limit, used| Measure { percent_left: PercentLeft::of(limit, used), reset_at: window.reset_at() };
         let top_up_url = self.account.top_up_url.clone();
-        Ok(Some(UsageBar {
+        let bar = UsageBar {
             plan,
             memory: measure(allowance.memory_events, used.memory),
             retrospective: measure(allowance.retrospectives, used.retrospectives),
             balance_cents,
             top_up_url: top_up_url.unwrap_or_else(|| format!("{}/account", self.urls.base)),
-        }))
+        };
+        Ok(Some(UsageNumbers { bar, used, allowance }))
+    }
+
+    /// What the computers of an account used on each of the last `days` days, as far as it is counted.
+    pub async fn history(&self, account: &UserAccountId, days: i64) -> Result<Vec<UsageDay>, InfraError> {
+        let Ports { store, clock, .. } = &self.ports;
+        let today = Day::of(clock.now()).number();
+        let window = UsageWindow { first: Day::from(today - days + 1), end: Day::from(today + 1) };
+        let computers = recorders_of(store, account).await?;
+        Ok(store.usage_history(&computers, window, HISTORY_ROWS_MAX).await?)
     }
 }
 
+/// Maximum number of computers times days of a history; older days are absent beyond it.
+const HISTORY_ROWS_MAX: usize = 20_000;
+
+/// A usage bar with its counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageNumbers {
+    /// The shares.
+    pub bar: UsageBar,
+    /// What was used in the current window.
+    pub used: QuotaUsed,
+    /// The limits of the plan.
+    pub allowance: Allowance,
+}
+
 /// Recorders whose events count for an account: its computers, and its identities, whose older counts do not distinguish computers.
-async fn recorders_of(store: &Store, account: &UserAccountId) -> Result<Vec<Recorder>, StoreError> {
+pub(super) async fn recorders_of(store: &Store, account: &UserAccountId) -> Result<Vec<Recorder>, StoreError> {
     let mut computers = store.recorders_of_account(account).await?.computers;
     computers.extend(store.identities_of_account(account).await?.into_iter().map(untold));
     Ok(computers)

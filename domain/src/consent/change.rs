@@ -15,8 +15,10 @@ pub struct ConsentChange {
     pub identity: UserCuid,
     /// The account that the identity is linked to.
     pub account: Option<UserAccountId>,
-    /// The new record.
+    /// The new record; if `inherited`, the level that the scope has without a record of its own.
     pub rule: ConsentRule,
+    /// Whether the record was removed: the scope follows the more general records again.
+    pub inherited: bool,
     /// The previous level of the same author for the same scope.
     pub previous: Option<ConsentLevel>,
     /// The reason that the author gave.
@@ -37,7 +39,7 @@ impl ConsentChange {
         if let Some(account) = &self.account {
             scope["user_account_id"] = json!(account);
         }
-        let payload = json!({
+        let mut payload = json!({
             "level": self.rule.level,
             "previous_level": self.previous,
             "machine_uuid": self.rule.machine,
@@ -45,6 +47,9 @@ impl ConsentChange {
             "set_by": self.rule.set_by,
             "reason": self.reason,
         });
+        if self.inherited {
+            payload["inherited"] = json!(true);
+        }
         seal(report(id, Self::EVENT_TYPE, at, scope, payload), position)
     }
 }
@@ -87,6 +92,7 @@ mod tests {
                 account,
                 rule: ConsentRule { machine: target, lane, level: ConsentLevel::Off, set_by: Author::Computer },
                 previous: Some(ConsentLevel::Full),
+                inherited: target.is_some(),
                 reason,
             };
             let first = Position::genesis(0);
@@ -97,6 +103,7 @@ mod tests {
             let envelope = &sealed.envelope;
             let registry = Registry::built_in().unwrap();
             assert_eq!(registry.judge(envelope), Ok(()));
+            assert_eq!(envelope.payload.get("inherited").is_some(), target.is_some());
             let second = after(&first, written.seal);
             let moved = moved_to(&written.body, &second).unwrap();
             let sealed = Sealed::open(&moved.body, 65_536, &agents).unwrap();

@@ -13,7 +13,7 @@ use crate::cli::failure::Failure;
 const ITEMS_MAX: usize = 600;
 
 /// Maximum size of a note in bytes; the server's default limit.
-const NOTE_BYTES_MAX: usize = 1024 * 1024;
+pub const NOTE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Maximum size in bytes of the notes of one batch as JSON, safely below the server's limit of 32 MiB.
 const BATCH_BYTES_MAX: usize = 24 * 1024 * 1024;
@@ -86,6 +86,11 @@ pub fn batches(items: Items) -> impl Iterator<Item = BatchRequest> {
     batches.into_iter()
 }
 
+/// The same for notes alone, in their order.
+pub fn batches_of_notes(notes: Vec<Note>) -> impl Iterator<Item = BatchRequest> {
+    batches(Items { urls: Vec::new(), notes })
+}
+
 /// Number of URLs and notes of a batch.
 pub fn count(batch: &BatchRequest) -> usize {
     batch.urls.as_ref().map_or(0, Vec::len) + batch.contents.as_ref().map_or(0, Vec::len)
@@ -108,7 +113,7 @@ fn file(name: &str) -> Result<Note, String> {
         format!("{name}: {error}{advice}")
     })?;
     if is_folder {
-        return Err(format!("{name}: is a folder; name the files in it"));
+        return Err(format!("{name}: is a folder; add it by a command of its own"));
     }
     let mut note = read(name, file)?;
     let named = || path.file_name().map(|name| name.to_string_lossy().into_owned());

@@ -1,17 +1,22 @@
 //! The outcome of every item, and the summary.
 
+use client::Client;
 use domain::foreign::visible;
 use domain::ids::{BatchId, MemoryId};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::cli::connection::page_of;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use crate::cli::terminal::{self, BAD, GOOD, WARNING, styled};
 
 /// The outcomes of all batches of one command; also the output of `--json`.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Report {
+    /// The client of the requests.
+    #[serde(skip)]
+    client: Client,
     /// Ids of the batches.
     pub batches: Vec<BatchId>,
     /// Items that search can find now.
@@ -29,6 +34,9 @@ pub struct Added {
     pub id: MemoryId,
     /// URL of the page, or of the note.
     pub url: String,
+    /// Address that opens in a browser.
+    #[serde(skip)]
+    pub page: String,
 }
 
 /// An item that the content filter rejected.
@@ -60,7 +68,7 @@ pub struct Failed {
 impl Added {
     /// One line of text.
     pub fn line(&self) -> String {
-        format!("{}    {}", styled(GOOD, "added"), visible(&self.url))
+        format!("{}    {}", styled(GOOD, "added"), visible(&self.page))
     }
 }
 
@@ -82,6 +90,21 @@ impl Failed {
 }
 
 impl Report {
+    /// An empty report about requests of this client.
+    pub fn of(client: &Client) -> Self {
+        let (batches, added, skipped, failed) = Default::default();
+        Self { client: client.clone(), batches, added, skipped, failed }
+    }
+
+    /// Adds a successful item; returns its line of text.
+    pub fn add(&mut self, id: MemoryId, url: String) -> String {
+        let page = page_of(&self.client, &url);
+        let added = Added { id, url, page };
+        let line = added.line();
+        self.added.push(added);
+        line
+    }
+
     /// Prints the counts, then skipped and failed items.
     pub fn print(&self, is_json: bool) {
         if is_json {

@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use tokio::signal::unix::Signal;
 use wire::knowledge::BatchMessage;
 
-use super::report::{Added, Failed, Report, Skipped};
+use super::report::{Failed, Report, Skipped};
 use crate::cli::connection::failed;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::{output, terminal};
@@ -39,10 +39,9 @@ pub async fn watch(
                 }
             }
             Some(Err(error @ (Error::Broken { .. } | Error::Unreachable { .. }))) => {
-                let Failure::Refused(reason) = failed(error) else {
-                    break Err(Failure::refused("the stream was interrupted"));
-                };
-                break Err(Failure::refused(left(&reason, &batch.to_string())));
+                let failure = failed(error);
+                let reason = left(failure.reason(), &batch.to_string());
+                break Err(failure.with_reason(reason));
             }
             Some(Err(error)) => break Err(failed(error)),
         }
@@ -80,9 +79,9 @@ impl Shown<'_> {
                 }
             }
             BatchMessage::Success { id, url } => {
-                let added = Added { id, url };
-                self.item(&added.line(), &added.url, false);
-                report.added.push(added);
+                let name = url.clone();
+                let line = report.add(id, url);
+                self.item(&line, &name, false);
             }
             BatchMessage::Skipped { index, url, reason } => {
                 let skipped = Skipped { index, url, reason };

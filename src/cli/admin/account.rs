@@ -1,12 +1,13 @@
 //! `attache admin account`: creates and lists accounts.
 
+use app::config::Urls;
 use clap::Subcommand;
 use domain::ids::{Email, UserCuid};
 use serde_json::{Value, json};
 use store::account::Provision;
 
 use super::context::AdminContext;
-use super::options::{Listing, OutputFormat};
+use super::options::{AccountFilter, AccountSelector, Listing, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -14,6 +15,13 @@ use domain::clock::date_time;
 /// Subcommands of `attache admin account`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Close an account: its access ends at once, and its contents are deleted; recorded events stay
+    Close {
+        #[command(flatten)]
+        which: AccountSelector,
+        #[command(flatten)]
+        format: OutputFormat,
+    },
     /// Create an account for a person, an identity, both or neither
     Create {
         /// Identity to link to the account
@@ -28,14 +36,34 @@ pub enum Command {
         #[command(flatten)]
         format: OutputFormat,
     },
-    /// List accounts
-    List(Listing),
+    /// List accounts with their owners
+    List {
+        #[command(flatten)]
+        whose: AccountFilter,
+        #[command(flatten)]
+        listing: Listing,
+    },
 }
 
 /// Runs the subcommand.
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
-    let AdminContext { store, clock, rng, .. } = context;
+    let AdminContext { store, clock, rng, settings } = context;
     match command {
+        Command::Close { which, format } => {
+            let (account, now) = (context.account(&which).await?, clock.now());
+            let owner = store.account_by_id(&account).await.map_err(Failure::caused)?.and_then(|found| found.owner);
+            let base_url = Urls::configured(settings, settings.http.bind, settings.knowledge.bind).base;
+            let notice = owner.map(|(_, email)| domain::mail::closed(email, &account, now, &base_url));
+            let notice = notice.map(|mail| actors::mail::queued(mail, rng, now));
+            let closed = store.account_close(&account, notice.as_ref(), now).await.map_err(Failure::caused)?;
+            if !closed {
+                return Err(Failure::refused("the account does not exist, or is closed already"));
+            }
+            output::show(format.json, &json!({ "user_account_id": account }), || {
+                format!("account {account} is closed")
+            });
+            Ok(())
+        }
         Command::Create { user_cuid, email, name, format } => {
             let made = store.account_provision(user_cuid.as_ref(), email.as_ref(), name.as_deref(), clock.now(), rng);
             match made.await.map_err(Failure::caused)? {
@@ -47,13 +75,17 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
                 Provision::PersonHasAccount => Err(Failure::refused("the person already has an account")),
             }
         }
-        Command::List(listing) => {
-            let accounts = store.accounts(listing.limit).await.map_err(Failure::caused)?;
+        Command::List { whose, listing } => {
+            let accounts = match context.filter(whose).await? {
+                None => store.accounts(listing.limit).await.map_err(Failure::caused)?,
+                Some(account) => store.account_by_id(&account).await.map_err(Failure::caused)?.into_iter().collect(),
+            };
             let rows: Vec<Value> = accounts
                 .iter()
                 .map(|account| {
                     json!({
                         "user_account_id": account.id,
+                        "email": account.owner.as_ref().map(|(_, email)| email),
                         "plan": account.plan.as_str(),
                         "balance_cents": account.balance_cents,
                         "name": account.name,
@@ -64,7 +96,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             output::list(
                 listing.format.json,
                 &rows,
-                &["user_account_id", "plan", "balance_cents", "name", "created_at"],
+                &["user_account_id", "email", "plan", "balance_cents", "name", "created_at"],
             );
             Ok(())
         }

@@ -5,7 +5,7 @@ use domain::ids::RegistrationId;
 use serde_json::{Value, json};
 
 use super::context::AdminContext;
-use super::options::{Listing, OutputFormat};
+use super::options::{AccountFilter, Listing, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -14,7 +14,12 @@ use domain::clock::date_time;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List agents, claimed or not
-    List(Listing),
+    List {
+        #[command(flatten)]
+        whose: AccountFilter,
+        #[command(flatten)]
+        listing: Listing,
+    },
     /// Revoke an agent permanently, with its tokens and assertions
     Revoke {
         /// Registration id of the agent
@@ -28,8 +33,9 @@ pub enum Command {
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let AdminContext { store, clock, .. } = context;
     match command {
-        Command::List(listing) => {
-            let agents = store.agents(listing.limit).await.map_err(Failure::caused)?;
+        Command::List { whose, listing } => {
+            let account = context.filter(whose).await?;
+            let agents = store.agents(account.as_ref(), listing.limit).await.map_err(Failure::caused)?;
             let rows: Vec<Value> = agents
                 .iter()
                 .map(|agent| {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use store::api_key::KeyCreate;
 
 use super::context::AdminContext;
-use super::options::{Listing, OutputFormat};
+use super::options::{AccountFilter, Listing, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 
@@ -35,7 +35,12 @@ pub enum Command {
         format: OutputFormat,
     },
     /// List API keys, including revoked and expired ones
-    List(Listing),
+    List {
+        #[command(flatten)]
+        whose: AccountFilter,
+        #[command(flatten)]
+        listing: Listing,
+    },
     /// Revoke an API key permanently
     Revoke {
         /// Id of the key
@@ -81,8 +86,12 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             value["key"] = json!(secret.expose());
             output::show(format.json, &value, || secret.expose().to_owned());
         }
-        Command::List(listing) => {
-            let keys = store.api_keys(listing.limit).await.map_err(Failure::caused)?;
+        Command::List { whose, listing } => {
+            let keys = match context.filter(whose).await? {
+                None => store.api_keys(listing.limit).await,
+                Some(account) => store.api_keys_of_account(&account, listing.limit).await,
+            };
+            let keys = keys.map_err(Failure::caused)?;
             let row = |key: &ApiKey| {
                 let mut value = json!(described(key));
                 value["user_account_id"] = json!(key.account);

@@ -5,7 +5,7 @@ use domain::ids::UserAccountId;
 use domain::{Clock, Rng};
 use store::Store;
 
-use super::options::AccountSelector;
+use super::options::{AccountFilter, AccountSelector};
 use crate::cli::failure::Failure;
 
 /// Shared state of the commands.
@@ -28,9 +28,22 @@ impl AdminContext<'_> {
             (None, None) => Err(no_account()),
         }
     }
+
+    /// The account that a list is limited to; `None` for all accounts. An unknown account is an error.
+    pub(super) async fn filter(&self, filter: AccountFilter) -> Result<Option<UserAccountId>, Failure> {
+        let AccountFilter { account, email } = filter;
+        if account.is_none() && email.is_none() {
+            return Ok(None);
+        }
+        let account = self.account(&AccountSelector { account, email }).await?;
+        match self.store.account_by_id(&account).await.map_err(Failure::caused)? {
+            Some(_) => Ok(Some(account)),
+            None => Err(no_account()),
+        }
+    }
 }
 
 /// The failure of a command whose account does not exist.
 pub fn no_account() -> Failure {
-    Failure::refused("the account does not exist")
+    Failure::not_found("the account does not exist")
 }

@@ -81,7 +81,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
                 output::show(format.json, &json!({ "discarded": id }), || format!("{id} is discarded"));
                 Ok(())
             } else {
-                Err(Failure::refused("no held event has this id"))
+                Err(Failure::not_found("no held event has this id"))
             }
         }
     }
@@ -127,7 +127,7 @@ async fn release(context: &AdminContext<'_>, id: HeldId, format: OutputFormat) -
 
 async fn known(context: &AdminContext<'_>, id: HeldId) -> Result<(HeldEntry, Option<Vec<u8>>), Failure> {
     let found = context.store.held_show(id).await.map_err(Failure::caused)?;
-    found.ok_or_else(|| Failure::refused("no held event has this id"))
+    found.ok_or_else(|| Failure::not_found("no held event has this id"))
 }
 
 fn described(entry: &HeldEntry) -> Value {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use store::machine::{AttachRefusal, NewMachine, Register};
 
 use super::context::AdminContext;
-use super::options::{Listing, OutputFormat};
+use super::options::{AccountFilter, Listing, OutputFormat};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -41,7 +41,12 @@ pub enum Command {
         format: OutputFormat,
     },
     /// List computers
-    List(Listing),
+    List {
+        #[command(flatten)]
+        whose: AccountFilter,
+        #[command(flatten)]
+        listing: Listing,
+    },
     /// Remove a computer and revoke its secret
     Remove {
         /// Id of the computer
@@ -75,7 +80,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
                     Ok(())
                 }
                 Err(AttachRefusal::MachineNotRegistered) => {
-                    Err(Failure::refused("no computer with this id is registered"))
+                    Err(Failure::not_found("no computer with this id is registered"))
                 }
                 Err(AttachRefusal::MachineAlreadyClaimed) => {
                     Err(Failure::refused("the computer is attached to another account"))
@@ -89,8 +94,12 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
                 }
             }
         }
-        Command::List(listing) => {
-            let machines = store.machines(listing.limit).await.map_err(Failure::caused)?;
+        Command::List { whose, listing } => {
+            let machines = match context.filter(whose).await? {
+                None => store.machines(listing.limit).await,
+                Some(account) => store.computers_of_account(&account, listing.limit).await,
+            };
+            let machines = machines.map_err(Failure::caused)?;
             let rows: Vec<Value> = machines
                 .iter()
                 .map(|machine| {
@@ -109,11 +118,11 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             Ok(())
         }
         Command::Remove { machine_uuid, format } => {
-            if store.machine_remove(machine_uuid).await.map_err(Failure::caused)? {
+            if store.machine_remove(machine_uuid, clock.now()).await.map_err(Failure::caused)? {
                 output::show(format.json, &json!({ "removed": machine_uuid }), || format!("{machine_uuid} is removed"));
                 Ok(())
             } else {
-                Err(Failure::refused("no computer with this id is registered"))
+                Err(Failure::not_found("no computer with this id is registered"))
             }
         }
     }

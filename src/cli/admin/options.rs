@@ -21,6 +21,18 @@ pub struct Listing {
     pub(super) format: OutputFormat,
 }
 
+/// Limits a list to one account, by its id or by its owner.
+#[derive(Debug, Clone, Args)]
+#[group(id = "whose", multiple = false)]
+pub struct AccountFilter {
+    /// Show only those of this account
+    #[arg(long)]
+    pub(super) account: Option<UserAccountId>,
+    /// Show only those of the account of this person
+    #[arg(long)]
+    pub(super) email: Option<Email>,
+}
+
 /// Selects an account by its id or by its owner.
 #[derive(Debug, Clone, Args)]
 #[group(id = "which", required = true, multiple = false)]

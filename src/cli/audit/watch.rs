@@ -20,11 +20,6 @@ use crate::cli::witness::{NotObserved, observe};
 
 /// Options of `attache audit watch`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  attache audit watch --every 30\n  attache audit watch --once --json || echo \"exit code $?\"\n\nThe largest checkpoint is stored in the profile's folder (log.json), so each run continues where the last one ended. \
-     `attache verify EVENT_ID` compares and stores it too.\n\nExit codes: 0 ended by Ctrl-C, or the log is consistent (--once); 1 the server did not answer (--once); 3 the log was \
-     rolled back, forked or replaced."
-)]
 pub struct Arguments {
     /// Seconds between two requests
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use actors::mail::TransportKind;
+use app::OUTBOX;
 use app::config::Settings;
 use client::Credential;
 use domain::ids::{Email, RegistrationId};
@@ -29,6 +31,17 @@ impl Operator<'_> {
         let signed_in = self.sign_in_at(&store, url, registered).await;
         store.close().await;
         signed_in
+    }
+
+    /// How the person of the tour signs in with a browser.
+    pub(super) fn way_in(&self, base: &str) -> String {
+        match self.settings.mail.transport {
+            TransportKind::Files => {
+                let folder = self.settings.data.dir.join(OUTBOX);
+                format!("sign in at {base}/signin: the code is in the newest file of {}", folder.display())
+            }
+            TransportKind::Smtp => format!("sign in at {base}/signin: the code comes by mail"),
+        }
     }
 
     async fn sign_in_at(&self, store: &Store, url: &str, registered: RegistrationId) -> Result<Credential, Failure> {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use client::{Client, Credential, Error};
-use domain::Timestamp;
 use domain::clock::date_time;
 use domain::envelope::AgentKinds;
 use domain::foreign::visible;
-use domain::ids::EventId;
+use domain::ids::{ApiKeyId, BatchId, EventId};
 use domain::secret::Secret;
+use domain::{Clock, Rng, Timestamp};
 use serde_json::{Map, Value, json};
 use statistics::proof::{AuditProof, ProofStatus, verify};
 use tokio::sync::oneshot;
@@ -44,6 +44,12 @@ pub struct Tour<'a> {
     operator: Option<Operator<'a>>,
     /// Session of the person, once signed in.
     person: Option<Credential>,
+    /// API key that the tour made, until it is revoked.
+    made_key: Option<ApiKeyId>,
+    /// E-mail address of the person who claimed the agent.
+    email: Option<String>,
+    /// The event whose proof was verified.
+    proven: Option<EventId>,
     profile: String,
     /// Output of `--json`, printed at the end.
     seen: Map<String, Value>,
@@ -52,7 +58,8 @@ pub struct Tour<'a> {
 impl<'a> Tour<'a> {
     /// Prepares the tour; sends no request.
     pub fn new(connection: ProfileConnection, operator: Option<Operator<'a>>, profile: String) -> Self {
-        Self { connection, operator, person: None, profile, seen: Map::new() }
+        let (person, made_key, email, proven) = (None, None, None, None);
+        Self { connection, operator, person, made_key, email, proven, profile, seen: Map::new() }
     }
 
     /// Runs all steps.
@@ -64,11 +71,51 @@ impl<'a> Tour<'a> {
         self.proof(events[2]).await?;
         let key = self.key().await?;
         self.add(&key, pages).await?;
-        self.search(&key).await?;
+        self.search(&key).await
+    }
+
+    /// Prints what to look at; the end of a tour that succeeded.
+    pub fn end(&mut self) {
+        let base = self.connection.client.base_url().to_owned();
+        let who = self.email.as_deref().map(|email| format!(", signed in as {}", visible(email))).unwrap_or_default();
+        let activity = format!("{base}/account/activity");
+        self.print_progress(&format!("\n{}", self.strong(&format!("Worth a look now{who}:"))));
+        self.print_progress(&format!("  {}  the three events and their proofs", self.strong(&activity)));
+        self.print_progress(&format!("  {}  the notes and pages", self.strong(&format!("{base}/knowledge"))));
+        if let Some(way_in) = self.operator.as_ref().map(|operator| operator.way_in(&base)) {
+            self.print_progress(&self.faint(&way_in));
+        }
+        self.seen.insert("activity".into(), json!(activity));
         if self.connection.json {
             output::print_json(&Value::Object(std::mem::take(&mut self.seen)));
         }
-        Ok(())
+    }
+
+    /// Ends the objects of the tour: its API key, its computer and its agent. Events and memories stay; a failure leaves an object.
+    pub async fn clean_up(&mut self) {
+        let mut ended = Vec::new();
+        if let (Some(person), Some(key)) = (self.as_person(), self.made_key.take())
+            && person.key_revoke(key).await.is_ok()
+        {
+            ended.push("the API key is revoked");
+        }
+        // Not `as_account`: ATTACHE_TOKEN may act for another account.
+        let agent = self.connection.profile.agent.as_ref().filter(|agent| agent.is_claimed());
+        if let Some((id, token)) = agent.and_then(|agent| Some((agent.registration_id, agent.access_token.clone()?))) {
+            let account = self.connection.client.with(Credential::Bearer(token));
+            let machine = self.connection.profile.machine.as_ref().filter(|machine| machine.user_account_id.is_some());
+            if let Some(machine) = machine
+                && account.machine_detach(machine.machine_uuid).await.is_ok()
+            {
+                ended.push("the computer is detached");
+            }
+            if account.agent_revoke(id).await.is_ok() {
+                ended.push("the agent is revoked");
+            }
+        }
+        if !ended.is_empty() {
+            self.print_progress(&self.faint(&format!("\ncleaned up: {}", ended.join(", "))));
+        }
     }
 
     /// Ends the person's session, which was created for this tour.
@@ -116,6 +163,7 @@ impl<'a> Tour<'a> {
         let account = account.sections.account;
         self.connection.keep_tokens(tokens)?;
         let email = account.as_ref().and_then(|account| account.email.clone()).unwrap_or_else(|| "-".into());
+        self.email = Some(email.clone());
         self.good(&format!("claimed by {}: it has an access token for that account now", visible(&email)));
         self.seen.insert("registration_id".into(), json!(registration_id));
         self.seen.insert("user_account_id".into(), json!(account.map(|account| account.id)));
@@ -128,10 +176,12 @@ impl<'a> Tour<'a> {
         let Machine { user_cuid, machine_uuid, .. } = self.connection.machine()?.clone();
         self.print_progress(&format!("registered as {machine_uuid}, with its secret stored in the profile"));
         let computer = self.connection.as_machine()?;
-        let code = computer.device_code(&CodeRequest { user_cuid, machine_uuid }).await.map_err(failed)?;
+        let code =
+            computer.device_code(&CodeRequest { user_cuid, machine_uuid, api_key: None }).await.map_err(failed)?;
         self.print_progress(&format!(
-            "it shows a link with its code:\n  {}",
-            self.strong(&code.verification_uri_complete)
+            "it shows a link and a code:\n  {}\n  {}",
+            self.strong(&code.verification_uri_complete),
+            self.strong(&code.user_code)
         ));
         if let Some(person) = self.as_person() {
             person.device_approve(&code.user_code).await.map_err(of_operator)?;
@@ -140,7 +190,7 @@ impl<'a> Tour<'a> {
             {
                 self.print_progress(&picture);
             }
-            self.print_progress("open the link, and approve");
+            self.print_progress("open the link, and approve if the page shows this code");
         }
         let waiting = terminal::spinner("waiting for the person");
         let attached = computer.attached(&code, |_| {}).await;
@@ -218,6 +268,7 @@ impl<'a> Tour<'a> {
             visible(&key.vkey)
         ));
         self.good("verified offline: the proof is valid");
+        self.proven = Some(verified.event_id);
         self.seen.insert("proven".into(), json!(verified.event_id));
         Ok(())
     }
@@ -228,17 +279,36 @@ impl<'a> Tour<'a> {
             let name = format!("demo of {}", date_time(self.now()));
             let request = KeyRequest { name, scopes: Vec::new(), spaces: None, expires_at: None };
             let made = person.key_create(&request).await.map_err(of_operator)?;
+            self.made_key = Some(made.about.id);
             self.connection.change(|profile| profile.api_key = Some(made.key))?;
             self.good(&format!("created the API key {}", made.about.id));
-        } else if std::env::var_os("ATTACHE_API_KEY").is_some_and(|key| !key.is_empty()) {
-            self.good("ATTACHE_API_KEY contains one");
-        } else {
-            let page = format!("{}/account/access", self.connection.client.base_url());
-            self.print_progress(&format!("create one at {} and paste it here:", self.strong(&page)));
+            return self.connection.with_key();
+        }
+        if std::env::var_os("ATTACHE_API_KEY").is_some_and(|key| !key.is_empty()) {
+            let key = self.connection.with_key()?;
+            return match lacks(&key).await? {
+                None => {
+                    self.good("ATTACHE_API_KEY contains one");
+                    Ok(key)
+                }
+                Some(lack) => Err(Failure::refused(format!("the key in ATTACHE_API_KEY {lack}"))),
+            };
+        }
+        let page = format!("{}/account/access", self.connection.client.base_url());
+        self.print_progress(&format!(
+            "create one at {}\nthat may both search and read, and add and change; then paste it here:",
+            self.strong(&page)
+        ));
+        loop {
             let key = pasted().await?;
             self.connection.change(|profile| profile.api_key = Some(key))?;
+            let key = self.connection.with_key()?;
+            let Some(lack) = lacks(&key).await? else {
+                self.good("it may add and search");
+                return Ok(key);
+            };
+            self.print_progress(&self.warned(&format!("this key {lack}: create another one, and paste it here:")));
         }
-        self.connection.with_key()
     }
 
     async fn add(&mut self, key: &Client, pages: &[String]) -> Done {
@@ -260,16 +330,17 @@ impl<'a> Tour<'a> {
         ];
         let total = pages.len() + contents.len();
         let request = BatchRequest { urls: Some(pages.to_vec()), contents: Some(contents), spaces: None };
-        let mut report = Report::default();
+        let mut report = Report::of(key);
         add::add(key, &[request], true, &mut report).await?;
         for added in &report.added {
-            self.print_progress(&added.line());
+            // The URL of a note answers to an API key only, so that a title says more.
+            let title = key.memory(added.id).await.map_or_else(|_| added.url.clone(), |memory| memory.title);
+            self.good(&format!("{} is stored", self.strong(&visible(&title))));
         }
-        for skipped in &report.skipped {
-            self.print_progress(&skipped.line());
-        }
-        for failed in &report.failed {
-            self.print_progress(&failed.line());
+        // With a progress bar, each of them was printed above it when it happened.
+        if !terminal::has_bars() {
+            report.skipped.iter().for_each(|skipped| self.print_progress(&skipped.line()));
+            report.failed.iter().for_each(|failed| self.print_progress(&failed.line()));
         }
         let is_page = |url: &Option<String>| url.as_ref().is_some_and(|url| pages.contains(url));
         if !report.failed.iter().all(|failed| is_page(&failed.url)) {
@@ -294,10 +365,6 @@ impl<'a> Tour<'a> {
         self.print_progress(&format!("? {QUESTION}"));
         self.good(&format!("{} ({:.2}): {}", self.strong(&visible(&best.title)), best.similarity, visible(chunk)));
         self.seen.insert("found".into(), json!({ "title": best.title, "similarity": best.similarity }));
-        let page = format!("{}/account", self.connection.client.base_url());
-        self.print_progress(&self.faint(&format!(
-            "\nEnd of the tour. {page} shows the recorded events, and revokes the agent and the computer"
-        )));
         Ok(())
     }
 
@@ -338,6 +405,32 @@ impl<'a> Tour<'a> {
     }
 }
 
+/// The permission that an API key lacks for the tour, as the end of a sentence that begins with the key.
+async fn lacks(key: &Client) -> Result<Option<&'static str>, Failure> {
+    let refused = |error: Error| match error.code() {
+        Some("insufficient_scope") => Ok(true),
+        Some("unauthorized") => {
+            Err(Failure::refused("the server does not know this API key, or it was revoked or has expired"))
+        }
+        _ => Err(failed(error)),
+    };
+    if let Err(error) = key.spaces().await
+        && refused(error)?
+    {
+        return Ok(Some("must not search: it needs the scope search"));
+    }
+    // There is no batch with a new id: a key with the scope write is answered 404.
+    let (clock, rng) = (Clock::system(), Rng::system());
+    let none = BatchId::from(rng.uuid_v7(clock.now()));
+    if let Err(error) = key.batch_cancel(none).await
+        && error.code() != Some("not_found")
+        && refused(error)?
+    {
+        return Ok(Some("must not add: it needs the scope write"));
+    }
+    Ok(None)
+}
+
 /// Reads a pasted API key on a detached thread, so that Ctrl-C can end the tour during the read.
 async fn pasted() -> Result<Secret, Failure> {
     let (sender, receiver) = oneshot::channel();
@@ -358,10 +451,10 @@ fn attempt_of(claim: &AgentClaim) -> Result<Secret, Failure> {
 fn of_operator(error: Error) -> Failure {
     let is_unknown = error.refusal().is_some_and(|refusal| refusal.status == 401);
     let failure = failed(error);
-    match failure {
-        Failure::Refused(reason) if is_unknown => Failure::Refused(format!(
-            "{reason}\n  --auto works with the configuration of that server: run it in the same folder, or with the same --config"
-        )),
-        other => other,
+    if !is_unknown {
+        return failure;
     }
+    failure.advised(
+        "--auto works with the configuration of that server: run it in the same folder, or with the same --config",
+    )
 }

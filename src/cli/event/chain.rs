@@ -115,6 +115,12 @@ pub fn beginnings(lines: &[Line]) -> Result<Vec<Digest>, Failure> {
     lines.iter().map(|line| next(&line.draft)).collect()
 }
 
+/// Id and type of the event on a chain that has no response yet. Does not wait for a process that sends on the chain.
+pub fn pending_event(folder: &ProfileFolder, agent_id: &str) -> Result<Option<(EventId, String)>, Failure> {
+    let chain: Option<ChainFile> = folder.json(&format!("chain-{agent_id}.json"))?;
+    Ok(chain.and_then(|chain| chain.pending).map(|pending| (pending.event_id, pending.event_type)))
+}
+
 impl LocalChain {
     /// Opens and locks the chain; waits while another process holds the lock.
     pub fn open(folder: &ProfileFolder, machine: &Machine, agent_id: &str) -> Result<Self, Failure> {

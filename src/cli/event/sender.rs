@@ -66,12 +66,13 @@ impl EventSender {
         let mut done = chain.done(&beginnings);
         let sent = self.all_on(&mut chain, lines, &beginnings, &mut done).await;
         chain.keep()?;
-        let (Err(Failure::Refused(reason)), Some(first)) = (&sent, lines.get(done)) else { return sent };
+        let Err(failure) = sent else { return Ok(()) };
+        let Some(first) = lines.get(done) else { return Err(failure) };
         let last = lines.last().map_or(first.number, |line| line.number);
         let (unsent, total) = (lines.len() - done, lines.len());
         let which = if unsent == 1 { format!("line {last}") } else { format!("lines {} to {last}", first.number) };
-        Err(Failure::Refused(format!(
-            "{reason}\n  {unsent} of {total} events {} not sent ({which}): run the same command again to resume (no event is sent twice)",
+        Err(failure.advised(&format!(
+            "{unsent} of {total} events {} not sent ({which}): run the same command again to resume (no event is sent twice)",
             if unsent == 1 { "was" } else { "were" },
         )))
     }
@@ -106,13 +107,10 @@ impl EventSender {
     pub async fn one(&mut self, draft: &EventDraft) -> Done {
         match self.alone(draft, 1).await {
             Ok(()) => Ok(()),
-            Err((Failure::Refused(reason), Some(event_id))) => Err(Failure::Refused(format!(
-                "{reason}\n  event {event_id} {KEPT}; to repeat the command without a second event, add --event-id {event_id}",
+            Err((failure, Some(event_id))) => Err(failure.advised(&format!(
+                "event {event_id} {KEPT}; to repeat the command without a second event, add --event-id {event_id}",
             ))),
-            Err((Failure::Refused(reason), None)) => {
-                Err(Failure::Refused(format!("{reason}\n  the event was not sent")))
-            }
-            Err((failure, _)) => Err(failure),
+            Err((failure, None)) => Err(failure.advised("the event was not sent")),
         }
     }
 
@@ -130,7 +128,7 @@ impl EventSender {
             let sent = match draft::read(line, defaults) {
                 Ok(None) => Ok(false),
                 Ok(Some(draft)) => self.alone(&draft, number).await.map(|()| true),
-                Err(mistake) => Err((Failure::Refused(format!("standard input:{number}: {mistake}")), None)),
+                Err(mistake) => Err((Failure::refused(format!("standard input:{number}: {mistake}")), None)),
             };
             let (failure, kept) = match sent {
                 Ok(is_event) => {
@@ -139,10 +137,9 @@ impl EventSender {
                 }
                 Err(failed) => failed,
             };
-            let Failure::Refused(reason) = failure else { return Err(failure) };
             let kept = if kept.is_some() { KEPT } else { "was not sent" };
-            return Err(Failure::Refused(format!(
-                "{reason}\n  line {number} {kept}; the lines after it were not sent; of the lines before it, {settled} were",
+            return Err(failure.advised(&format!(
+                "line {number} {kept}; the lines after it were not sent; of the lines before it, {settled} were",
             )));
         }
         Ok(())

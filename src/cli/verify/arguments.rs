@@ -8,10 +8,6 @@ use crate::cli::connection::{CredentialArgs, Remote};
 
 /// Options of `attache verify`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  attache verify 019b76da-a800-7274-8acf-2e56e162ebd9 --out proof.json\n  attache verify proof.json --vkey attache/log+1a2b3c4d+Ad...\n\nThe proof of an event is also compared with the largest checkpoint that the profile has seen (log.json in its folder): exit code 3 means that \
-     the log was rolled back, forked or replaced since. `attache audit watch` monitors this continuously."
-)]
 pub struct Arguments {
     /// File with a proof from `GET /api/v1/audit/verify`, `-` for standard input, or the id of an event whose proof is fetched
     #[arg(value_name = "FILE|EVENT_ID")]

@@ -38,7 +38,7 @@ pub async fn fetch(
         let proof = match client.proof(event).await {
             Ok(proof) => proof,
             Err(error) if error.code() == Some("event_not_found") => {
-                break Err(Failure::refused(format!(
+                break Err(Failure::not_found(format!(
                     "no event {event} that this credential can see\n  `attache activity` lists the events; a held event has no proof"
                 )));
             }

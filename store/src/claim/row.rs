@@ -13,7 +13,7 @@ use crate::row::{bytes, count, parsed, parsed_opt, secret_hash};
 /// The columns of [`RegistrationRow`].
 const COLUMNS: &str = "r.id, r.registration_type, r.login_hint, r.claim_token_hash, r.claim_token_expires_at, r.created_at,
     r.ip_address, r.last_token_at, r.account_id, r.person_id, r.claimed_email, r.claimed_at, r.claimed_via, r.claimed_by,
-    r.revoked_at";
+    r.revoked_at, r.label";
 
 /// Registrations alone: [`RegistrationRow`].
 pub const SELECT_REGISTRATION: &str = joined!("SELECT ", COLUMNS, " FROM registrations r");
@@ -42,6 +42,7 @@ pub struct RegistrationRow {
     claimed_email: Option<String>,
     claimed_at: Option<Timestamp>,
     revoked_at: Option<Timestamp>,
+    label: Option<String>,
 }
 
 impl TryFrom<RegistrationRow> for Registration {
@@ -67,6 +68,7 @@ impl TryFrom<RegistrationRow> for Registration {
             created_at: row.created_at,
             ip_address: row.ip_address,
             last_token_at: row.last_token_at,
+            label: parsed_opt("registrations.label", row.label.as_deref())?,
             claim,
             revoked_at: row.revoked_at,
         })

@@ -103,7 +103,9 @@ crate::row! {
         pub(crate) first_seen_at: Timestamp,
         pub(crate) last_seen_at: Timestamp,
         pub(crate) attached_at: Option<Timestamp>,
+        pub(crate) attached_by: Option<Uuid>,
         pub(crate) has_secret: bool,
+        pub(crate) label: Option<String>,
     }
 }
 

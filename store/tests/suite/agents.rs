@@ -3,6 +3,7 @@
 use chrono::TimeDelta;
 use domain::claim::{ATTEMPT_SECONDS, AttemptState, Claim, Registration, RegistrationType, WRONG_TRIES_MAX};
 use domain::confirm::ConfirmedVia;
+use domain::label::Label;
 use domain::token::TokenScope;
 use store::claim::{AttemptStart, Confirmed};
 
@@ -16,6 +17,18 @@ fn window() -> TimeDelta {
 }
 
 on_each_database! {
+    async fn an_account_names_its_agents(world: &World) {
+        let store = &world.store;
+        let (agent, claim) = world.claimed("ada@example.com").await;
+        let stranger = world.account("bob@example.com").await;
+        let label = Label::or_none("Coding agent").unwrap();
+        assert!(!store.agent_label_set(agent, &stranger, label.as_ref()).await.unwrap());
+        assert!(store.agent_label_set(agent, &claim.account, label.as_ref()).await.unwrap());
+        assert_eq!(store.agents_of_account(&claim.account, 10).await.unwrap()[0].label, label);
+        assert!(store.agent_label_set(agent, &claim.account, None).await.unwrap());
+        assert_eq!(store.registration_by_id(agent).await.unwrap().unwrap().0.label, None);
+    }
+
     async fn a_registration_is_kept_whole(world: &World) {
         let store = &world.store;
         let anonymous = world.new_registration();
@@ -167,7 +180,7 @@ on_each_database! {
         assert_eq!(registration.claim.as_ref(), Some(&claim));
         assert_eq!(newest.unwrap().state, AttemptState::Completed);
         assert_eq!(store.agents_of_account(&claim.account, 10).await.unwrap(), [registration]);
-        assert_eq!(store.agents(10).await.unwrap()[0].claimed_via.as_deref(), Some("session"));
+        assert_eq!(store.agents(None, 10).await.unwrap()[0].claimed_via.as_deref(), Some("session"));
     }
 
     async fn of_many_who_claim_at_once_exactly_one_wins(world: &World) {
@@ -254,13 +267,13 @@ on_each_database! {
         let of_first = Confirmed { agents: 2, computers: 0 };
         assert_eq!(store.confirmed_by(first).await.unwrap(), of_first);
         assert_eq!(store.confirmed_by(third).await.unwrap(), Confirmed { agents: 0, computers: 0 });
-        let agents = store.agents(10).await.unwrap();
+        let agents = store.agents(None, 10).await.unwrap();
         let of = |id| agents.iter().find(|agent| agent.registration.id == id).unwrap();
         assert_eq!((of(second).claimed_via.as_deref(), of(second).claimed_by), (Some("account"), Some(first)));
         assert_eq!(of(first).claimed_by, None);
 
         assert!(store.registration_revoke(first, None, at(5)).await.unwrap());
-        for agent in store.agents(10).await.unwrap() {
+        for agent in store.agents(None, 10).await.unwrap() {
             assert_eq!(agent.registration.revoked_at, Some(at(5)));
         }
         assert_eq!(store.token_by_hash(&token, at(5)).await.unwrap(), None);
@@ -268,7 +281,7 @@ on_each_database! {
         assert_eq!(changed.len(), 3, "other processes read all of them again");
         // An agent that was revoked while it confirmed does not.
         assert_eq!(confirmed(second, at(6)).await, None);
-        assert!(store.agents(10).await.unwrap().iter().any(|agent| agent.registration.claim.is_none()));
+        assert!(store.agents(None, 10).await.unwrap().iter().any(|agent| agent.registration.claim.is_none()));
     }
 
     async fn a_claim_beside_the_end_of_its_confirmer_ends_with_it(world: &World) {
@@ -344,7 +357,7 @@ on_each_database! {
             world.store.registration_create(&registration, None).await.unwrap();
             ids.insert(0, id);
         }
-        let listed = world.store.agents(2).await.unwrap();
+        let listed = world.store.agents(None, 2).await.unwrap();
         assert_eq!(listed.iter().map(|agent| agent.registration.id).collect::<Vec<_>>(), ids[..2]);
     }
 }

@@ -79,7 +79,7 @@ on_each_database! {
     }
 
     async fn tables_of_another_version_are_refused(world: &World) {
-        world.tamper("UPDATE _sqlx_migrations SET version = 9999 WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)").await;
+        world.tamper("UPDATE _sqlx_migrations SET version = 9999, description = 'newer' WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)").await;
         assert!(matches!(world.store.check_schema().await, Err(StoreError::SchemaTooNew { found: 9999, .. })));
         assert!(matches!(world.store.migrate().await, Err(StoreError::SchemaTooNew { found: 9999, .. })));
         world.tamper("DELETE FROM _sqlx_migrations WHERE version = 9999").await;

@@ -4,12 +4,14 @@ use domain::confirm::ConfirmedVia;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX};
+use domain::api_key::{ApiKey, ApiKeyScope};
+use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, WantedKey};
 use domain::ids::{MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::mail::OutgoingMail;
 use domain::{Rng, Timestamp};
 use store::Store;
 use store::account::{Person, Provision};
+use store::api_key::{KeyCreate, KeyGrant};
 use store::device::{
     Approval, ApprovalRefusal, Approver, AttachedDevice, CodeEntry, DeviceStart, Guesser, NewDeviceCode,
 };
@@ -40,7 +42,7 @@ fn new_code(world: &World, machine: MachineUuid, identity: &UserCuid, at: Timest
 }
 
 async fn start(store: &Store, code: &DeviceCode, sealed_user_code: [u8; 32]) -> DeviceStart {
-    let new = NewDeviceCode { code, sealed_user_code, ip_address: Some("192.0.2.1") };
+    let new = NewDeviceCode { code, sealed_user_code, ip_address: Some("192.0.2.1"), key: None };
     store.device_start(&new, CODES_MAX, window()).await.unwrap()
 }
 
@@ -85,7 +87,7 @@ async fn approve_by(store: &Store, code: &DeviceCode, person: &Person, by: &Appr
         let mail = OutgoingMail { to: owner, subject: "attached".into(), text: attached.account.to_string() };
         QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
     };
-    store.device_approve(&code.code, code.machine, by, notice, at).await.unwrap()
+    store.device_approve(&code.code, code.machine, by, None, notice, at).await.unwrap()
 }
 
 async fn state(store: &Store, code: &DeviceCode) -> DeviceState {
@@ -119,7 +121,7 @@ on_each_database! {
 
         // What became of it is found as well, even when the computer is gone.
         assert!(approve(store, &code, &ada, at(7)).await.is_ok());
-        assert!(store.machine_remove(machine).await.unwrap());
+        assert!(store.machine_remove(machine, now()).await.unwrap());
         let CodeEntry::Found(asking) = typed(world, store, &sealed, ada.id, at(8)).await else { panic!("not found") };
         assert_eq!(asking.code.state, DeviceState::Claimed { account: ada.account.unwrap(), at: at(7) });
         assert_eq!((asking.name, asking.first_seen_at), (None, None));
@@ -160,7 +162,7 @@ on_each_database! {
         let account = world.account("ada@example.com").await;
         let (machine, identity, _) = world.attached(&account).await;
         let (code, sealed) = new_code(world, machine, &identity, now());
-        assert!(store.machine_detach(machine, &account).await.unwrap());
+        assert!(store.machine_detach(machine, &account, now()).await.unwrap());
         assert_eq!(start(store, &code, sealed).await, DeviceStart::MachineGone);
         let (code, sealed) = new_code(world, world.rng.uuid_v7(now()).into(), &identity, now());
         assert_eq!(start(store, &code, sealed).await, DeviceStart::MachineGone);
@@ -305,7 +307,7 @@ on_each_database! {
         // Answered, and its computer is gone.
         let code = code_of_new_computer(world).await;
         assert!(store.device_deny(&code.code, &by(&ada), now()).await.unwrap());
-        assert!(store.machine_remove(code.machine).await.unwrap());
+        assert!(store.machine_remove(code.machine, now()).await.unwrap());
         for person in [&ada, &unowned] {
             assert_eq!(approve(store, &code, person, at(1)).await, Err(ApprovalRefusal::CodeConsumed));
         }
@@ -313,10 +315,10 @@ on_each_database! {
         // The computer is gone, or was detached permanently; its identity is Bob's.
         let (machine, identity, _) = world.attached(&bob).await;
         let code = asking(world, machine, &identity).await;
-        assert!(store.machine_detach(machine, &bob).await.unwrap());
+        assert!(store.machine_detach(machine, &bob, now()).await.unwrap());
         refused(&code, &ada, conflict(AttachRefusal::MachineNotRegistered)).await;
         refused(&code, &unowned, conflict(AttachRefusal::MachineNotRegistered)).await;
-        assert!(store.machine_remove(machine).await.unwrap());
+        assert!(store.machine_remove(machine, now()).await.unwrap());
         refused(&code, &ada, conflict(AttachRefusal::MachineNotRegistered)).await;
         refused(&code, &unowned, conflict(AttachRefusal::MachineNotRegistered)).await;
 
@@ -383,7 +385,7 @@ on_each_database! {
         let next = world.machine_of(&identity, at(1)).await;
         let code = asking(world, next, &identity).await;
         assert_eq!(approve(store, &code, &ada, at(2)).await, refused);
-        assert!(store.machine_remove(gone).await.unwrap());
+        assert!(store.machine_remove(gone, now()).await.unwrap());
         assert!(approve(store, &code, &ada, at(3)).await.is_ok());
     }
 
@@ -565,5 +567,71 @@ on_each_database! {
             assert_eq!(store.device_by_code(&code.code).await.unwrap(), None);
         }
         assert!(attached_to(store, code.machine).await.is_some(), "the computer stays attached");
+    }
+
+    async fn the_key_of_a_computer_is_valid_from_the_approval_to_the_detachment(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let account = ada.account.clone().unwrap();
+        let (machine, identity, _) = world.machine().await;
+        let wanted = |scopes: &[ApiKeyScope]| WantedKey { hash: world.secret(), scopes: scopes.to_vec() };
+        let ask = async |key: &WantedKey, at: Timestamp| {
+            let (code, sealed_user_code) = new_code(world, machine, &identity, at);
+            let new = NewDeviceCode { code: &code, sealed_user_code, ip_address: None, key: Some(key) };
+            let started = store.device_start(&new, 10, window()).await.unwrap();
+            assert!(matches!(started, DeviceStart::Started { .. }));
+            let CodeEntry::Found(asking) = typed(world, store, &sealed_user_code, ada.id, at).await else { panic!("not found") };
+            assert_eq!(asking.key_scopes.as_ref(), Some(&key.scopes));
+            code
+        };
+        let agree = async |code: &DeviceCode, keys_max: Option<u32>, at: Timestamp| {
+            let grant = keys_max.map(|keys_max| KeyGrant { id: world.rng.uuid_v7(at).into(), keys_max });
+            let has_key = std::cell::Cell::new(None);
+            let notice = |attached: &AttachedDevice| {
+                has_key.set(Some(attached.has_key));
+                let mail = OutgoingMail { to: ada.email.clone(), subject: "attached".into(), text: String::new() };
+                QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
+            };
+            let done = store.device_approve(&code.code, machine, &by(&ada), grant, notice, at).await.unwrap();
+            (done, has_key.get())
+        };
+
+        // Declined by the person: attached without a key.
+        let first = wanted(&[ApiKeyScope::Search]);
+        let code = ask(&first, at(1)).await;
+        assert_eq!(agree(&code, None, at(2)).await, (Ok(account.clone()), Some(false)));
+        assert_eq!(store.api_key_by_hash(&first.hash, at(3)).await.unwrap(), None);
+
+        let second = wanted(&[ApiKeyScope::Search, ApiKeyScope::Write]);
+        let code = ask(&second, at(4)).await;
+        assert_eq!(store.api_key_by_hash(&second.hash, at(4)).await.unwrap(), None, "nobody agreed yet");
+        assert_eq!(agree(&code, Some(0), at(5)).await, (Err(ApprovalRefusal::TooManyKeys), None));
+        assert_eq!(agree(&code, Some(1), at(5)).await, (Ok(account.clone()), Some(true)));
+        let made = store.api_key_by_hash(&second.hash, at(6)).await.unwrap().unwrap();
+        assert_eq!((&made.account, made.name.as_str(), &made.scopes), (&account, "laptop", &second.scopes));
+        assert_eq!((made.created_at, made.expires_at, made.spaces), (at(5), None, None));
+
+        // The next one takes its place, even where there is no room for two.
+        let third = wanted(&[ApiKeyScope::Search]);
+        let code = ask(&third, at(7)).await;
+        assert_eq!(agree(&code, Some(1), at(8)).await.1, Some(true));
+        assert_eq!(store.api_key_by_hash(&second.hash, at(9)).await.unwrap(), None);
+        assert!(store.api_key_by_hash(&third.hash, at(9)).await.unwrap().is_some());
+        // A key that ended does not come back under the same hash.
+        let code = ask(&second, at(10)).await;
+        assert_eq!(agree(&code, Some(5), at(11)).await.1, Some(false));
+        assert_eq!(store.api_key_by_hash(&second.hash, at(12)).await.unwrap(), None);
+
+        let fourth = wanted(&[ApiKeyScope::Settings]);
+        let code = ask(&fourth, at(13)).await;
+        assert_eq!(agree(&code, Some(5), at(14)).await.1, Some(true));
+        let own = world.secret();
+        let key = ApiKey { id: world.rng.uuid_v7(at(14)).into(), ..store.api_key_by_hash(&fourth.hash, at(14)).await.unwrap().unwrap() };
+        assert_eq!(store.api_key_create(&key, &own, 10).await.unwrap(), KeyCreate::Created);
+        assert!(store.machine_detach(machine, &account, at(15)).await.unwrap());
+        assert_eq!(store.api_key_by_hash(&fourth.hash, at(16)).await.unwrap(), None);
+        let ended = store.api_keys_of_account(&account, 10).await.unwrap();
+        assert!(ended.iter().any(|key| key.revoked_at == Some(at(15))), "{ended:?}");
+        assert!(store.api_key_by_hash(&own, at(16)).await.unwrap().is_some(), "a key that the person made stays");
     }
 }

@@ -7,7 +7,8 @@ use domain::held::HoldReason;
 use domain::ids::{MachineUuid, RegistrationId};
 use domain::{Digest, Timestamp};
 use store::held::{
-    ENTRY_BYTES_MIN, HeldFilter, HeldOutcome, HeldQuotas, HeldScope, HeldState, NewHeld, SENDER_BYTES_MIN, Sender,
+    ENTRY_BYTES_MIN, HeldCount, HeldFilter, HeldOutcome, HeldQuotas, HeldScope, HeldState, NewHeld, SENDER_BYTES_MIN,
+    Sender,
 };
 
 use crate::world::{World, at, now};
@@ -132,6 +133,23 @@ on_each_database! {
         assert_eq!(held(std::slice::from_ref(&first)).await, [HeldOutcome::Held(first.id)]);
         assert_eq!(held(&[again, other.clone()]).await, [HeldOutcome::AlreadyHeld(first.id), HeldOutcome::Held(other.id)]);
         assert_eq!(world.store.held_bytes().await.unwrap(), 2 * ENTRY_BYTES_MIN);
+    }
+
+    async fn held_events_are_counted_by_reason(world: &World) {
+        let agent = Sender::Registration(RegistrationId::from(world.rng.uuid_v7(now())));
+        let unknown = |body: &str, seconds| NewHeld {
+            reason: HoldReason::UnknownEventType,
+            ..new_held(world, agent.clone(), body, at(seconds))
+        };
+        assert_eq!(world.store.held_counts().await.unwrap(), []);
+        let new = [unknown("y", 2), unknown("x", 1), new_held(world, machine(world), "z", at(3)), unknown("w", 0)];
+        world.store.held_insert(&new, &roomy()).await.unwrap();
+        assert!(world.store.held_discard(new[3].id, at(4)).await.unwrap());
+        let expected = [
+            HeldCount { reason: HoldReason::MalformedEnvelope, number: 1, oldest_at: at(3) },
+            HeldCount { reason: HoldReason::UnknownEventType, number: 2, oldest_at: at(1) },
+        ];
+        assert_eq!(world.store.held_counts().await.unwrap(), expected);
     }
 
     async fn an_entry_never_takes_the_id_of_another(world: &World) {
@@ -346,7 +364,7 @@ on_each_database! {
         assert!(entries.iter().all(|entry| entry.machine_uuid == Some(attached)));
         assert_eq!(entries[1].event_id, all[2].outline.event_id);
         assert_eq!(entries[1].reason, HoldReason::MalformedEnvelope);
-        store.machine_detach(attached, &ada).await.unwrap();
+        store.machine_detach(attached, &ada, now()).await.unwrap();
         assert_eq!(seen(HeldScope::Account(ada), 10).await, (vec![3, 2], false));
     }
 

@@ -3,6 +3,7 @@
 use chrono::TimeDelta;
 use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
+use domain::label::Label;
 use domain::recorder::{Recorder, Recorders};
 use store::account::Provision;
 use store::machine::{AttachRefusal, NewMachine, Register};
@@ -24,6 +25,30 @@ on_each_database! {
         assert_eq!((known.facts.account.as_ref(), known.has_held, known.last_seen_at), (None, false, now()));
         assert_eq!(store.machine_facts(machine_uuid).await.unwrap(), Some(known));
         assert_eq!(store.machine_facts(world.rng.uuid_v7(now()).into()).await.unwrap(), None);
+    }
+
+    async fn a_name_belongs_to_the_account_that_gave_it(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let (machine, ..) = world.attached(&ada).await;
+        let label = Label::or_none("Ada's laptop").unwrap();
+        let shown = async |account| {
+            let computers = store.computers_of_account(account, 10).await.unwrap();
+            computers.first().and_then(|computer| computer.shown_name().map(str::to_owned))
+        };
+        assert_eq!(shown(&ada).await.as_deref(), Some("laptop"));
+        assert!(!store.computer_label_set(machine, &bob, label.as_ref()).await.unwrap(), "it is not Bob's");
+        assert!(store.computer_label_set(machine, &ada, label.as_ref()).await.unwrap());
+        assert_eq!(shown(&ada).await.as_deref(), Some("Ada's laptop"));
+        assert_eq!(store.machines(10).await.unwrap()[0].label, label);
+        assert_eq!(store.computers_ended(&ada, 10).await.unwrap(), []);
+        // A detached computer keeps its name in the list of ended ones.
+        assert!(store.machine_detach(machine, &ada).await.unwrap());
+        let ended = store.computers_ended(&ada, 10).await.unwrap();
+        assert_eq!((ended.len(), &ended[0].label, ended[0].machine_uuid), (1, &label, machine));
+        assert_eq!(store.computers_ended(&bob, 10).await.unwrap(), []);
+        assert!(store.computer_label_set(machine, &ada, None).await.unwrap());
+        assert_eq!(store.computers_ended(&ada, 10).await.unwrap()[0].label, None);
     }
 
     async fn computers_that_register_at_once_under_one_id_are_one(world: &World) {
@@ -127,7 +152,7 @@ on_each_database! {
         assert_eq!((second.account.as_ref(), second.identity_account.as_ref()), (None, Some(&ada)));
         assert!(second.is_outsider());
         // It came and went, and the identity stays.
-        store.machine_detach(machine, &ada).await.unwrap();
+        store.machine_detach(machine, &ada, now()).await.unwrap();
         assert!(facts(register().await).await.is_outsider());
     }
 
@@ -176,9 +201,9 @@ on_each_database! {
         let own = Recorders::of_computer(machine, cuid.clone());
         assert_eq!(recorders(&ada).await, own, "a computer that only names the identity is not the account's");
         assert_eq!(recorders(&bob).await, Recorders::default());
-        store.machine_detach(machine, &ada).await.unwrap();
+        store.machine_detach(machine, &ada, now()).await.unwrap();
         assert_eq!(recorders(&ada).await, own);
-        store.machine_remove(machine).await.unwrap();
+        store.machine_remove(machine, now()).await.unwrap();
         assert_eq!(recorders(&ada).await, own);
 
         // The service reports on a chain of its own. The level of a computer that was never attached is no business of the account.
@@ -218,10 +243,10 @@ on_each_database! {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let (machine, _, secret) = world.attached(&ada).await;
-        assert!(!store.machine_detach(machine, &bob).await.unwrap());
+        assert!(!store.machine_detach(machine, &bob, now()).await.unwrap());
         assert!(store.machine_by_secret(&secret).await.unwrap().is_some());
-        assert!(store.machine_detach(machine, &ada).await.unwrap());
-        assert!(!store.machine_detach(machine, &ada).await.unwrap());
+        assert!(store.machine_detach(machine, &ada, now()).await.unwrap());
+        assert!(!store.machine_detach(machine, &ada, now()).await.unwrap());
         assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
         assert!(store.computers_of_account(&ada, 10).await.unwrap().is_empty());
         assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
@@ -273,8 +298,8 @@ on_each_database! {
     async fn a_removed_computer_may_register_again(world: &World) {
         let store = &world.store;
         let (machine_uuid, user_cuid, secret) = world.machine().await;
-        assert!(store.machine_remove(machine_uuid).await.unwrap());
-        assert!(!store.machine_remove(machine_uuid).await.unwrap());
+        assert!(store.machine_remove(machine_uuid, now()).await.unwrap());
+        assert!(!store.machine_remove(machine_uuid, now()).await.unwrap());
         assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
         let again = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret: world.secret() };
         assert_eq!(store.machine_register(&again, now()).await.unwrap(), Register::Registered);

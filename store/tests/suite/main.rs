@@ -8,6 +8,7 @@ mod balance;
 mod batches;
 mod budgets;
 mod changes;
+mod closings;
 mod common_words;
 mod completeness;
 mod connections;

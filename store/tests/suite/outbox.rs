@@ -1,10 +1,11 @@
 //! Changes of consent and the events that report them.
 
 use domain::chain::Prev;
-use domain::consent::{Author, ConsentLevel, ConsentRule};
+use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule};
 use domain::envelope::{AgentKinds, Lane, Sealed};
 use domain::ids::UserCuid;
 use store::Store;
+use store::consent::ConsentEdited;
 use store::machine::{NewMachine, Register};
 
 use crate::world::{World, at, now};
@@ -61,6 +62,52 @@ on_each_database! {
         }
         assert_eq!(store.outbox_identities(10).await.unwrap(), std::slice::from_ref(&cuid));
         assert_eq!(store.outbox_of(&cuid, 10).await.unwrap()[0].account, Some(account));
+    }
+
+    async fn edits_are_written_together_and_a_scope_follows_the_general_level_again(world: &World) {
+        let store = &world.store;
+        let account = world.account("ada@example.com").await;
+        let (machine, cuid, _) = world.attached(&account).await;
+        let edit = |machine, lane, before, after| ConsentEdit { identity: cuid.clone(), machine, lane, before, after };
+        let apply = async |edits: &[ConsentEdit], second| {
+            store.consent_edit(edits, Author::Person, ConsentLevel::MetadataOnly, at(second), &world.rng).await.unwrap()
+        };
+        let written = |records| ConsentEdited::Written { records, identities: vec![cuid.clone()] };
+        let rules = async || {
+            let rules = store.consent_rules(&cuid).await.unwrap();
+            rules.iter().map(|rule| (rule.machine, rule.lane, rule.level)).collect::<Vec<_>>()
+        };
+        let (off, full) = (ConsentLevel::Off, ConsentLevel::Full);
+        let first = [edit(Some(machine), Some(Lane::Llm), None, Some(full)), edit(None, None, None, Some(off))];
+        assert_eq!(apply(&first, 1).await, written(2));
+        assert_eq!(rules().await, [(None, None, off), (Some(machine), Some(Lane::Llm), full)]);
+        // Stale in one edit, and nothing of the others is written.
+        let stale = [edit(None, Some(Lane::Rsi), None, Some(full)), edit(None, None, Some(full), None)];
+        assert_eq!(apply(&stale, 2).await, ConsentEdited::Stale);
+        assert_eq!(apply(&first, 3).await, ConsentEdited::Stale);
+        assert_eq!(rules().await.len(), 2);
+        // The exception ends, and its report contains the level that the scope follows.
+        assert_eq!(apply(&[edit(Some(machine), Some(Lane::Llm), Some(full), None)], 4).await, written(1));
+        assert_eq!(apply(&[edit(None, None, Some(off), None)], 5).await, written(1));
+        assert_eq!(apply(&[edit(None, None, None, None)], 6).await, ConsentEdited::Written { records: 0, identities: vec![] });
+        assert_eq!(rules().await, []);
+        let payloads: Vec<_> = waiting(store, &cuid).await.into_iter().map(|event| event.envelope.payload).collect();
+        let shown: Vec<_> = payloads
+            .iter()
+            .map(|payload| (payload["previous_level"].as_str(), payload["level"].as_str(), payload.get("inherited").is_some()))
+            .collect();
+        assert_eq!(shown, [
+            (None, Some("off"), false),
+            (None, Some("full"), false),
+            (Some("full"), Some("off"), true),
+            (Some("off"), Some("metadata-only"), true),
+        ]);
+        // The computer's own level stays.
+        let own = ConsentRule { machine: Some(machine), lane: None, level: off, set_by: Author::Computer };
+        store.consent_set(std::slice::from_ref(&cuid), &own, None, at(7), &world.rng).await.unwrap();
+        assert_eq!(apply(&[edit(Some(machine), None, None, Some(full))], 8).await, written(1));
+        assert_eq!(apply(&[edit(Some(machine), None, Some(full), None)], 9).await, written(1));
+        assert_eq!(store.consent_rules(&cuid).await.unwrap(), [own]);
     }
 
     async fn a_sent_event_leaves_the_outbox_and_the_chain_continues_after_it(world: &World) {

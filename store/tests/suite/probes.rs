@@ -35,7 +35,9 @@ async fn attach_many(world: &World, count: usize) -> (domain::ids::UserAccountId
             first_seen_at: at(second),
             last_seen_at: at(second),
             attached_at: Some(at(second)),
+            attached_by: None,
             has_secret: true,
+            label: None,
         });
     }
     computers.reverse();
@@ -115,7 +117,7 @@ on_each_database! {
         }
         assert!(other.session_revoke(&session, now()).await.unwrap());
         assert_eq!(world.store.session_by_hash(&session, now()).await.unwrap(), None);
-        assert!(other.machine_remove(machine).await.unwrap());
+        assert!(other.machine_remove(machine, now()).await.unwrap());
         assert_eq!(world.store.machine_by_secret(&secret).await.unwrap(), None);
     }
 }
@@ -242,7 +244,7 @@ async fn a_revocation_by_another_process_counts_at_once() {
         assert_eq!(store.sessions_revoke_others(person, kept, now()).await.unwrap(), 1);
         let account = store.person_by_id(person).await.unwrap().unwrap().account.unwrap();
         let machine = store.computers_of_account(&account, 1).await.unwrap()[0].machine_uuid;
-        assert!(store.machine_detach(machine, &account).await.unwrap());
+        assert!(store.machine_detach(machine, &account, now()).await.unwrap());
         return;
     }
     let world = World::on_sqlite().await;

@@ -47,6 +47,19 @@ on_each_database! {
         assert_eq!(sum(&[], window(0, 40)).await, used(0, 0));
     }
 
+    async fn the_history_has_the_days_of_each_computer_the_newest_first(world: &World) {
+        let store = &world.store;
+        let (one, two, strange) = (recorder(world), recorder(world), recorder(world));
+        let days = [on(&one, 10, used(1, 0)), on(&one, 12, used(2, 1)), on(&two, 11, used(4, 0)), on(&strange, 11, used(8, 0))];
+        store.usage_add(&days).await.unwrap();
+        let history = async |first, end, rows_max| {
+            store.usage_history(&[one.clone(), two.clone()], window(first, end), rows_max).await.unwrap()
+        };
+        assert_eq!(history(0, 40, 100).await, [days[1].clone(), days[2].clone(), days[0].clone()]);
+        assert_eq!(history(11, 12, 100).await, [days[2].clone()]);
+        assert_eq!(history(0, 40, 1).await, [days[1].clone()]);
+    }
+
     async fn what_two_count_at_once_is_counted_once(world: &World) {
         let second = world.second().await;
         let cuid = recorder(world);

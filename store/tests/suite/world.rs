@@ -182,6 +182,7 @@ impl World {
             created_at: now(),
             ip_address: Some("192.0.2.1".into()),
             last_token_at: None,
+            label: None,
             claim: None,
             revoked_at: None,
         }

@@ -139,7 +139,7 @@ impl Supervisor {
             }
             Ok(actor) => {
                 let kind = found.spec.address.kind().name;
-                tracing::info!(actor.name = found.spec.name, actor.kind = kind, "actor started");
+                tracing::debug!(actor.name = found.spec.name, actor.kind = kind, "actor started");
                 found.spec.address.point_at(actor.clone());
                 found.policy.on_started(Instant::now());
                 found.state = ChildState::Running(actor);

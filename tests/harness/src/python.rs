@@ -9,6 +9,8 @@ use crate::postgres::required;
 pub enum Packages {
     /// The official client of A2A.
     A2a,
+    /// The dependencies of `clients/python` and the programs that check it.
+    Client,
     /// The official client of MCP.
     Mcp,
     /// The same, as it was before its second version.
@@ -25,6 +27,7 @@ impl Packages {
     fn list(self) -> (&'static str, &'static [u8]) {
         match self {
             Self::A2a => ("a2a", include_bytes!("../../python/a2a.txt")),
+            Self::Client => ("client", include_bytes!("../../python/client.txt")),
             Self::Mcp => ("mcp", include_bytes!("../../python/mcp.txt")),
             Self::Mcp1 => ("mcp-1", include_bytes!("../../python/mcp-1.txt")),
             Self::Pgvector => ("pgvector", include_bytes!("../../python/pgvector.txt")),

@@ -1,26 +1,31 @@
 //! Signed-in browsers, and keys of the knowledge API.
 
+use std::collections::BTreeMap;
+
 use api::HttpState;
 use api::named::Named;
 use app::services::api_keys::{ApiKeys, CreateRefusal, NewKey};
 use app::services::confirmation::RecentSignIn;
+use app::services::knowledge::Spaces;
 use app::services::sessions::Sessions;
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect};
+use axum::response::{IntoResponse, Redirect, Response};
 use chrono::TimeDelta;
 use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope};
-use domain::ids::{ApiKeyId, SessionId};
+use domain::ids::{ApiKeyId, SessionId, SpaceId};
 use domain::signin::SignInMethod;
-use serde::Deserialize;
+use domain::space::Space;
 use store::session::Session;
 
 use super::AccountOwner;
 use super::undo::{ConfirmForm, gone};
 use crate::visitor::{sign_in_again, sign_in_path};
-use crate::{Moment, PageError, PageErrorTexts, PageForm, PageLayout, PageResult, SignedIn, Site, page};
+use crate::{Moment, PageError, PageErrorTexts, PageForm, PageLayout, PageResult, SignedIn, Site, flash, page};
 
+/// Maximum number of spaces in the form for a key.
+const SPACES_SHOWN: usize = 50;
 /// The path of this page.
 const PATH: &str = "/account/access";
 
@@ -30,6 +35,7 @@ pub struct AccessPages {
     site: Site,
     sessions: Sessions,
     keys: ApiKeys,
+    spaces: Spaces,
     recent: RecentSignIn,
 }
 
@@ -39,6 +45,7 @@ impl FromRef<HttpState> for AccessPages {
             site: Site::from_ref(state),
             sessions: FromRef::from_ref(state),
             keys: FromRef::from_ref(state),
+            spaces: FromRef::from_ref(state),
             recent: FromRef::from_ref(state),
         }
     }
@@ -51,6 +58,10 @@ struct AccessPage {
     tab: &'static str,
     sessions: Vec<SessionRow>,
     keys: Vec<KeyRow>,
+    /// Keys that were revoked or expired.
+    ended: Vec<KeyRow>,
+    /// Spaces that a new key can be limited to.
+    spaces: Vec<SpaceChoice>,
     /// The id that the next key will have: sending the form twice does not make two.
     next_key: String,
     fault: Option<&'static str>,
@@ -70,10 +81,17 @@ struct SessionRow {
     current: bool,
 }
 
+struct SpaceChoice {
+    id: String,
+    name: String,
+}
+
 struct KeyRow {
     id: String,
     name: String,
     scopes: String,
+    /// The spaces that it is limited to, by name; empty for all.
+    spaces: String,
     created: Moment,
     last_used: Option<Moment>,
     expires: Option<Moment>,
@@ -88,6 +106,7 @@ struct KeyPage {
     tab: &'static str,
     name: String,
     key: String,
+    rag_url: String,
 }
 
 /// `GET /account/access`
@@ -101,9 +120,11 @@ async fn draw(
     status: StatusCode,
     fault: Option<&'static str>,
 ) -> PageResult {
-    let AccessPages { site, sessions, keys, recent } = pages;
+    let AccessPages { site, sessions, keys, spaces, recent } = pages;
     let (now, page_error) = (site.ports.clock.now(), PageError::store(site));
-    let (sessions, keys) = tokio::join!(sessions.list(owner.visitor.person), keys.list(&owner.account));
+    let (sessions, keys, spaces) =
+        tokio::join!(sessions.list(owner.visitor.person), keys.list(&owner.account), spaces.list(&owner.account));
+    let spaces = spaces.map_err(&page_error)?;
     let session = |session: Session| SessionRow {
         current: session.id == owner.visitor.id,
         id: session.id.to_string(),
@@ -121,25 +142,38 @@ async fn draw(
         good: key.is_good(now),
         id: key.id.to_string(),
         name: key.name.as_str().to_owned(),
+        spaces: key.spaces.as_deref().map(|named| names_of(named, &spaces)).unwrap_or_default(),
         scopes: key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", "),
         created: Moment::new(key.created_at, now),
         last_used: key.last_used_at.map(|at| Moment::new(at, now)),
         expires: key.expires_at.map(|at| Moment::new(at, now)),
         revoked: key.revoked_at.map(|at| Moment::new(at, now)),
     };
+    let keys = keys.map_err(&page_error)?.into_iter().map(key);
+    let (keys, ended): (Vec<KeyRow>, Vec<KeyRow>) = keys.partition(|key| key.good);
+    let choice = |space: &Space| SpaceChoice { id: space.id.to_string(), name: space.name.as_str().to_owned() };
     Ok(page(
         status,
         &AccessPage {
             frame: PageLayout::new(site, Some(&owner.visitor)),
             tab: "access",
             sessions: sessions.map_err(&page_error)?.into_iter().map(session).collect(),
-            keys: keys.map_err(&page_error)?.into_iter().map(key).collect(),
+            keys,
+            ended,
+            spaces: spaces.iter().take(SPACES_SHOWN).map(choice).collect(),
             next_key: site.ports.rng.uuid_v7(now).to_string(),
             fault,
             fresh: recent.is_recent(owner.visitor.signed_in_at),
             sign_in: sign_in_path(site, PATH),
         },
     ))
+}
+
+/// The names of spaces. One that the account cannot read any more has none.
+fn names_of(named: &[SpaceId], spaces: &[Space]) -> String {
+    let name = |id: &SpaceId| spaces.iter().find(|space| space.id == *id).map(|space| space.name.as_str());
+    let names: Vec<&str> = named.iter().map(|id| name(id).unwrap_or("a deleted space")).collect();
+    names.join(", ")
 }
 
 /// A short name of a browser, from its user agent.
@@ -169,16 +203,11 @@ fn browser(user_agent: &str) -> String {
     }
 }
 
-/// The form for a new key. Unticked boxes are absent.
-#[derive(Debug, Deserialize)]
-pub struct KeyForm {
-    id: String,
-    name: String,
-    search: Option<String>,
-    write: Option<String>,
-    settings: Option<String>,
-    days: String,
-}
+/// The form for a new key: `id`, `name`, `days`, and a field for each ticked permission and space.
+type KeyForm = BTreeMap<String, String>;
+
+/// Prefix of the field of a space.
+const SPACE_FIELD: &str = "space.";
 
 /// When a new key ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,24 +237,27 @@ pub async fn make_key(
     let site = &pages.site;
     let Ok(recently) = pages.recent.check(owner.visitor.decides()) else { return Ok(sign_in_again(site, PATH)) };
     let again = async |fault| draw(&pages, &owner, StatusCode::BAD_REQUEST, Some(fault)).await;
-    let Ok(name) = form.name.parse::<ApiKeyName>() else {
+    let field = |name: &str| form.get(name).map_or("", String::as_str);
+    let Ok(name) = field("name").parse::<ApiKeyName>() else {
         return again("Give the key a name of 1 to 100 characters.").await;
     };
-    let ticked =
-        [(form.search, ApiKeyScope::Search), (form.write, ApiKeyScope::Write), (form.settings, ApiKeyScope::Settings)];
-    let scopes: Vec<ApiKeyScope> = ticked.into_iter().filter_map(|(ticked, scope)| ticked.map(|_| scope)).collect();
+    let scopes: Vec<ApiKeyScope> =
+        ApiKeyScope::ALL.iter().copied().filter(|scope| form.contains_key(scope.as_str())).collect();
     if scopes.is_empty() {
         return again("Select at least one permission.").await;
     }
-    let Some(end) = KeyEnd::chosen(&form.days) else {
+    let Some(end) = KeyEnd::chosen(field("days")) else {
         return again("Choose when the key expires: in 30 days, in 90 days, or never.").await;
     };
-    let Ok(id) = form.id.parse::<ApiKeyId>() else { return again("Send the form again.").await };
+    let Ok(id) = field("id").parse::<ApiKeyId>() else { return again("Send the form again.").await };
+    let named = form.keys().filter_map(|name| name.strip_prefix(SPACE_FIELD)).map(str::parse::<SpaceId>);
+    let Ok(spaces) = named.collect::<Result<Vec<_>, _>>() else { return again("Choose the spaces again.").await };
+    let spaces = (!spaces.is_empty()).then_some(spaces);
     let expires_at = match end {
         KeyEnd::After(time) => Some(site.ports.clock.now() + time),
         KeyEnd::Never => None,
     };
-    let new = NewKey { id, account: owner.account.clone(), name, scopes, spaces: None, expires_at };
+    let new = NewKey { id, account: owner.account.clone(), name, scopes, spaces, expires_at };
     match pages.keys.create(new, recently).await {
         Ok((key, secret)) => Ok(page(
             StatusCode::OK,
@@ -234,8 +266,11 @@ pub async fn make_key(
                 tab: "access",
                 name: key.name.as_str().to_owned(),
                 key: secret.expose().to_owned(),
+                rag_url: site.urls.rag.clone(),
             },
         )),
+        Err(CreateRefusal::SpaceUnreadable { .. }) => again("One of these spaces is not yours any more.").await,
+        Err(CreateRefusal::SpaceCount) => again("A key is for at most 100 spaces.").await,
         Err(CreateRefusal::TooMany) => again("You have the maximum number of API keys. Revoke one first.").await,
         Err(CreateRefusal::AlreadyCreated) => Err(PageError::shown(
             site,
@@ -263,7 +298,7 @@ pub async fn end_session(
 ) -> PageResult {
     let id: SessionId = id.parse().map_err(|_| gone(&site, &visitor))?;
     let ended = sessions.end(id, visitor.person).await.map_err(PageError::of(&site))?;
-    if ended { Ok(back(&site)) } else { Err(gone(&site, &visitor)) }
+    if ended { Ok(back(&site, "The browser is signed out.")) } else { Err(gone(&site, &visitor)) }
 }
 
 /// `POST /account/sessions/others/end`: every browser but this one.
@@ -274,11 +309,14 @@ pub async fn end_other_sessions(
     PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
 ) -> PageResult {
     sessions.end_others(visitor.id, visitor.person).await.map_err(PageError::of(&site))?;
-    Ok(back(&site))
+    Ok(back(&site, "All other browsers are signed out."))
 }
 
-fn back(site: &Site) -> axum::response::Response {
-    Redirect::to(&format!("{}/account/access", site.urls.root_path())).into_response()
+/// Back to this page, with a message about the change.
+pub(super) fn back(site: &Site, said: &str) -> Response {
+    let mut response = Redirect::to(&format!("{}{PATH}", site.urls.root_path())).into_response();
+    flash::set(&mut response, said);
+    response
 }
 
 #[cfg(test)]

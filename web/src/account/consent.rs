@@ -1,303 +1,315 @@
-//! How much every computer may record, lane by lane: a row for all computers, and one for each. The levels are those of the person; where
-//! a computer set a level of itself, it is named beside them.
+//! How much every computer may record, lane by lane: the levels for all computers, and the exceptions of single ones. The levels are those
+//! of the person; where a computer set a level of itself, it is named beside them.
 //!
-//! Every row is a separate form. Its levels are compared with the effective levels, and only differences are written: saving a row
-//! without a change does not turn an inherited level into a chosen one. Afterwards the levels of the form are in force, except that lanes
-//! with the level of *all lanes* follow its change.
+//! The page is one form. It contains the levels that it was built from, so only the fields that a person changed are written, and a level
+//! that was changed elsewhere meanwhile is reported instead of overwritten. The last save can be undone: a sealed cookie has its inverse.
+
+mod matrix;
+mod undo;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use api::account::COMPUTERS_MAX;
-use app::services::consent::Consent;
+use api::cookie::{Cookie, Cookies};
+use api::named::Named;
+use app::services::consent::{Consent, Edited};
 use askama::Template;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect};
-use domain::consent::{Author, ConsentLevel, ConsentRule, computer_rule, person_rule};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use domain::consent::{Author, ConsentLevel};
 use domain::envelope::Lane;
-use domain::ids::{MachineUuid, UserCuid};
-use serde::Deserialize;
-use store::consent::ConsentRecord;
 use store::machine::Computer;
 
+use self::matrix::{Cell, CellState, Change, Matrix, Scope, columns};
+use self::undo::Undo;
 use super::AccountOwner;
-use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageQuery, PageResult, Site, page};
+use super::undo::gone;
+use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, Site, flash, page};
 
-/// Name of the field for all lanes in a form.
-const ALL_LANES: &str = "all";
+/// Path of the page.
+const PATH: &str = "/account/consent";
+/// Computers whose levels are fields of the page. Others have a page of their own, so that the page stays small.
+const INLINE_MAX: usize = 12;
+/// How often a save is repeated when records change under it.
+const ATTEMPTS: usize = 3;
 
 #[derive(Template)]
 #[template(path = "account/consent.html")]
 struct ConsentPage {
     frame: PageLayout,
     tab: &'static str,
-    lanes: Vec<&'static str>,
+    /// Name of the computer that the page is about; `None` for all.
+    only: Option<String>,
+    /// The levels that the form was built from.
+    base: String,
+    /// Path after saving.
+    back: String,
+    /// All computers.
+    general: Option<Row>,
+    /// Computers with fields, those with exceptions first.
     rows: Vec<Row>,
-    saved: Option<String>,
+    /// Computers with pages of their own.
+    others: Vec<Other>,
+    /// Levels that changed elsewhere since the form was built.
+    conflicts: Vec<String>,
+    undo: Option<UndoForm>,
     default_level: &'static str,
+    has_computers: bool,
 }
 
 struct Row {
-    /// Value of the field `scope` in the form of this row.
     scope: String,
     name: String,
-    cells: Vec<Cell>,
+    /// The exceptions in words; empty if the computer follows the general levels.
+    exceptions: Vec<String>,
+    open: bool,
+    cells: Vec<Field>,
 }
 
-struct Cell {
-    /// `all`, or the lane.
+struct Other {
+    uuid: String,
+    name: String,
+    exceptions: usize,
+}
+
+struct Field {
+    /// Name of the field.
+    name: String,
     lane: &'static str,
     label: String,
     choices: Vec<Choice>,
-    /// Whether the level was chosen in this cell; otherwise it is inherited.
-    own: bool,
+    /// State in the base, for the script that counts changes.
+    was: &'static str,
+    is_own: bool,
     /// The level that the computer set for itself; where the person's is higher, this one is in force.
     by_computer: Option<&'static str>,
 }
 
 struct Choice {
-    /// Empty where nothing is chosen.
-    level: &'static str,
-    words: &'static str,
+    value: &'static str,
+    words: String,
     chosen: bool,
 }
 
-/// `?saved=…`
-#[derive(Debug, Deserialize)]
-pub struct SavedQuery {
-    saved: Option<String>,
+struct UndoForm {
+    base: String,
+    fields: Vec<(String, &'static str)>,
 }
+
+/// What a form submitted, by the name of the field.
+type Submitted = BTreeMap<String, CellState>;
 
 /// `GET /account/consent`
 pub async fn show(
     State(site): State<Site>,
     State(consent): State<Consent>,
+    State(cookies): State<Arc<Cookies>>,
     owner: AccountOwner,
-    PageQuery(query): PageQuery<SavedQuery>,
+    headers: HeaderMap,
 ) -> PageResult {
     let matrix = Matrix::load(&site, &owner).await?;
-    let everywhere = Scope::Everywhere;
-    let rows = std::iter::once((everywhere, "All computers".to_owned()))
-        .chain(matrix.computers.iter().map(|computer| {
-            let name = computer.name.clone().unwrap_or_else(|| nameless(computer.machine_uuid));
-            (Scope::Machine(computer.user_cuid.clone(), computer.machine_uuid), name)
-        }))
-        .map(|(scope, name)| matrix.row(&scope, name))
-        .collect();
-    let saved = query.saved.as_deref().map(|saved| match saved {
-        "0" => "No levels were changed.".to_owned(),
-        "later" => "Saved and effective. The change is recorded as soon as the statistics service is available again."
-            .to_owned(),
-        _ => "Saved and effective from now on.".to_owned(),
-    });
-    Ok(page(
-        StatusCode::OK,
-        &ConsentPage {
-            frame: PageLayout::new(&site, Some(&owner.visitor)),
-            tab: "consent",
-            lanes: Lane::ALL.iter().map(|lane| lane.as_str()).collect(),
-            rows,
-            saved,
-            default_level: words(consent.default_level()),
+    let undo = cookies.read(Cookie::Undo, &headers).and_then(|value| Undo::open(value.expose(), &owner.account));
+    let undo = undo.filter(|undo| undo.fits(&matrix));
+    let view = View { site: &site, owner: &owner, consent: &consent, only: None };
+    Ok(view.draw(StatusCode::OK, &matrix, &Submitted::new(), Vec::new(), undo))
+}
+
+/// `GET /account/consent/{machine_uuid}`: the exceptions of one computer.
+pub async fn show_computer(
+    State(site): State<Site>,
+    State(consent): State<Consent>,
+    owner: AccountOwner,
+    Named(machine_uuid): Named,
+) -> PageResult {
+    let matrix = Matrix::load(&site, &owner).await?;
+    let computer = matrix.computer(&machine_uuid).cloned().ok_or_else(|| gone(&site, &owner.visitor))?;
+    let view = View { site: &site, owner: &owner, consent: &consent, only: Some(computer) };
+    Ok(view.draw(StatusCode::OK, &matrix, &Submitted::new(), Vec::new(), None))
+}
+
+/// `POST /account/consent`: `base`, and a field `<scope>.<lane>` for each level.
+pub async fn save(
+    State(site): State<Site>,
+    State(consent): State<Consent>,
+    State(cookies): State<Arc<Cookies>>,
+    owner: AccountOwner,
+    PageForm(form): PageForm<BTreeMap<String, String>>,
+) -> PageResult {
+    let base = matrix::parse_base(form.get("base").map_or("", String::as_str));
+    let mut submitted = Submitted::new();
+    for (name, value) in form.iter().filter(|(name, _)| name.contains('.')) {
+        let state = CellState::parse(value).ok_or_else(|| unreadable(&site, &owner))?;
+        submitted.insert(name.clone(), state);
+    }
+    for _ in 0..ATTEMPTS {
+        let matrix = Matrix::load(&site, &owner).await?;
+        let changes = matrix.changes(&base, &submitted).map_err(|_| not_attached(&site, &owner))?;
+        let conflicts: Vec<String> =
+            changes.iter().filter(|change| change.is_conflict()).map(|change| conflict(&matrix, change)).collect();
+        if !conflicts.is_empty() {
+            let only = form.get("computer").and_then(|uuid| matrix.computer(uuid)).cloned();
+            let view = View { site: &site, owner: &owner, consent: &consent, only };
+            return Ok(view.draw(StatusCode::CONFLICT, &matrix, &submitted, conflicts, None));
+        }
+        let edits = matrix.edits(&changes);
+        let done = consent.edit(edits, Author::Person).await.map_err(PageError::of(&site))?;
+        let Edited::Written(written) = done else { continue };
+        let mut response = back(&site, form.get("computer").filter(|uuid| matrix.computer(uuid).is_some()));
+        match Undo::of(&changes).seal(&owner.account) {
+            Some(undo) if written.records > 0 => cookies.set(Cookie::Undo, &mut response, &undo),
+            _ => cookies.clear(Cookie::Undo, &mut response),
+        }
+        flash::set(&mut response, &said(changes.len(), written.is_forwarded));
+        return Ok(response);
+    }
+    Err(PageError::shown(
+        &site,
+        Some(&owner.visitor),
+        StatusCode::CONFLICT,
+        PageErrorTexts {
+            title: "Your levels are being changed elsewhere",
+            text: "Another page or an agent changes them at this moment. Nothing was changed by you.",
+            next: "Open the page again and check the levels.",
+            link: PATH.into(),
+            label: "To consent",
         },
     ))
 }
 
-/// `POST /account/consent`: `scope` and a level for `all` and for each lane.
-pub async fn save(
-    State(site): State<Site>,
-    State(consent): State<Consent>,
-    owner: AccountOwner,
-    PageForm(form): PageForm<BTreeMap<String, String>>,
-) -> PageResult {
-    let mut matrix = Matrix::load(&site, &owner).await?;
-    let scope = form.get("scope").and_then(|scope| matrix.scope(scope)).ok_or_else(|| {
-        PageError::shown(
-            &site,
-            Some(&owner.visitor),
-            StatusCode::NOT_FOUND,
-            PageErrorTexts {
-                title: "This computer is not attached to your account",
-                text: "It was detached, or it never belonged to your account. Nothing was changed.",
-                next: "The consent page lists your computers.",
-                link: "/account/consent".into(),
-                label: "To consent",
+/// The message after a save.
+fn said(changes: usize, is_forwarded: bool) -> String {
+    let count = match changes {
+        0 => return "No levels were changed.".to_owned(),
+        1 => "Saved: 1 level changed".to_owned(),
+        more => format!("Saved: {more} levels changed"),
+    };
+    if is_forwarded {
+        format!("{count}, effective from the next event on.")
+    } else {
+        format!("{count} and effective. The change is recorded as soon as the statistics service is available again.")
+    }
+}
+
+fn back(site: &Site, computer: Option<&String>) -> Response {
+    let root = site.urls.root_path();
+    let path = computer.map_or_else(|| PATH.to_owned(), |uuid| format!("{PATH}/{uuid}"));
+    Redirect::to(&format!("{root}{path}")).into_response()
+}
+
+/// What changed elsewhere, in words.
+fn conflict(matrix: &Matrix, change: &Change) -> String {
+    let name = matrix.name_of(&change.scope);
+    let lane = change.lane.map_or("all lanes", Lane::as_str);
+    format!("{name}, {lane}: now “{}”, you chose “{}”", state_words(change.now), state_words(change.to))
+}
+
+fn state_words(state: CellState) -> &'static str {
+    match state {
+        CellState::Follows => "follows",
+        CellState::Mixed => "differs",
+        CellState::Level(level) => words(level),
+    }
+}
+
+/// Draws the page of all computers or of one.
+struct View<'v> {
+    site: &'v Site,
+    owner: &'v AccountOwner,
+    consent: &'v Consent,
+    only: Option<Computer>,
+}
+
+impl View<'_> {
+    fn draw(
+        &self,
+        status: StatusCode,
+        matrix: &Matrix,
+        submitted: &Submitted,
+        conflicts: Vec<String>,
+        undo: Option<Undo>,
+    ) -> Response {
+        let mut computers: Vec<&Computer> = match &self.only {
+            Some(computer) => vec![computer],
+            None => matrix.computers.iter().collect(),
+        };
+        computers.sort_by_key(|computer| matrix.exceptions(&Scope::of(computer)).is_empty());
+        let (inline, others) = computers.split_at(computers.len().min(INLINE_MAX));
+        let frame = PageLayout::new(self.site, Some(&self.owner.visitor));
+        let other = |computer: &&Computer| Other {
+            uuid: computer.machine_uuid.to_string(),
+            name: matrix::name(computer),
+            exceptions: matrix.exceptions(&Scope::of(computer)).len(),
+        };
+        let general = self.only.is_none().then(|| self.row(matrix, &Scope::Everywhere, submitted));
+        let rows: Vec<Row> = inline.iter().map(|computer| self.row(matrix, &Scope::of(computer), submitted)).collect();
+        page(
+            status,
+            &ConsentPage {
+                tab: "consent",
+                only: self.only.as_ref().map(matrix::name),
+                base: matrix.base(),
+                back: self.only.as_ref().map(|computer| computer.machine_uuid.to_string()).unwrap_or_default(),
+                general,
+                rows,
+                others: others.iter().map(other).collect(),
+                conflicts,
+                undo: undo.map(|undo| UndoForm { base: undo.base(), fields: undo.fields() }),
+                default_level: words(self.consent.default_level()),
+                has_computers: !matrix.computers.is_empty(),
+                frame,
             },
         )
-    })?;
-    let (mut written, mut forwarded) = (0, true);
-    let (identities, machine) = (matrix.identities_of(&scope), scope.machine());
-    for (lane, level) in matrix.changes(&scope, &form) {
-        let rule = ConsentRule { machine, lane, level, set_by: Author::Person };
-        let done = consent.write(identities.clone(), rule, None).await.map_err(PageError::of(&site))?;
-        written += done.records;
-        forwarded &= done.is_forwarded;
     }
-    let saved = if forwarded { written.to_string() } else { "later".into() };
-    let root = site.urls.root_path();
-    Ok(Redirect::to(&format!("{root}/account/consent?saved={saved}")).into_response())
-}
 
-/// All lanes first, then each.
-fn columns() -> impl Iterator<Item = Option<Lane>> {
-    std::iter::once(None).chain(Lane::ALL.iter().copied().map(Some))
-}
-
-enum Scope {
-    Everywhere,
-    Machine(UserCuid, MachineUuid),
-}
-
-impl Scope {
-    fn machine(&self) -> Option<MachineUuid> {
-        match self {
-            Self::Everywhere => None,
-            Self::Machine(_, machine) => Some(*machine),
+    fn row(&self, matrix: &Matrix, scope: &Scope, submitted: &Submitted) -> Row {
+        let name = matrix.name_of(scope);
+        let exceptions = matrix.exceptions(scope);
+        let cells: Vec<Field> =
+            columns().map(|lane| field(matrix, &name, &Cell { scope: scope.clone(), lane }, submitted)).collect();
+        let is_changed =
+            cells.iter().any(|cell| submitted.get(&cell.name).is_some_and(|state| state.as_str() != cell.was));
+        Row {
+            open: self.only.is_some() || is_changed || !exceptions.is_empty(),
+            exceptions: exceptions
+                .into_iter()
+                .map(|(lane, level)| format!("{}: {}", lane.map_or("all lanes", Lane::as_str), words(level)))
+                .collect(),
+            scope: scope.to_string(),
+            name,
+            cells,
         }
     }
 }
 
-/// The rows that the page shows.
-struct Matrix {
-    identities: Vec<UserCuid>,
-    computers: Vec<Computer>,
-    records: Vec<ConsentRecord>,
-}
-
-impl Matrix {
-    async fn load(site: &Site, owner: &AccountOwner) -> Result<Self, PageError> {
-        let (store, page_error) = (&site.ports.store, PageError::store(site));
-        let (identities, computers, records) = tokio::join!(
-            store.identities_of_account(&owner.account),
-            store.computers_of_account(&owner.account, COMPUTERS_MAX),
-            store.consent_of_account(&owner.account),
-        );
-        Ok(Self {
-            identities: identities.map_err(&page_error)?,
-            computers: computers.map_err(&page_error)?,
-            records: records.map_err(&page_error)?,
-        })
+fn field(matrix: &Matrix, name: &str, cell: &Cell, submitted: &Submitted) -> Field {
+    let was = matrix.state(cell);
+    let field = cell.to_string();
+    let shown = submitted.get(&field).copied().unwrap_or(was);
+    let follows = match (&cell.scope, cell.lane) {
+        (Scope::Everywhere, None) => "Not chosen".to_owned(),
+        _ => match matrix.inherited(cell) {
+            Some(level) => format!("Follows: {}", words(level)),
+            None => "Follows: not chosen".to_owned(),
+        },
+    };
+    let mut choices = vec![Choice { value: "", words: follows, chosen: shown == CellState::Follows }];
+    if was == CellState::Mixed {
+        choices.push(Choice { value: "mixed", words: "Differs".to_owned(), chosen: shown == CellState::Mixed });
     }
-
-    fn scope(&self, text: &str) -> Option<Scope> {
-        if text == ALL_LANES {
-            return Some(Scope::Everywhere);
-        }
-        let computer = self.computers.iter().find(|computer| computer.machine_uuid.to_string() == text)?;
-        Some(Scope::Machine(computer.user_cuid.clone(), computer.machine_uuid))
+    for level in [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full] {
+        let chosen = shown == CellState::Level(level);
+        choices.push(Choice { value: level.as_str(), words: words(level).to_owned(), chosen });
     }
-
-    fn identities_of(&self, scope: &Scope) -> Vec<UserCuid> {
-        match scope {
-            Scope::Everywhere => self.identities.clone(),
-            Scope::Machine(identity, _) => vec![identity.clone()],
-        }
+    Field {
+        lane: cell.lane.map_or("All lanes", Lane::as_str),
+        label: format!("{name}, {}", cell.lane.map_or("all lanes", Lane::as_str)),
+        choices,
+        was: was.as_str(),
+        is_own: was != CellState::Follows,
+        by_computer: matrix.by_computer(cell).map(words),
+        name: field,
     }
-
-    /// The changes of a form, all lanes first. Applies each change to the matrix, so that later lanes are compared with the new levels.
-    fn changes(&mut self, scope: &Scope, form: &BTreeMap<String, String>) -> Vec<(Option<Lane>, ConsentLevel)> {
-        let submitted = |lane: Option<Lane>| -> Option<ConsentLevel> {
-            form.get(lane.map_or(ALL_LANES, Lane::as_str)).and_then(|level| level.parse().ok())
-        };
-        let shown: Vec<_> = columns().map(|lane| (lane, self.holds(scope, lane).map(|(level, _)| level))).collect();
-        let all_lanes = shown.first().and_then(|(_, level)| *level);
-        let all_lanes_change = submitted(None).is_some_and(|level| all_lanes != Some(level));
-        let mut changes = Vec::new();
-        for (lane, shown) in shown {
-            let Some(level) = submitted(lane) else { continue };
-            // Left alone, and like all lanes: it follows them.
-            let follows = lane.is_some() && all_lanes_change && shown == Some(level) && shown == all_lanes;
-            if follows || self.holds_everywhere(scope, lane, level) {
-                continue;
-            }
-            self.keep(scope, lane, level);
-            changes.push((lane, level));
-        }
-        changes
-    }
-
-    /// Applies a change to the matrix.
-    fn keep(&mut self, scope: &Scope, lane: Option<Lane>, level: ConsentLevel) {
-        let (identities, machine) = (self.identities_of(scope), scope.machine());
-        self.records.retain(|ConsentRecord { user_cuid, rule }| {
-            let is_same = rule.machine == machine && rule.lane == lane && rule.set_by.is_for_person();
-            !is_same || !identities.contains(user_cuid)
-        });
-        let rule = ConsentRule { machine, lane, level, set_by: Author::Person };
-        self.records.extend(identities.into_iter().map(|user_cuid| ConsentRecord { user_cuid, rule: rule.clone() }));
-    }
-
-    /// Whether this level holds for every identity of the scope.
-    fn holds_everywhere(&self, scope: &Scope, lane: Option<Lane>, level: ConsentLevel) -> bool {
-        let machine = scope.machine();
-        self.identities_of(scope)
-            .iter()
-            .all(|identity| self.holds_for(identity, machine, lane).is_some_and(|(holds, _)| holds == level))
-    }
-
-    /// The level that the person chose for a cell, and whether in this very cell. Baselines of several identities are written together; where they
-    /// differ, the strictest is shown, and saving it applies it to all.
-    fn holds(&self, scope: &Scope, lane: Option<Lane>) -> Option<(ConsentLevel, bool)> {
-        let machine = scope.machine();
-        let identities = self.identities_of(scope);
-        let each = identities.iter().filter_map(|identity| self.holds_for(identity, machine, lane));
-        each.min_by_key(|(level, _)| *level)
-    }
-
-    fn holds_for(
-        &self,
-        identity: &UserCuid,
-        machine: Option<MachineUuid>,
-        lane: Option<Lane>,
-    ) -> Option<(ConsentLevel, bool)> {
-        let found = person_rule(self.rules_of(identity), machine, lane);
-        found.map(|rule| (rule.level, rule.machine == machine && rule.lane == lane))
-    }
-
-    /// The level that a computer set for itself, where it differs from the person's choice.
-    fn by_computer(&self, scope: &Scope, lane: Option<Lane>) -> Option<ConsentLevel> {
-        let Scope::Machine(identity, machine) = scope else { return None };
-        let own = computer_rule(self.rules_of(identity), Some(*machine), lane)?.level;
-        let chosen = person_rule(self.rules_of(identity), Some(*machine), lane).map(|rule| rule.level);
-        chosen.is_none_or(|chosen| own < chosen).then_some(own)
-    }
-
-    fn rules_of<'m>(&'m self, identity: &'m UserCuid) -> impl Iterator<Item = &'m ConsentRule> {
-        self.records.iter().filter(move |record| record.user_cuid == *identity).map(|record| &record.rule)
-    }
-
-    fn row(&self, scope: &Scope, name: String) -> Row {
-        let cells = columns()
-            .map(|lane| {
-                let holds = self.holds(scope, lane);
-                let nothing = holds.is_none().then_some(Choice { level: "", words: "Not chosen", chosen: true });
-                let levels = [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full];
-                let levels = levels.map(|level| Choice {
-                    level: level.as_str(),
-                    words: words(level),
-                    chosen: holds.is_some_and(|(holds, _)| level == holds),
-                });
-                Cell {
-                    lane: lane.map_or(ALL_LANES, Lane::as_str),
-                    label: format!("{name}, {}", lane.map_or("all lanes", Lane::as_str)),
-                    choices: nothing.into_iter().chain(levels).collect(),
-                    own: holds.is_some_and(|(_, own)| own),
-                    by_computer: self.by_computer(scope, lane).map(words),
-                }
-            })
-            .collect();
-        let scope = match scope {
-            Scope::Everywhere => ALL_LANES.to_owned(),
-            Scope::Machine(_, machine) => machine.to_string(),
-        };
-        Row { scope, name, cells }
-    }
-}
-
-/// A name from the end of the id. The beginning of an id is a time, and similar for computers of one day.
-fn nameless(machine: MachineUuid) -> String {
-    let uuid = machine.to_string();
-    format!("Computer …{}", &uuid[uuid.len() - 8..])
 }
 
 /// A level in words.
@@ -307,4 +319,34 @@ pub(super) fn words(level: ConsentLevel) -> &'static str {
         ConsentLevel::MetadataOnly => "No content",
         ConsentLevel::Full => "Everything",
     }
+}
+
+fn not_attached(site: &Site, owner: &AccountOwner) -> PageError {
+    PageError::shown(
+        site,
+        Some(&owner.visitor),
+        StatusCode::NOT_FOUND,
+        PageErrorTexts {
+            title: "This computer is not attached to your account",
+            text: "It was detached, or it never belonged to your account. Nothing was changed.",
+            next: "The consent page lists your computers.",
+            link: PATH.into(),
+            label: "To consent",
+        },
+    )
+}
+
+fn unreadable(site: &Site, owner: &AccountOwner) -> PageError {
+    PageError::shown(
+        site,
+        Some(&owner.visitor),
+        StatusCode::BAD_REQUEST,
+        PageErrorTexts {
+            title: "The form has an unknown level",
+            text: "Nothing was changed.",
+            next: "Open the page again and choose the levels there.",
+            link: PATH.into(),
+            label: "To consent",
+        },
+    )
 }

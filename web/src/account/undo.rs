@@ -13,7 +13,7 @@ use domain::ids::{ApiKeyId, MachineUuid, RegistrationId};
 use serde::Deserialize;
 
 use super::AccountOwner;
-use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, SignedIn, Site, page};
+use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, SignedIn, Site, flash, page};
 
 /// A form without fields.
 #[derive(Debug, Deserialize)]
@@ -46,7 +46,7 @@ pub async fn detach_question(State(site): State<Site>, owner: AccountOwner, Name
         site.ports.store.computers_of_account(&owner.account, COMPUTERS_MAX).await.map_err(PageError::store(&site))?;
     let computer = computers.into_iter().find(|computer| computer.machine_uuid.to_string() == machine_uuid);
     let computer = computer.ok_or_else(|| gone(&site, &owner.visitor))?;
-    let name = computer.name.unwrap_or_else(|| "this computer".into());
+    let name = computer.shown_name().unwrap_or("this computer").to_owned();
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     Ok(page(
         StatusCode::OK,
@@ -81,7 +81,7 @@ pub async fn detach(
 ) -> PageResult {
     let machine_uuid: MachineUuid = machine_uuid.parse().map_err(|_| gone(&site, &owner.visitor))?;
     let detached = machines.detach(machine_uuid, owner.account.clone()).await.map_err(PageError::of(&site))?;
-    if detached { Ok(back(&site)) } else { Err(gone(&site, &owner.visitor)) }
+    if detached { Ok(back(&site, "The computer is detached.")) } else { Err(gone(&site, &owner.visitor)) }
 }
 
 /// `GET /account/agents/{id}/revoke`
@@ -138,7 +138,7 @@ pub async fn revoke(
 ) -> PageResult {
     let id: RegistrationId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
     let revoked = claims.revoke(id, Some(owner.account.clone())).await.map_err(PageError::of(&site))?;
-    if revoked { Ok(back(&site)) } else { Err(gone(&site, &owner.visitor)) }
+    if revoked { Ok(back(&site, "The agent is revoked.")) } else { Err(gone(&site, &owner.visitor)) }
 }
 
 /// `GET /account/keys/{id}/revoke`
@@ -174,15 +174,14 @@ pub async fn revoke_key(
 ) -> PageResult {
     let id: ApiKeyId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
     let revoked = keys.revoke(id, owner.account.clone()).await.map_err(PageError::of(&site))?;
-    if revoked {
-        Ok(Redirect::to(&format!("{}/account/access", site.urls.root_path())).into_response())
-    } else {
-        Err(gone(&site, &owner.visitor))
-    }
+    if revoked { Ok(super::access::back(&site, "The key is revoked.")) } else { Err(gone(&site, &owner.visitor)) }
 }
 
-fn back(site: &Site) -> Response {
-    Redirect::to(&format!("{}/account", site.urls.root_path())).into_response()
+/// Back to the overview, with a message about the change.
+fn back(site: &Site, said: &str) -> Response {
+    let mut response = Redirect::to(&format!("{}/account", site.urls.root_path())).into_response();
+    flash::set(&mut response, said);
+    response
 }
 
 /// The page for an unknown id; ids of other accounts are treated alike.

@@ -107,12 +107,12 @@ fn expected(error: &Error) -> Option<Position> {
 
 fn unsettled(chain: &LocalChain, pending: &PendingEvent, error: Error) -> Failure {
     let is_refused_again = expected(&error).is_some();
-    let Failure::Refused(reason) = failed(error) else { return Failure::refused("the event was refused") };
+    let failure = failed(error);
     if !is_refused_again {
-        return Failure::Refused(reason);
+        return failure;
     }
-    Failure::Refused(format!(
-        "{reason}\n  event {} was moved to the position that the server expected, and was refused there too: another program sends \
+    failure.advised(&format!(
+        "event {} was moved to the position that the server expected, and was refused there too: another program sends \
          on this chain. The event is stored in {}; `attache event pending --drop` drops it",
         pending.event_id,
         chain.path(),

@@ -135,7 +135,7 @@ impl Home {
 }
 
 /// The program, which cargo builds for the tests of the package and names to them when it runs them.
-fn program() -> OsString {
+pub fn program() -> OsString {
     env::var_os("CARGO_BIN_EXE_attache").unwrap_or_else(|| panic!("not run by cargo as a test of the package attache"))
 }
 

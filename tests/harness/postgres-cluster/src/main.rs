@@ -12,7 +12,6 @@
 
 mod cluster;
 mod pgvector;
-mod watchdog;
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -21,13 +20,14 @@ use std::process::ExitCode;
 use std::{env, io};
 
 use cluster::Programs;
+use tools::watchdog;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => start(&SYSTEM),
         ["pgvector"] => start(&PGVECTOR),
-        ["watch", run, maker, folder] => watchdog::watch(run, maker, folder.as_ref()),
+        ["watch", run, maker, folder] => watchdog::watch(run, maker, folder.as_ref(), cluster::remove),
         _ => Err(io::Error::other("usage: postgres-cluster [pgvector]")),
     };
     match done {

@@ -1,4 +1,7 @@
-//! The folders in which `make tools` installs the packages that tests need: one per lock file, named after its content.
+//! The folders in which `make tools` installs the packages that tests need: one per lock file, named after its content; and
+//! the [`watchdog`] of a test run.
+
+pub mod watchdog;
 
 use std::env;
 use std::path::PathBuf;

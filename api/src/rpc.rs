@@ -1,4 +1,6 @@
-//! JSON-RPC 2.0 responses of both guide endpoints.
+//! JSON-RPC 2.0: messages and responses of the guide endpoints and of the MCP server of the knowledge API.
+
+mod message;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,6 +12,8 @@ use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+pub use self::message::{Message, is_version_2, read};
 
 /// A JSON-RPC error with its HTTP status.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,14 +32,24 @@ impl RpcError {
     /// The method is not supported.
     pub const METHOD_NOT_FOUND: Self = Self::new(StatusCode::OK, -32601, "Method not found");
 
+    /// No resource has the URI of the request.
+    pub fn no_resource(uri: &str) -> Self {
+        Self { data: Some(json!({ "uri": uri })), ..Self::new(StatusCode::OK, -32002, "Resource not found") }
+    }
+
+    /// The server cannot answer at this time; `why` is returned as `data`.
+    pub fn internal(why: &str) -> Self {
+        Self { data: Some(json!(why)), ..Self::new(StatusCode::OK, -32603, "Internal error") }
+    }
+
     /// Invalid parameters; `why` is returned as `data`.
     pub fn invalid_params(why: &str) -> Self {
         Self { data: Some(json!(why)), ..Self::new(StatusCode::OK, -32602, "Invalid params") }
     }
 
     /// The client uses an unsupported protocol version. The code is the one that later versions of MCP assigned to this case.
-    pub fn unsupported_version(requested: &str, supported: &str) -> Self {
-        let data = json!({ "supported": [supported], "requested": requested });
+    pub fn unsupported_version(requested: &str, supported: &[&str]) -> Self {
+        let data = json!({ "supported": supported, "requested": requested });
         Self { data: Some(data), ..Self::new(StatusCode::BAD_REQUEST, -32022, "Unsupported protocol version") }
     }
 

@@ -1,4 +1,4 @@
-//! The process that outlives the test run for a moment, to remove its cluster.
+//! The process that outlives a test run for a moment, to remove a folder and what runs there: a cluster, browsers.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -6,16 +6,18 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, io, process, thread};
 
-use crate::cluster;
-
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// When the maker was killed, its programs may live on for a moment and leave files behind the broom.
+/// Programs that are ending may still write files there.
 const REMOVE_TRIES: usize = 50;
 
-/// Starts the watchdog: its own process group, so that an interrupt meant for the test run does not reach it, and no
-/// standard streams, so that the runner does not wait for them to close.
+/// Starts the watchdog: this program with the arguments `watch`, the numbers of `run` and of this process, and the folder. It has its own
+/// process group, so that an interrupt meant for the test run does not reach it, and no standard streams, so that the runner does not
+/// wait for them to close.
 ///
 /// It waits for the end of `run` and of this process: a cluster must not be removed while it is being created.
+///
+/// # Errors
+/// When the program cannot be started.
 pub fn leave_behind(run: u32, folder: &Path) -> io::Result<()> {
     Command::new(env::current_exe()?)
         .args(["watch", &run.to_string(), &process::id().to_string()])
@@ -29,8 +31,11 @@ pub fn leave_behind(run: u32, folder: &Path) -> io::Result<()> {
         .map(drop)
 }
 
-/// Waits for the end of both processes, then removes the cluster in `folder`.
-pub fn watch(run: &str, maker: &str, folder: &Path) -> io::Result<()> {
+/// Waits for the end of both processes, then calls `remove` until `folder` is gone.
+///
+/// # Errors
+/// The last one of `remove`.
+pub fn watch(run: &str, maker: &str, folder: &Path, remove: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
     for process in [run, maker] {
         let born = birth(process);
         while born.is_some() && birth(process) == born {
@@ -40,7 +45,7 @@ pub fn watch(run: &str, maker: &str, folder: &Path) -> io::Result<()> {
     let mut tries = 0;
     loop {
         tries += 1;
-        match cluster::remove(folder) {
+        match remove(folder) {
             Err(_) if !folder.exists() => return Ok(()),
             Err(_) if tries < REMOVE_TRIES => thread::sleep(LOOK_EVERY),
             done => return done,

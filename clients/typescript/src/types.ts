@@ -1,0 +1,220 @@
+// Requests, responses and outcomes. Bodies of the protocol have the names of its members; a test compares them with the server's /openapi.json.
+
+import type { JsonObject } from "./canonical.js";
+
+export type Level = "off" | "metadata-only" | "full";
+export type Lane = "memory" | "llm" | "skill" | "security" | "squad" | "rsi";
+export type MemoryType = "note" | "page" | "document" | "tweet" | "notion";
+
+/** A claim attempt, to show to the person: open `verification_uri` and type `user_code`. */
+export interface Claim {
+  user_code: string;
+  verification_uri: string;
+  /** Seconds. */
+  expires_in: number;
+  /** Seconds between polls. */
+  interval: number;
+}
+
+/** A registered agent. Store `claim_token` and `identity_assertion` as secrets. */
+export interface Registration {
+  registration_id: string;
+  registration_type: "anonymous" | "service_auth";
+  claim_token: string;
+  /** Present if the agent was registered for a person. */
+  claim?: Claim;
+  /** Present if the agent was registered anonymously. */
+  identity_assertion?: string;
+}
+
+/** An access token. A claimed agent also gets a new identity assertion, which it exchanges for the next token. */
+export interface Tokens {
+  access_token: string;
+  /** Seconds. */
+  expires_in: number;
+  scope: string;
+  identity_assertion?: string;
+  assertion_expires?: string;
+}
+
+/** A registered computer. Store `machine_secret` as a secret. */
+export interface Computer {
+  user_cuid: string;
+  machine_uuid: string;
+  machine_secret: string;
+}
+
+/** A device code: a person types `user_code` on `verification_uri`, or opens `verification_uri_complete`. */
+export interface DeviceCode {
+  device_code: string;
+  user_code: string;
+  verification_uri: string;
+  verification_uri_complete: string;
+  expires_in: number;
+  interval: number;
+}
+
+/** The account, its usage, its computers and its agents. A section that could not be read is named in `errors`. */
+export interface AccountSummary {
+  version: number;
+  generated_at: string;
+  sections: { account?: { id: string; email: string | null; name: string | null }; [section: string]: unknown };
+  errors: { [section: string]: string };
+}
+
+/** The outcome of an event. */
+export type Outcome =
+  /** The event is in the log. */
+  | { status: "recorded"; eventId: string; receiptId: string }
+  /** The server stored the event and did not forward it, for a reason such as `consent_exceeded`. It takes no position in the chain. */
+  | { status: "held"; eventId: string; reason: string; warning: string }
+  /** The event was not sent: the person's level for the lane is `off`. */
+  | { status: "withheld"; lane: Lane };
+
+/** A type of the event registry. */
+export interface EventType {
+  event_type: string;
+  lane: Lane;
+  content_fields: string[];
+  payload_schema: unknown;
+}
+
+/** Recorded events, newest first. The first page also has the held events (`unclassified`). */
+export interface ActivityPage {
+  events: ActivityEntry[];
+  next_cursor: string | null;
+  unclassified?: HeldEntry[];
+  unclassified_truncated?: boolean;
+}
+
+export interface ActivityEntry {
+  event_id: string;
+  event_type: string;
+  lane: Lane;
+  agent_id: string;
+  machine_uuid: string;
+  ts_edge_ms: number;
+  received_at: string;
+  consent_level: Level;
+  redacted: boolean;
+  chain_epoch: number;
+  seq: number;
+  receipt_id: string;
+}
+
+/** A held event. A member is null if the server could not read it. */
+export interface HeldEntry {
+  event_id: string | null;
+  event_type: string | null;
+  agent_id: string | null;
+  machine_uuid: string | null;
+  reason: string;
+  received_at: string;
+}
+
+/** A key of the log. The active one has `retired_at` null. */
+export interface LogKey {
+  vkey: string;
+  active_from: string;
+  retired_at: string | null;
+}
+
+/** An audit proof. Members about the tree are null while `status` is `pending`. */
+export interface AuditProof {
+  schema: string;
+  status: "included" | "pending";
+  event_id: string;
+  receipt_id: string;
+  hash_alg: string;
+  canonical_b64: string;
+  self: string;
+  chain: { machine_id: string; agent_id: string; chain_epoch: number; seq: number; prev: string; prev_event_id: string | null };
+  leaf_b64: string;
+  leaf_hash: string;
+  leaf_index: number | null;
+  tree_size: number | null;
+  root_hash: string | null;
+  inclusion_path: string[] | null;
+  checkpoint: string | null;
+  vkey: string;
+}
+
+/** The signed size and root of the log. */
+export interface Checkpoint {
+  origin: string;
+  size: number;
+  /** Lowercase hex. */
+  root: string;
+  /** The signed note, to store and compare with later ones. */
+  note: string;
+}
+
+/** The content of a verified proof. */
+export interface Verified {
+  eventId: string;
+  receiptId: string;
+  /** The event as it was recorded, without `hash_chain.self`. */
+  event: JsonObject;
+  seal: string;
+  /** Milliseconds since 1970 at which the server received the event. */
+  receivedAtMs: number;
+  leafIndex: number;
+  checkpoint: Checkpoint;
+}
+
+/** A set of memories with its own readers. */
+export interface Space {
+  id: string;
+  name: string;
+  isPublic: boolean;
+  isFavorite: boolean;
+  owner: { firstName: string; lastName: string };
+  accessType: "owner" | "edit" | "read";
+  createdAt: string;
+}
+
+/** A memory that fits a query. */
+export interface SearchResult {
+  id: string;
+  title: string;
+  url: string;
+  content: string;
+  /** 0 to 1. */
+  similarity: number;
+  createdAt: string;
+  type: MemoryType;
+  /** The best pieces of the text. */
+  chunks: { content: string; similarity: number }[];
+}
+
+/** A page or a note. */
+export interface Memory {
+  id: string;
+  title: string;
+  url: string;
+  content: string;
+  createdAt: string;
+  updatedAt: string;
+  type: MemoryType;
+  spaces: string[];
+}
+
+/** A text to add. */
+export interface Note {
+  content: string;
+  title?: string;
+  type?: MemoryType;
+}
+
+/** A message of a batch's stream. */
+export type BatchMessage =
+  /** Number of items with an outcome. */
+  | { type: "progress"; processed: number; total: number }
+  /** An item is searchable now. */
+  | { type: "success"; id: string; url: string }
+  /** An item was not added. */
+  | { type: "error"; error: string; message: string; index?: number; url?: string; title?: string }
+  /** An item was left out: `filtered` or `robots_disallowed`. */
+  | { type: "skipped"; reason: string; index?: number; url?: string }
+  /** Every item has an outcome. */
+  | { type: "complete" };

@@ -1,0 +1,170 @@
+//! The examples at the end of the help of each command. A test parses each of them.
+
+/// The examples of one command.
+pub struct Examples {
+    /// The words of the command, without `attache`.
+    pub command: &'static str,
+    /// Lines as typed into a shell; text after ` # ` is a comment.
+    pub lines: &'static [&'static str],
+    /// What else a reader of the help should know.
+    pub note: &'static str,
+}
+
+const fn of(command: &'static str, lines: &'static [&'static str]) -> Examples {
+    Examples { command, lines, note: "" }
+}
+
+/// The examples of all commands.
+pub const ALL: &[Examples] = &[
+    of("login", &["attache login https://attache.example.com", "attache login --scope search # a key that cannot add"]),
+    of("attach", &["attache attach", "attache attach --url https://attache.example.com --name \"Ada's laptop\""]),
+    of("whoami", &["attache whoami", "attache whoami --json"]),
+    Examples {
+        command: "status",
+        lines: &["attache status", "attache status --json || echo \"not ready: $?\""],
+        note: "Exit codes: 0 everything works; 5 this computer is not attached, or its key is not accepted; 7 no server answers.",
+    },
+    of("open", &["attache open", "attache open activity", "attache open knowledge --print"]),
+    of("account", &["attache account", "attache account --json"]),
+    of("usage", &["attache usage", "attache usage --as agent"]),
+    of(
+        "consent get",
+        &[
+            "attache consent get # effective level of this computer",
+            "attache consent get --lane llm",
+            "attache consent get --as agent # all levels of the account",
+        ],
+    ),
+    of(
+        "consent set",
+        &[
+            "attache consent set metadata-only",
+            "attache consent set off --lane llm --reason \"not at work\"",
+            "attache consent set full --as agent # all computers of the account",
+        ],
+    ),
+    of("machine register", &["attache machine register --name \"build server\""]),
+    of("machine show", &["attache machine show", "attache machine show --json"]),
+    of("profile list", &["attache profile list"]),
+    of("profile show", &["attache profile show", "attache profile show work --json"]),
+    of("profile move", &["attache profile move work --url https://attache.example.com"]),
+    of("profile remove", &["attache profile remove work --yes"]),
+    of(
+        "activity",
+        &[
+            "attache activity",
+            "attache activity --account --wide # of all your computers and agents, with whole ids",
+            "attache activity --limit 10 --lane llm",
+            "attache activity --since 2026-01-01T00:00:00Z --all --json",
+        ],
+    ),
+    of(
+        "event send",
+        &[
+            "attache event send --type skill.invoked --payload '{\"skill\":\"review\",\"succeeded\":true}'",
+            "attache event send events.jsonl",
+        ],
+    ),
+    of("event pending", &["attache event pending", "attache event pending --drop"]),
+    of("event tail", &["attache event tail", "attache event tail --lane llm --json"]),
+    Examples {
+        command: "verify",
+        lines: &[
+            "attache verify 019b76da-a800-7274-8acf-2e56e162ebd9 --out proof.json",
+            "attache verify proof.json --vkey attache/log+1a2b3c4d+Ad...",
+        ],
+        note: "The proof of an event is also compared with the largest checkpoint that the profile has seen (log.json in its \
+               folder): exit code 3 means that the log was rolled back, forked or replaced since. `attache audit watch` monitors \
+               this continuously.",
+    },
+    Examples {
+        command: "audit watch",
+        lines: &["attache audit watch --every 30", "attache audit watch --once --json || echo \"exit code $?\""],
+        note: "The largest checkpoint is stored in the profile's folder (log.json), so each run continues where the last one \
+               ended. `attache verify EVENT_ID` compares and stores it too.\n\nExit codes: 0 ended by Ctrl-C, or the log is \
+               consistent (--once); 7 the server did not answer (--once); 3 the log was rolled back, forked or replaced.",
+    },
+    of("audit forget", &["attache audit forget"]),
+    of("search", &["attache search how do bees find their way", "attache search --space recipes --limit 3 bread"]),
+    of(
+        "add",
+        &[
+            "attache add https://www.rfc-editor.org/rfc/rfc8628.html",
+            "attache add notes.md --title \"Meeting of Monday\" --space work",
+            "attache add ~/notes # each text file of a folder, and later only what changed",
+            "attache add ~/notes --watch",
+            "git log -1 | attache add -",
+        ],
+    ),
+    of("space create", &["attache space create recipes"]),
+    of("space list", &["attache space list"]),
+    of(
+        "key set",
+        &["attache key set", "attache admin api-key create --email ada@example.com --name laptop | attache key set"],
+    ),
+    of("key forget", &["attache key forget"]),
+    of("agent register", &["attache agent register", "attache agent register --email ada@example.com"]),
+    of("agent claim", &["attache agent claim", "attache agent claim --no-wait --json"]),
+    of("agent token", &["attache agent token"]),
+    of("agent revoke", &["attache agent revoke", "attache agent revoke --registration"]),
+    of("agent show", &["attache agent show"]),
+    of("demo", &["attache demo --auto", "attache demo --url https://attache.example.com"]),
+    of("serve", &["attache serve", "attache serve --config /etc/attache/config.toml"]),
+    of("check", &["attache check --config /etc/attache/config.toml"]),
+    of("doctor", &["attache doctor", "attache doctor --deep --json"]),
+    of("migrate", &["attache migrate"]),
+    of("openapi", &["attache openapi > openapi.json"]),
+    of("backup create", &["attache backup create backup-of-today"]),
+    of("backup verify", &["attache backup verify backup-of-today"]),
+    of("backup restore", &["attache backup restore backup-of-today"]),
+    of("keys list", &["attache keys list"]),
+    of("keys rotate", &["attache keys rotate"]),
+    of(
+        "completions",
+        &[
+            "attache completions bash > ~/.local/share/bash-completion/completions/attache",
+            "attache completions fish > ~/.config/fish/completions/attache.fish",
+            "attache completions zsh > \"${fpath[1]}/_attache\"",
+        ],
+    ),
+    of("manual", &["attache manual | man -l -"]),
+    of("admin account create", &["attache admin account create --email ada@example.com"]),
+    of(
+        "admin account list",
+        &["attache admin account list", "attache admin account list --email ada@example.com --json"],
+    ),
+    of(
+        "admin balance add",
+        &["attache admin balance add --email ada@example.com --cents 500 --reason \"paid by invoice 7\""],
+    ),
+    of("admin balance list", &["attache admin balance list --email ada@example.com"]),
+    of("admin plan set", &["attache admin plan set --email ada@example.com --plan PRO"]),
+    of("admin session create", &["attache admin session create --email ada@example.com"]),
+    of(
+        "admin machine add",
+        &["attache admin machine add --user-cuid tz4a98xxat96iws9zmbrgj3a \
+             --machine-uuid 019b76da-a800-7274-8acf-2e56e162ebd9"],
+    ),
+    of(
+        "admin machine attach",
+        &["attache admin machine attach --machine-uuid 019b76da-a800-7274-8acf-2e56e162ebd9 \
+             --account tz4a98xxat96iws9zmbrgj3a"],
+    ),
+    of("admin machine list", &["attache admin machine list", "attache admin machine list --email ada@example.com"]),
+    of("admin machine remove", &["attache admin machine remove 019b76da-a800-7274-8acf-2e56e162ebd9"]),
+    of("admin agent list", &["attache admin agent list --email ada@example.com"]),
+    of("admin agent revoke", &["attache admin agent revoke 019b76da-a800-7274-8acf-2e56e162ebd9"]),
+    of(
+        "admin api-key create",
+        &["attache admin api-key create --email ada@example.com --name \"backup job\" --scope search"],
+    ),
+    of("admin api-key list", &["attache admin api-key list --email ada@example.com"]),
+    of("admin api-key revoke", &["attache admin api-key revoke 019b76da-a800-7274-8acf-2e56e162ebd9"]),
+    of("admin person list", &["attache admin person list", "attache admin person list --email ada@example.com --json"]),
+    of("admin held list", &["attache admin held list --reason unknown_event_type"]),
+    of("admin held show", &["attache admin held show 019b76da-a800-7274-8acf-2e56e162ebd9"]),
+    of("admin held release", &["attache admin held release 019b76da-a800-7274-8acf-2e56e162ebd9"]),
+    of("admin held discard", &["attache admin held discard 019b76da-a800-7274-8acf-2e56e162ebd9"]),
+    of("admin node list", &["attache admin node list"]),
+    of("admin log epoch", &["attache admin log epoch --reason \"restored the backup of Monday\""]),
+];

@@ -1,0 +1,161 @@
+//! `attache login`: one approval attaches this computer and gives it a key for the memory
+//! (`docs/decisions/0086-one-approval-at-login.md`).
+//!
+//! The command makes the key itself and sends its hash with the request for a device code. The key works once a person has agreed to it on the
+//! page; it never travels, and it ends when the computer is detached.
+
+use clap::Args;
+use client::{Credential, Error};
+use domain::api_key::{ApiKeyScope, scopes_of};
+use serde_json::{Value, json};
+use wire::account::Key;
+
+use super::approval_prompt::PromptArgs;
+use super::attach::{self, ApprovedComputer, Errand};
+use super::connection::{ProfileConnection, Remote, failed};
+use super::failure::{Done, Failure};
+use super::machine::{self, RegistrationArgs};
+use super::output;
+use super::profile_folder::PENDING_CODE;
+use super::terminal::{GOOD, STRONG, WARNING, styled};
+
+/// Options of `attache login`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]
+    #[arg(value_name = "SERVER", conflicts_with = "url")]
+    server: Option<String>,
+    /// Scope of the key: search, write or settings; may be repeated [default: search and write]
+    #[arg(long)]
+    scope: Vec<ApiKeyScope>,
+    /// Open the page in the browser of this computer
+    #[arg(long)]
+    browser: bool,
+    #[command(flatten)]
+    how: RegistrationArgs,
+    #[command(flatten)]
+    showing: PromptArgs,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// Attaches this computer and stores its key; does nothing if both work.
+pub async fn login(arguments: Arguments) -> Done {
+    let Arguments { server, scope, browser, how, showing, mut remote } = arguments;
+    remote.url = server.map(|server| with_scheme(&server)).or(remote.url);
+    let mut connection = remote.open()?;
+    let scopes = if scope.is_empty() { vec![ApiKeyScope::Search, ApiKeyScope::Write] } else { scopes_of(&scope) };
+    register_if_unknown(&mut connection, &how).await?;
+    if connection.machine()?.user_account_id.is_some()
+        && let Some(key) = working_key(&connection).await?
+        && scopes.iter().all(|scope| key.scopes.contains(scope))
+    {
+        return say(&connection, Some(&key), false).await;
+    }
+    let errand = Errand {
+        command: "login",
+        purpose: "To attach this computer to your account, with a key for your memory",
+        scopes: &scopes,
+        browser,
+    };
+    let Some(ApprovedComputer { api_key }) = attach::approved(&mut connection, &errand, showing).await? else {
+        return Ok(());
+    };
+    let mut key = None;
+    if let Some(secret) = api_key {
+        key = accepted(&connection, Credential::Bearer(secret.clone())).await?;
+        if key.is_some() {
+            connection.change(|profile| profile.api_key = Some(secret))?;
+        }
+    }
+    connection.folder.forget(PENDING_CODE)?;
+    say(&connection, key.as_ref(), true).await?;
+    if key.is_some() {
+        return Ok(());
+    }
+    Err(Failure::unauthorized(format!(
+        "the computer is attached, but it got no key: the page was approved without it, by an agent, or by a server that makes none\n  \
+         `attache login` asks again; or create a key at {}/account/access and run `attache key set`",
+        connection.client.base_url()
+    )))
+}
+
+/// A server without a scheme is one on this computer, or one behind TLS.
+fn with_scheme(server: &str) -> String {
+    let is_local = ["localhost", "127.0.0.1", "[::1]"]
+        .iter()
+        .any(|name| server.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/'])));
+    match (server.contains("://"), is_local) {
+        (true, _) => server.to_owned(),
+        (false, true) => format!("http://{server}"),
+        (false, false) => format!("https://{server}"),
+    }
+}
+
+/// Registers this computer if it is not registered, or if the server does not have it any more.
+async fn register_if_unknown(connection: &mut ProfileConnection, how: &RegistrationArgs) -> Result<(), Failure> {
+    if connection.profile.machine.is_some() {
+        match connection.as_machine()?.usage_bar().await {
+            Err(error) if error.code() == Some("machine_unknown") => {
+                let words = "the server no longer has this computer; it is registered as a new one";
+                output::print_progress(connection.json, words);
+            }
+            Err(error) => return Err(failed(error)),
+            Ok(_) => return Ok(()),
+        }
+    }
+    machine::register(connection, how).await.map(drop)
+}
+
+/// The key of the profile or the environment, if the server accepts it.
+async fn working_key(connection: &ProfileConnection) -> Result<Option<Key>, Failure> {
+    match connection.with_key() {
+        Ok(client) => accepted(connection, client.credential().clone()).await,
+        Err(_) => Ok(None),
+    }
+}
+
+async fn accepted(connection: &ProfileConnection, credential: Credential) -> Result<Option<Key>, Failure> {
+    match connection.client.with(credential).key().await {
+        Ok(key) => Ok(Some(key)),
+        Err(Error::Refused(refusal)) if matches!(refusal.status, 401 | 404 | 405) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+async fn say(connection: &ProfileConnection, key: Option<&Key>, is_new: bool) -> Done {
+    let owner = attach::owner(connection).await;
+    let mut known = machine::shown(connection.machine()?);
+    known["email"] = json!(owner.contains('@').then_some(&owner));
+    known["api_key"] = key.map_or(Value::Null, |key| json!({ "id": key.id, "scopes": key.scopes }));
+    let base = connection.client.base_url();
+    output::show(connection.json, &known, || {
+        let (good, already) = (styled(GOOD, "✓"), if is_new { "" } else { "already " });
+        let mut text =
+            format!("{good} this computer is {already}attached to the account of {}", styled(STRONG, &owner));
+        if let Some(key) = key {
+            let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+            text.push_str(&format!("\n{good} it has a key for the memory: {}", scopes.join(", ")));
+            text.push_str("\n  next: `attache search WORDS`, `attache add FILE`, `attache status`");
+        } else {
+            text.push_str(&format!("\n{} it has no key for the memory", styled(WARNING, "!")));
+        }
+        text.push_str(&format!("\n  undo: detach it at {base}/account; its key ends with it"));
+        text
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_scheme;
+
+    #[test]
+    fn a_server_is_named_as_people_type_it() {
+        assert_eq!(with_scheme("attache.example.com"), "https://attache.example.com");
+        assert_eq!(with_scheme("localhost:8080"), "http://localhost:8080");
+        assert_eq!(with_scheme("127.0.0.1:8080"), "http://127.0.0.1:8080");
+        assert_eq!(with_scheme("localhost.example.com"), "https://localhost.example.com");
+        assert_eq!(with_scheme("http://10.0.0.2"), "http://10.0.0.2");
+    }
+}

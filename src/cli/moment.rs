@@ -1,0 +1,74 @@
+//! Times in tables: relative, in at most ten characters.
+
+use chrono::TimeDelta;
+use domain::Timestamp;
+
+/// "now", "5 min ago", "3 h ago", "12 d ago", or the day of older times.
+pub fn ago(at: Timestamp, now: Timestamp) -> String {
+    let past = now - at;
+    match (past.num_minutes(), past.num_hours(), past.num_days()) {
+        (..1, ..) => "now".to_owned(),
+        (minutes @ 1..60, ..) => format!("{minutes} min ago"),
+        (_, hours @ 1..48, _) => format!("{hours} h ago"),
+        (_, _, days @ 2..30) => format!("{days} d ago"),
+        _ => at.format("%Y-%m-%d").to_string(),
+    }
+}
+
+/// [`ago`] of a date-time in RFC 3339; the text itself if it is none.
+pub fn ago_of(text: &str, now: Timestamp) -> String {
+    chrono::DateTime::parse_from_rfc3339(text).map_or_else(|_| text.to_owned(), |at| ago(at.to_utc(), now))
+}
+
+/// A date-time with a precision of seconds, for wide tables.
+pub fn seconds(moment: &str) -> String {
+    moment.get(..19).map_or_else(|| moment.to_owned(), |moment| moment.replace('T', " "))
+}
+
+/// The end of an id. Ids begin with their time, so those of one minute begin alike and differ in their ends.
+pub fn short(id: &str) -> String {
+    const SHOWN: usize = 8;
+    if uuid::Uuid::try_parse(id).is_ok() { format!("…{}", &id[id.len() - SHOWN..]) } else { id.to_owned() }
+}
+
+/// The end of a time that lies in the future, for people.
+pub fn until(end: Option<Timestamp>, now: Timestamp) -> String {
+    match end {
+        None => "does not expire".to_owned(),
+        Some(end) if end - now > TimeDelta::days(2) => format!("expires in {} days", (end - now).num_days()),
+        Some(end) => format!("expires at {}", end.format("%Y-%m-%d %H:%M UTC")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_relative_until_they_are_a_month_old() {
+        let now = Timestamp::UNIX_EPOCH + TimeDelta::days(20_000);
+        let said = |past: TimeDelta| ago(now - past, now);
+        assert_eq!(said(TimeDelta::seconds(59)), "now");
+        assert_eq!(said(TimeDelta::seconds(-5)), "now", "a clock may be ahead");
+        assert_eq!(said(TimeDelta::minutes(59)), "59 min ago");
+        assert_eq!(said(TimeDelta::hours(47)), "47 h ago");
+        assert_eq!(said(TimeDelta::days(29)), "29 d ago");
+        assert_eq!(said(TimeDelta::days(30)), "2024-09-04");
+        assert_eq!(ago_of("2024-10-03T23:00:00.000Z", now), "1 h ago");
+        assert_eq!(ago_of("yesterday", now), "yesterday");
+    }
+
+    #[test]
+    fn an_id_is_shown_by_its_end_and_other_text_whole() {
+        assert_eq!(short("019b76da-a800-7274-8acf-2e56e162ebd9"), "…e162ebd9");
+        assert_eq!(short("svc-cli"), "svc-cli");
+    }
+
+    #[test]
+    fn an_expiry_is_in_days_until_it_is_near() {
+        let now = Timestamp::UNIX_EPOCH;
+        assert_eq!(until(None, now), "does not expire");
+        assert_eq!(until(Some(now + TimeDelta::days(90)), now), "expires in 90 days");
+        assert_eq!(until(Some(now + TimeDelta::hours(5)), now), "expires at 1970-01-01 05:00 UTC");
+    }
+}
