@@ -139,7 +139,7 @@ impl ServerHandler for ToolServer {
                 result.structured_content = Some(value);
                 result
             }
-            Err(failure) => CallToolResult::error(vec![ContentBlock::text(failure.reason())]),
+            Err(failure) => CallToolResult::error(vec![ContentBlock::text(failure.reason().to_owned())]),
         };
         Ok(result.into())
     }
