@@ -17,9 +17,10 @@ mod settings;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use domain::Digest;
 use domain::batch::{Item, Journal, Message, MessageId};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
-use store::batch::{Batch, BatchAccess, BatchCreate, NewBatch};
+use store::batch::{Batch, BatchAccess, BatchCreate, IdempotencyKey, NewBatch};
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 use supervision::{ActorSettings, AskError, Directory, Reply};
@@ -67,7 +68,7 @@ impl Ingestion {
         BatchAdd::new(Arc::clone(&self.dependencies))
     }
 
-    /// Takes a batch in for these spaces, by a sender whose key covers `key_spaces` or everything, and begins to work on it; `None` when the account has as many running as it may have.
+    /// Takes a batch in for these spaces, by a sender whose key covers `key_spaces` or everything, and begins to work on it.
     ///
     /// Durable work: run it [`detached`](supervision::detached).
     pub async fn add(
@@ -75,17 +76,23 @@ impl Ingestion {
         account: &UserAccountId,
         (spaces, key_spaces): (&[SpaceId], Option<&[SpaceId]>),
         items: &[Item],
-    ) -> Result<Option<BatchStreamReader>, InfraError> {
+        repeat: Option<&Repeatable>,
+    ) -> Result<Added, InfraError> {
         let Dependencies { store, clock, rng, settings, .. } = &*self.dependencies;
         let now = clock.now();
         let id = rng.uuid_v7(now).into();
-        let new = NewBatch { id, account, spaces, key_spaces, items };
-        if store.batch_create(&new, settings.running_max, now).await? == BatchCreate::TooMany {
-            return Ok(None);
+        let since = now - settings.idempotency_kept;
+        let key = repeat.map(|Repeatable { key, body }| IdempotencyKey { key, body, since });
+        let new = NewBatch { id, account, spaces, key_spaces, items, key };
+        match store.batch_create(&new, settings.running_max, now).await? {
+            BatchCreate::TooMany => return Ok(Added::TooMany),
+            BatchCreate::KeyReused => return Ok(Added::KeyReused),
+            BatchCreate::Known(batch) => return Ok(Added::Known(batch)),
+            BatchCreate::Created => {}
         }
         domain::failpoint!("batches.taken");
         tracing::info!(batch.id = %id, items = items.len(), "a batch was taken in");
-        self.join(&BatchAccess { id, is_running: true, spaces: spaces.to_vec() }, None).await
+        Ok(Added::New(BatchAccess { id, is_running: true, spaces: spaces.to_vec() }))
     }
 
     /// The stream of a batch, after the message with this number, or from its beginning; `None` when the batch is gone. The caller's
@@ -159,6 +166,28 @@ impl Ingestion {
     }
 }
 
+/// What makes a request repeatable: its `Idempotency-Key`, and SHA-256 of its body.
+#[derive(Debug, Clone)]
+pub struct Repeatable {
+    /// The key.
+    pub key: String,
+    /// The digest.
+    pub body: Digest,
+}
+
+/// The outcome of adding a batch. [`Ingestion::join`] returns the stream of a new one and of a known one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Added {
+    /// The batch is stored.
+    New(BatchAccess),
+    /// An earlier request with the same key and body created this batch.
+    Known(BatchAccess),
+    /// An earlier request with the same key had another body.
+    KeyReused,
+    /// The account has as many batches running as it may have.
+    TooMany,
+}
+
 /// The remaining messages of a batch's stream. Nothing is buffered for it: it reads the journal when its reader asks for the next message.
 #[derive(Debug)]
 pub struct BatchStreamReader {
@@ -177,6 +206,12 @@ impl BatchStreamReader {
     /// The id of the batch.
     pub fn batch(&self) -> BatchId {
         self.batch
+    }
+
+    /// Whether the last message is behind this reader: there is nothing left to read, now or later.
+    pub fn is_at_end(&self) -> bool {
+        let journal = self.journal.borrow();
+        journal.has_ended() && journal.message(self.next).is_none()
     }
 
     /// The next message, with its id; `None` after the last one. An error means that the reader should join again later.

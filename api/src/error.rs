@@ -65,6 +65,7 @@ pub enum Code {
     SpaceForbidden,
     InsufficientScope,
     RateLimited,
+    IdempotencyKeyReused,
 }
 
 impl Code {
@@ -116,6 +117,7 @@ impl Code {
             Self::SpaceForbidden => ("space_forbidden", StatusCode::FORBIDDEN),
             Self::InsufficientScope => ("insufficient_scope", StatusCode::FORBIDDEN),
             Self::RateLimited => ("rate_limited", StatusCode::TOO_MANY_REQUESTS),
+            Self::IdempotencyKeyReused => ("idempotency_key_reused", StatusCode::UNPROCESSABLE_ENTITY),
         }
     }
 

@@ -5,6 +5,8 @@
 
 pub mod batch;
 pub mod error;
+mod idempotency;
+pub mod import;
 pub mod key;
 pub mod large;
 pub mod mcp;
@@ -155,6 +157,7 @@ impl From<Refusal> for ApiError {
             Refusal::Filter(issues) => Self::issues(issues.into_iter().map(|issue| (issue.path, issue.message))),
             Refusal::SpaceForbidden => Code::SpaceForbidden.into(),
             Refusal::NotFound => Code::NotFound.into(),
+            Refusal::KeyReused => Code::IdempotencyKeyReused.into(),
             Refusal::TooManyBatches { retry_after } => Self::rate_limited(retry_after),
             Refusal::Infra(error) => error.into(),
         }

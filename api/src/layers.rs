@@ -12,7 +12,7 @@ use app::telemetry::RouteCounts;
 use app::telemetry::lines::{RequestId, RequestLine, UNMATCHED, with_request, within};
 use axum::Router;
 use axum::body::HttpBody;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{FromRef, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
@@ -23,6 +23,7 @@ use tower::{Layer, Service};
 
 use super::browser::{self, prefers_html};
 use super::connection::Peer;
+use super::cors::{Cors, CrossOrigin};
 use super::error::{ApiError, Code};
 use super::head;
 use super::knowledge::error::KnowledgeError;
@@ -98,11 +99,13 @@ pub(super) struct RequestContext {
     peer: Peer,
     judged: Result<(), ApiError>,
     has_body: bool,
+    cross_origin: CrossOrigin,
 }
 
 impl RequestContext {
     /// Of this request, whose route is that of `counts`.
     pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, state: &HttpState) -> Self {
+        let surface = Surface::of(request.uri());
         Self {
             begun: Instant::now(),
             line: RequestLine {
@@ -111,7 +114,11 @@ impl RequestContext {
                 method: request.method().clone(),
                 route: counts,
             },
-            surface: Surface::of(request.uri()),
+            cross_origin: match surface {
+                Surface::Main => CrossOrigin::Off,
+                Surface::Knowledge => Cors::from_ref(state).judge(request),
+            },
+            surface,
             is_browser: prefers_html(request.headers()),
             peer: Peer::of(request),
             judged: head::judge(request),
@@ -121,11 +128,15 @@ impl RequestContext {
 
     /// Runs the handler, unless the request is refused before.
     pub(super) async fn through(self, handled: impl Future<Output = Response>, state: &HttpState) -> Response {
-        let Self { begun, line, surface, is_browser, peer: Peer(connection), judged, has_body } = self;
+        let Self { begun, line, surface, is_browser, peer: Peer(connection), judged, has_body, cross_origin } = self;
         let refused = |error| refused(state, surface, is_browser, error);
+        let preflight = cross_origin.preflight();
         let gated = async {
             if let Err(error) = judged {
                 return refused(error);
+            }
+            if let Some(response) = preflight {
+                return response;
             }
             // A handler that awaits the request's body releases the place and takes it again.
             let Some(_place) = connection.enter(&state.gate) else {
@@ -146,6 +157,7 @@ impl RequestContext {
             if surface.is_secure(state) {
                 headers.insert(STRICT_TRANSPORT_SECURITY, ONE_YEAR);
             }
+            cross_origin.describe(headers);
             // Responses are private to their caller, unless the handler set the header.
             headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
             with_request(|line| {

@@ -18,6 +18,7 @@ pub mod client;
 pub mod connection;
 pub mod consent;
 pub mod cookie;
+pub mod cors;
 mod counts;
 pub mod device;
 pub mod discovery;
@@ -124,7 +125,7 @@ pub fn routes() -> Vec<Route> {
 
 /// Every route of the knowledge API; the path begins with [`KNOWLEDGE_PREFIX`].
 pub fn knowledge_routes() -> Vec<Route> {
-    use knowledge::{batch, key, mcp, memories, search, settings, spaces};
+    use knowledge::{batch, import, key, mcp, memories, search, settings, spaces};
     const KEY: Accepts = Accepts::API_KEY;
     vec![
         Route::get("/v1/key", KEY, key::show),
@@ -132,15 +133,19 @@ pub fn knowledge_routes() -> Vec<Route> {
         Route::post("/v1/spaces/create", KEY, spaces::create),
         Route::get("/v1/spaces", KEY, spaces::list),
         Route::patch("/v1/spaces/{id}", KEY, spaces::change),
+        Route::delete("/v1/spaces/{id}", KEY, spaces::delete),
         Route::post("/v1/batch-add", KEY, batch::add),
         Route::get("/v1/batch-add/{id}", KEY, batch::join),
         Route::delete("/v1/batch-add/{id}", KEY, batch::cancel),
         Route::put("/v1/settings", KEY, settings::replace),
         Route::get("/v1/settings", KEY, settings::show),
         Route::patch("/v1/settings", KEY, settings::change),
+        Route::get("/v1/memories", KEY, memories::list),
         Route::get("/v1/memories/{id}", KEY, memories::show),
+        Route::patch("/v1/memories/{id}", KEY, memories::change),
         Route::delete("/v1/memories/{id}", KEY, memories::delete),
         Route::get("/v1/export", KEY, memories::export),
+        Route::post("/v1/import", KEY, import::import),
         Route::post("/v1/mcp", KEY, mcp::answer),
     ]
 }

@@ -22,7 +22,7 @@ use app::services::consent::Consent;
 use app::services::devices::DeviceApprovals;
 use app::services::export::AccountExport;
 use app::services::knowledge::credential::CredentialChecks;
-use app::services::knowledge::{Batches, Filters, KnowledgeSearch, Memories, Spaces};
+use app::services::knowledge::{Batches, Filters, KnowledgeSearch, Memories, MemoryLimits, Spaces};
 use app::services::labels::Labels;
 use app::services::machines::Machines;
 use app::services::oidc::Providers;
@@ -40,10 +40,12 @@ use super::body::slow::SlowBodies;
 use super::browser::BrowserPages;
 use super::client::TrustedProxies;
 use super::cookie::Cookies;
+use super::cors::Cors;
 use super::discovery::Resources;
 use super::events::RegistryDescription;
 use super::gate::Gate;
 use super::guide::Guides;
+use super::knowledge::import::ImportPlaces;
 use super::knowledge::large::LargeBodies;
 use super::knowledge::places::Places;
 use super::knowledge::stream::EventStreams;
@@ -73,6 +75,8 @@ pub struct HttpParts {
     bodies: Arc<BodyReader>,
     large_bodies: Arc<LargeBodies>,
     streams: EventStreams,
+    imports: ImportPlaces,
+    cors: Cors,
     cookies: Arc<Cookies>,
     description: Arc<Description>,
     guides: Arc<Guides>,
@@ -167,6 +171,8 @@ impl HttpState {
             bodies,
             large_bodies: Arc::new(large_bodies),
             streams: EventStreams::new(places, checks, phases, batch.heartbeat),
+            imports: ImportPlaces::new(&settings.knowledge.import),
+            cors: Cors::new(&settings.knowledge.cors_origins),
             cookies,
             description: Arc::new(documents.description),
             guides: Arc::new(Guides::new(&app.urls, settings)?),
@@ -210,9 +216,9 @@ impl Services {
             filters: Filters::new(ports(), app.has_language_model()),
             labels: Labels::new(ports()),
             machines: Machines::new(ports(), settings.machines.clone()),
-            memories: Memories::new(ports()),
+            memories: Memories::new(ports(), app.pipeline.clone(), MemoryLimits::new(knowledge)),
             recent,
-            search: KnowledgeSearch::new(ports(), app.search.clone(), knowledge.search.words_max),
+            search: KnowledgeSearch::new(ports(), app.search.clone(), &knowledge.search),
             sessions: Sessions::new(ports(), settings.sessions.valid_for),
             spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
             usage: UsageBars::new(
@@ -268,6 +274,8 @@ parts! {
     Arc<BodyReader> = bodies;
     Arc<LargeBodies> = large_bodies;
     EventStreams = streams;
+    ImportPlaces = imports;
+    Cors = cors;
     Arc<Cookies> = cookies;
     Arc<Description> = description;
     Arc<Guides> = guides;

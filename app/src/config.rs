@@ -30,7 +30,7 @@ use supervision::RootSettings;
 
 pub use self::actors::ActorsSettings;
 pub use self::http::{BODY_BYTES_HARD_MAX, HttpSettings};
-pub use self::knowledge::{EXTRACT_WORKER, KnowledgeSettings};
+pub use self::knowledge::{EXTRACT_WORKER, ImportSettings, KnowledgeSettings};
 pub use self::limits::LimitSettings;
 pub use self::plans::{AccountSettings, PlanSettings};
 pub use self::reading::{Problem, Problems, load};

@@ -43,8 +43,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let search = SearchRequest {
         query: Some("When can I buy bread?".to_owned()),
         limit: Some(1.0),
-        threshold: None,
         spaces: Some(vec![space.id.as_uuid()]),
+        ..SearchRequest::default()
     };
     for result in attache.search(&search).await?.results {
         println!("found {} with similarity {:.2}", result.title, result.similarity);

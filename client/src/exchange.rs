@@ -55,6 +55,11 @@ impl ApiRequest {
         Self { body: Some(("application/json", bytes)), ..self }
     }
 
+    /// Sets a body of JSON lines.
+    pub fn ndjson(self, bytes: Bytes) -> Self {
+        Self { body: Some(("application/x-ndjson", bytes)), ..self }
+    }
+
     pub fn form(self, body: &impl Serialize) -> Result<Self, Error> {
         let text = serde_urlencoded::to_string(body).map_err(|source| unreadable(&self.url, source))?;
         Ok(Self { body: Some(("application/x-www-form-urlencoded", text.into())), ..self })

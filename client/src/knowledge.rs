@@ -9,8 +9,8 @@ use http::Method;
 use wire::Done;
 use wire::account::Key;
 use wire::knowledge::{
-    BatchRequest, Memory, SearchRequest, SearchResults, Settings, SettingsChanged, Space, SpaceChange, SpaceChanged,
-    SpaceCreated, SpaceRequest, Spaces,
+    BatchRequest, Memories, Memory, MemoryChange, SearchRequest, SearchResults, Settings, SettingsChanged, Space,
+    SpaceChange, SpaceChanged, SpaceCreated, SpaceDeleted, SpaceRequest, Spaces,
 };
 
 use crate::exchange::ApiRequest;
@@ -46,6 +46,11 @@ impl Client {
         Ok(self.ask::<SpaceChanged>(ask).await?.space)
     }
 
+    /// `DELETE /v1/spaces/{id}`: deletes a space; its memories move to the default space unless another contains them.
+    pub async fn space_delete(&self, space: SpaceId) -> Result<SpaceDeleted, Error> {
+        self.ask(ApiRequest::new(Method::DELETE, self.rag(&format!("/v1/spaces/{space}")))).await
+    }
+
     /// `POST /v1/batch-add`: returns once the batch is committed.
     pub async fn batch_add(&self, request: &BatchRequest) -> Result<BatchStream, Error> {
         BatchStream::begun(self, request).await
@@ -76,6 +81,18 @@ impl Client {
         self.ask(ApiRequest::get(self.rag(&format!("/v1/memories/{memory}")))).await
     }
 
+    /// `GET /v1/memories`: a page of memories, newest first, after the `cursor` of the page before.
+    pub async fn memories(&self, cursor: Option<&str>) -> Result<Memories, Error> {
+        let query = cursor.map(|cursor| format!("?cursor={cursor}")).unwrap_or_default();
+        self.ask(ApiRequest::get(self.rag(&format!("/v1/memories{query}")))).await
+    }
+
+    /// `PATCH /v1/memories/{id}`: changes title, text, tags or spaces.
+    pub async fn memory_change(&self, memory: MemoryId, change: &MemoryChange) -> Result<Memory, Error> {
+        let ask = ApiRequest::new(Method::PATCH, self.rag(&format!("/v1/memories/{memory}"))).json(change)?;
+        self.ask(ask.freely()).await
+    }
+
     /// `DELETE /v1/memories/{id}`: removes a memory from the spaces of the key, and deletes it if no other space contains it.
     pub async fn memory_delete(&self, memory: MemoryId) -> Result<Done, Error> {
         self.ask(ApiRequest::new(Method::DELETE, self.rag(&format!("/v1/memories/{memory}")))).await
@@ -85,6 +102,16 @@ impl Client {
     /// incomplete.
     pub async fn export(&self) -> Result<impl Stream<Item = Result<Bytes, Error>> + use<>, Error> {
         let response = self.ask_stream(ApiRequest::get(self.rag("/v1/export"))).await?;
+        let url = self.rag_url().to_owned();
+        let cut_off = move |source| Error::Unreachable { url: url.clone(), source };
+        Ok(response.bytes_stream().map(move |chunk| chunk.map_err(&cut_off)))
+    }
+
+    /// `POST /v1/import`: imports the lines of an export; the raw stream has one JSON object per line, and the last one is `complete`. An import
+    /// can be repeated.
+    pub async fn import(&self, lines: Bytes) -> Result<impl Stream<Item = Result<Bytes, Error>> + use<>, Error> {
+        let ask = ApiRequest::new(Method::POST, self.rag("/v1/import")).ndjson(lines).freely();
+        let response = self.ask_stream(ask).await?;
         let url = self.rag_url().to_owned();
         let cut_off = move |source| Error::Unreachable { url: url.clone(), source };
         Ok(response.bytes_stream().map(move |chunk| chunk.map_err(&cut_off)))

@@ -51,8 +51,8 @@ impl BatchStream {
             client: client.clone(),
             batch,
             heard,
+            ended: is_over(&response),
             messages: messages(response),
-            ended: false,
             attempts: 0,
             broken_since: None,
         }
@@ -109,6 +109,7 @@ impl BatchStream {
         loop {
             match join(&self.client, self.batch, self.heard.as_deref()).await {
                 Ok(response) => {
+                    self.ended = is_over(&response);
                     self.messages = messages(response);
                     return Ok(());
                 }
@@ -134,6 +135,11 @@ async fn join(client: &Client, batch: BatchId, after: Option<&str>) -> Result<Re
         None => ask,
     };
     client.ask_stream(ask).await
+}
+
+/// Whether the batch has ended and its last message was received before.
+fn is_over(response: &Response) -> bool {
+    response.status() == http::StatusCode::NO_CONTENT
 }
 
 fn messages(response: Response) -> SseByteStream<ByteStream> {

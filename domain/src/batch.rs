@@ -144,7 +144,7 @@ pub enum Message<'j> {
     Unauthorized,
 }
 
-/// The JSON object of a `data:` line. Messages of the specification have exactly these members.
+/// The JSON object of a `data:` line. Messages of the specification have these members; `index` is ours.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum StreamLine<'j> {
@@ -155,6 +155,7 @@ enum StreamLine<'j> {
     Success {
         id: MemoryId,
         url: &'j str,
+        index: usize,
     },
     Complete,
     Error {
@@ -178,7 +179,9 @@ impl Message<'_> {
     pub fn data(&self) -> String {
         let line = match self {
             Self::Progress { processed, total } => StreamLine::Progress { processed: *processed, total: *total },
-            Self::Item { outcome: ItemOutcome::Success { id, url }, .. } => StreamLine::Success { id: *id, url },
+            Self::Item { index, outcome: ItemOutcome::Success { id, url } } => {
+                StreamLine::Success { id: *id, url, index: *index }
+            }
             Self::Item { index, outcome } => StreamLine::Other { outcome, index: *index },
             Self::Complete => StreamLine::Complete,
             Self::Fatal { message } => StreamLine::Error { fatal: true, error: "temporarily_unavailable", message },
@@ -330,7 +333,7 @@ mod tests {
             open,
             [
                 json!({"type": "progress", "processed": 0, "total": 3}),
-                json!({"type": "success", "id": id, "url": "https://example.com/"}),
+                json!({"type": "success", "id": id, "url": "https://example.com/", "index": 2}),
                 json!({"type": "progress", "processed": 1, "total": 3}),
                 json!({"type": "error", "index": 0, "title": "T", "error": "http_404", "message": "not there"}),
                 json!({"type": "progress", "processed": 2, "total": 3}),

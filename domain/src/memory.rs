@@ -2,6 +2,7 @@
 //! (`docs/decisions/0041-duplicates.md`).
 
 mod note;
+mod tag;
 
 use std::fmt;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::UnknownName;
 
 pub use note::{TITLE_CHARS_MAX, heading, normalised, note_digest, note_title, short_title};
+pub use tag::{InvalidTag, TAG_CHARS_MAX, Tag, sorted_tags};
 
 /// Kind of a memory: `type` of search results and content items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -27,4 +27,4 @@ pub mod index;
 pub mod prepare;
 pub mod search;
 
-pub use prepare::{MemoryDraft, Pipeline, Prepared};
+pub use prepare::{ItemPosition, KnownText, MemoryDraft, Pipeline, Prepared, TextFault};

@@ -13,7 +13,7 @@ use domain::item::Fault;
 use domain::memory::{MemoryType, ModelId, normalised, note_digest, note_title, short_title};
 use domain::web_url::WebUrl;
 use domain::{Digest, Timestamp};
-use store::memory::{ChunkPut, MemoryPut, Put};
+use store::memory::{ChunkPut, MemoryPut, Put, Restored};
 use store::{Store, StoreError};
 
 use crate::backfill::text_of;
@@ -85,6 +85,38 @@ pub struct MemoryDraft {
     pub verdict: Option<FilterVerdict>,
 }
 
+/// Chunks of a stored text that are embedded while the request waits, as a few pages have.
+pub const EMBEDDED_AT_ONCE: usize = 64;
+
+/// A text of a memory that was stored before.
+#[derive(Debug, Clone)]
+pub struct KnownText {
+    /// Its type.
+    pub kind: MemoryType,
+    /// Its title; derived from the text, or the host of the URL, if absent.
+    pub title: Option<String>,
+    /// The URL of a page.
+    pub url: Option<String>,
+    /// Text as Markdown.
+    pub content: String,
+}
+
+/// Why a text cannot be stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TextFault {
+    /// Machine-readable reason.
+    pub fault: Fault,
+    /// Explanation for a person.
+    pub message: String,
+}
+
+impl TextFault {
+    fn of(fault: Fault, why: &(dyn std::error::Error + 'static)) -> Self {
+        Self { fault, message: domain::reasons(why) }
+    }
+}
+
 /// Where to store a memory, and the access of its sender.
 #[derive(Debug, Clone, Copy)]
 pub struct ItemPosition<'a> {
@@ -103,6 +135,47 @@ impl MemoryDraft {
         ItemOutcome::Error { url, title, error, message: message.to_owned() }
     }
 
+    /// Stores a draft of an export with its id, times and tags.
+    pub async fn restore(
+        &self,
+        store: &Store,
+        id: MemoryId,
+        place: ItemPosition<'_>,
+        memories_max: u32,
+        restored: &Restored<'_>,
+    ) -> Result<Put, StoreError> {
+        let chunks = self.chunks();
+        store.memory_import(&self.as_put(id, place, &chunks, memories_max), restored).await
+    }
+
+    /// The chunks as rows.
+    pub fn chunks(&self) -> Vec<ChunkPut<'_>> {
+        self.passages.iter().map(|(content, vector)| ChunkPut { content, vector: vector.as_deref() }).collect()
+    }
+
+    fn as_put<'a>(
+        &'a self,
+        id: MemoryId,
+        ItemPosition { account, spaces, key_spaces }: ItemPosition<'a>,
+        chunks: &'a [ChunkPut<'a>],
+        memories_max: u32,
+    ) -> MemoryPut<'a> {
+        MemoryPut {
+            id,
+            account,
+            kind: self.kind,
+            title: &self.title,
+            url: self.url.as_deref(),
+            content: &self.content,
+            dedupe: self.dedupe,
+            chunks,
+            model: self.model.as_ref(),
+            spaces,
+            key_spaces,
+            memories_max,
+        }
+    }
+
     /// Stores the draft; `None` if the account's limit of memories is reached. Storing the same draft twice yields the
     /// same memory.
     pub async fn put(
@@ -113,23 +186,8 @@ impl MemoryDraft {
         memories_max: u32,
         now: Timestamp,
     ) -> Result<Option<MemoryId>, StoreError> {
-        let chunks: Vec<ChunkPut<'_>> =
-            self.passages.iter().map(|(content, vector)| ChunkPut { content, vector: vector.as_deref() }).collect();
-        let ItemPosition { account, spaces, key_spaces } = place;
-        let put = MemoryPut {
-            id,
-            account,
-            kind: self.kind,
-            title: &self.title,
-            url: self.url.as_deref(),
-            content: &self.content,
-            dedupe: self.dedupe,
-            chunks: &chunks,
-            model: self.model.as_ref(),
-            spaces,
-            key_spaces,
-            memories_max,
-        };
+        let chunks = self.chunks();
+        let put = self.as_put(id, place, &chunks, memories_max);
         Ok(match store.memory_put(&put, now).await? {
             Put::Created(id) | Put::Existing(id) | Put::Updated(id) => Some(id),
             Put::QuotaExceeded => None,
@@ -195,8 +253,61 @@ impl Pipeline {
         })
     }
 
+    /// Prepares a text that is stored already, or comes from an export: it is neither fetched nor filtered. A text of more than
+    /// [`EMBEDDED_AT_ONCE`] chunks gets its vectors later.
+    pub async fn prepare_text(&self, text: KnownText) -> Result<MemoryDraft, TextFault> {
+        let KnownText { kind, title, url, content } = text;
+        let raw = match url {
+            Some(url) => {
+                let url: WebUrl = url.parse().map_err(|error| TextFault::of(Fault::InvalidUrl, &error))?;
+                let canonical = url.canonical();
+                let dedupe = Digest::of(canonical.as_str().as_bytes());
+                let title = title.unwrap_or_else(|| url.host_str().to_owned());
+                RawItem { kind, title, url: Some(canonical.as_str().to_owned()), dedupe, content }
+            }
+            None => match note(&content, title.as_deref(), kind) {
+                Ok(raw) => raw,
+                Err(ItemFailure::Fault(fault, message)) => return Err(TextFault { fault, message }),
+                Err(ItemFailure::Skipped(reason)) => {
+                    return Err(TextFault { fault: Fault::EmptyContent, message: reason.to_owned() });
+                }
+            },
+        };
+        let (texts, content) = self.cut(raw.content).await?;
+        let (model, passages) = if texts.len() > EMBEDDED_AT_ONCE {
+            (None, texts.into_iter().map(|text| (text, None)).collect())
+        } else {
+            self.embed(&raw.title, texts).await
+        };
+        Ok(MemoryDraft {
+            kind: raw.kind,
+            title: raw.title,
+            given_url: None,
+            given_title: None,
+            url: raw.url,
+            content,
+            dedupe: raw.dedupe,
+            passages,
+            model,
+            verdict: None,
+        })
+    }
+
+    /// Divides a text into chunks, at least one.
+    async fn cut(&self, content: String) -> Result<(Vec<String>, String), TextFault> {
+        let settings = self.0.chunk.clone();
+        let fault = |fault: Fault, message: &str| TextFault { fault, message: message.to_owned() };
+        // Splitting a long text is too slow for an async thread.
+        match tokio::task::spawn_blocking(move || (chunks(&content, &settings), content)).await {
+            Ok((Ok(texts), content)) if !texts.is_empty() => Ok((texts, content)),
+            Ok((Ok(_), _)) => Err(fault(Fault::EmptyContent, "there is no text in it")),
+            Ok((Err(error), _)) => Err(TextFault::of(Fault::TooLarge, &error)),
+            Err(_panic) => Err(fault(Fault::ExtractFailed, "its text could not be cut")),
+        }
+    }
+
     async fn keep(&self, item: &Item, raw: RawItem, wanted: &FilterSettings) -> Prepared {
-        let PipelineStages { filter, chunk, .. } = &*self.0;
+        let filter = &self.0.filter;
         let candidate = Candidate { title: Some(&raw.title), url: raw.url.as_deref(), markdown: &raw.content };
         let verdict = if wanted.is_active() { Some(filter.judge(wanted, candidate).await) } else { None };
         if let Some(verdict) = verdict.as_ref().filter(|verdict| !verdict.keep) {
@@ -208,23 +319,10 @@ impl Pipeline {
                 verdict: verdict.clone(),
             };
         }
-        let (settings, content) = (chunk.clone(), raw.content);
-        // Splitting a long text is too slow for an async thread.
-        let cut = tokio::task::spawn_blocking(move || (chunks(&content, &settings), content)).await;
-        let (texts, content) = match cut {
-            Ok((Ok(texts), content)) if !texts.is_empty() => (texts, content),
-            Ok((Ok(_), _)) => {
-                return Prepared::NotStored(ItemOutcome::error(item, Fault::EmptyContent, "there is no text in it"));
-            }
-            Ok((Err(error), _)) => {
-                return Prepared::NotStored(ItemOutcome::error(item, Fault::TooLarge, domain::reasons(&error)));
-            }
-            Err(_panic) => {
-                return Prepared::NotStored(ItemOutcome::error(
-                    item,
-                    Fault::ExtractFailed,
-                    "its text could not be cut",
-                ));
+        let (texts, content) = match self.cut(raw.content).await {
+            Ok(cut) => cut,
+            Err(TextFault { fault, message }) => {
+                return Prepared::NotStored(ItemOutcome::error(item, fault, message));
             }
         };
         let (model, passages) = self.embed(&raw.title, texts).await;

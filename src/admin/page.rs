@@ -153,11 +153,14 @@ pub(super) async fn show(State(state): State<AdminState>) -> Response {
 }
 
 /// `GET /assets/{*path}`: the files of this page, and those of the public pages that it shares.
-pub(super) async fn file(axum::extract::Path(path): axum::extract::Path<String>) -> Response {
+pub(super) async fn file(
+    axum::extract::Path(path): axum::extract::Path<String>,
+    headers: axum::http::HeaderMap,
+) -> Response {
     let own = match path.as_str() {
         "operator.css" => ("text/css", include_bytes!("assets/operator.css").as_slice()),
         "operator.js" => ("text/javascript", include_bytes!("assets/operator.js").as_slice()),
-        _ => return asset::file(&path).into_response(),
+        _ => return asset::file(&path, &headers).into_response(),
     };
     // The names have no version.
     let headers = [(CONTENT_TYPE, own.0), (CACHE_CONTROL, "no-cache"), (X_CONTENT_TYPE_OPTIONS, "nosniff")];

@@ -91,7 +91,7 @@ impl ToolServer {
     }
 
     async fn read(&self, uri: &str) -> Result<ResourceContents, ErrorData> {
-        let failed = |failure: Failure| ErrorData::internal_error(reason(failure), None);
+        let failed = |failure: Failure| ErrorData::internal_error(failure.reason().to_owned(), None);
         let client = self.open().and_then(|connection| connection.with_key()).map_err(failed)?;
         if uri == SPACES_URI {
             let spaces = client.spaces().await.map_err(|error| failed(super::connection::failed(error)))?;
@@ -141,7 +141,7 @@ impl ServerHandler for ToolServer {
                 result.structured_content = Some(value);
                 result
             }
-            Err(failure) => CallToolResult::error(vec![ContentBlock::text(reason(failure))]),
+            Err(failure) => CallToolResult::error(vec![ContentBlock::text(failure.reason().to_owned())]),
         };
         Ok(result.into())
     }
@@ -195,13 +195,4 @@ fn described(tool: McpTool) -> Tool {
 fn parsed<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Failure> {
     serde_path_to_error::deserialize(Value::Object(arguments))
         .map_err(|error| Failure::refused(format!("invalid arguments: {error}")))
-}
-
-fn reason(failure: Failure) -> String {
-    match failure {
-        Failure::Refused(reason)
-        | Failure::LogViolated(reason)
-        | Failure::Configuration(reason)
-        | Failure::GaveUp(reason) => reason,
-    }
 }

@@ -51,6 +51,7 @@ pub async fn run(arguments: &Arguments) -> Done {
         limit: Some(f64::from(arguments.limit)),
         threshold: arguments.threshold,
         spaces: space::named(&client, &arguments.space).await?,
+        ..SearchRequest::default()
     };
     let found = client.search(&request).await.map_err(failed)?;
     output::show(arguments.remote.json, &json!(found), || {

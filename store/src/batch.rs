@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use domain::Timestamp;
 use domain::batch::{BatchEnd, Item, ItemOutcome, Journal};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
 use domain::memory::MemoryType;
+use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 use sqlx_macros::FromRow;
@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{QueryBuilder, query, scalar};
-use crate::row::{chunks, limit, parsed, storable};
+use crate::pool::{QueryBuilder, Tx, query, scalar};
+use crate::row::{chunks, limit, parsed, storable, undecodable};
 use crate::{Store, in_transaction};
 
 /// A batch that is not stored yet.
@@ -34,13 +34,30 @@ pub struct NewBatch<'a> {
     pub key_spaces: Option<&'a [SpaceId]>,
     /// Its items, in their order.
     pub items: &'a [Item],
+    /// The key with which the request may be repeated.
+    pub key: Option<IdempotencyKey<'a>>,
+}
+
+/// The `Idempotency-Key` of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct IdempotencyKey<'a> {
+    /// The key, unique within the account.
+    pub key: &'a str,
+    /// SHA-256 of the body of the request.
+    pub body: &'a Digest,
+    /// A batch that was created before this time does not count.
+    pub since: Timestamp,
 }
 
 /// What became of a batch that was to be taken in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchCreate {
     /// It is there, and will be worked on.
     Created,
+    /// A batch with the same key and body was created before.
+    Known(BatchAccess),
+    /// A batch with the same key and another body was created before.
+    KeyReused,
     /// The account has as many running as it may have.
     TooMany,
 }
@@ -121,8 +138,9 @@ impl Store {
         // The account is locked first, so that any number of batches at once are counted.
         const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
         const RUNNING: &str = "SELECT COUNT(*) FROM batches WHERE account_id = $1 AND state = 'running'";
-        const ADD: &str = "INSERT INTO batches (id, account_id, spaces, total, state, created_at, key_spaces)
-            VALUES ($1, $2, $3, $4, 'running', $5, $6)";
+        const ADD: &str = "INSERT INTO batches (id, account_id, spaces, total, state, created_at, key_spaces,
+                idempotency_key, body_sha256)
+            VALUES ($1, $2, $3, $4, 'running', $5, $6, $7, $8)";
         let rows: Vec<ItemRow<'_>> = new.items.iter().enumerate().map(ItemRow::from).collect();
         let spaces = serde_json::to_string(new.spaces).unwrap_or_default();
         let key_spaces = new.key_spaces.map(|spaces| serde_json::to_string(spaces).unwrap_or_default());
@@ -130,12 +148,18 @@ impl Store {
             &self.pool,
             |tx| {
                 query(LOCK).bind(new.account.as_str()).execute(&mut *tx).await?;
+                if let Some(key) = &new.key
+                    && let Some(known) = known_by_key(tx, new.account, key).await?
+                {
+                    return Ok(known);
+                }
                 let running: i64 = scalar(RUNNING).bind(new.account.as_str()).fetch_one(&mut *tx).await?;
                 if running >= i64::from(running_max) {
                     return Ok(BatchCreate::TooMany);
                 }
                 let add = query(ADD).bind(new.id.as_uuid()).bind(new.account.as_str()).bind(&spaces);
-                add.bind(limit(rows.len())).bind(now).bind(&key_spaces).execute(&mut *tx).await?;
+                let add = add.bind(limit(rows.len())).bind(now).bind(&key_spaces).bind(new.key.map(|key| key.key));
+                add.bind(new.key.map(|key| &key.body.as_bytes()[..])).execute(&mut *tx).await?;
                 for rows in chunks(&rows) {
                     let mut sql = QueryBuilder::new("INSERT INTO batch_items (batch_id, position, url, note) ");
                     sql.push_values(rows, |mut row, item| {
@@ -348,6 +372,37 @@ impl Store {
             .await?;
         Ok(rows.into_iter().map(BatchSummary::try_from).collect::<Result<_, _>>()?)
     }
+}
+
+/// The batch that an earlier request with this key created; a key of an expired one becomes free.
+async fn known_by_key(
+    tx: &mut Tx<'_>,
+    account: &UserAccountId,
+    key: &IdempotencyKey<'_>,
+) -> Result<Option<BatchCreate>, sqlx::Error> {
+    const FIND: &str = "SELECT id, state, spaces, created_at, body_sha256 FROM batches
+        WHERE account_id = $1 AND idempotency_key = $2";
+    const FREE: &str = "UPDATE batches SET idempotency_key = NULL WHERE id = $1";
+    let found: Option<KeyRow> = query(FIND).bind(account.as_str()).bind(key.key).fetch_optional(&mut *tx).await?;
+    let Some(found) = found else { return Ok(None) };
+    if found.created_at < key.since {
+        query(FREE).bind(found.id).execute(tx).await?;
+        return Ok(None);
+    }
+    if found.body_sha256.as_deref() != Some(&key.body.as_bytes()[..]) {
+        return Ok(Some(BatchCreate::KeyReused));
+    }
+    let spaces = spaces_of(&found.spaces).map_err(undecodable)?;
+    Ok(Some(BatchCreate::Known(BatchAccess { id: found.id.into(), is_running: found.state == "running", spaces })))
+}
+
+#[derive(FromRow)]
+struct KeyRow {
+    id: Uuid,
+    state: String,
+    spaces: String,
+    created_at: Timestamp,
+    body_sha256: Option<Vec<u8>>,
 }
 
 /// A note as its row keeps it.

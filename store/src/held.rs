@@ -498,7 +498,8 @@ impl Store {
         const OF_MACHINE: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at
             FROM held_events WHERE machine_uuid = $1 AND state = 'held' ORDER BY id DESC LIMIT $2";
         // Two lists that an index gives in order; an entry of a computer has no account of its own, so none is in both.
-        const OF_ACCOUNT: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at FROM (
+        const OF_ACCOUNT: &str =
+            "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at FROM (
                 SELECT * FROM (
                     SELECT id, event_id, event_type, agent_id,
                         CASE WHEN reason = 'unattributed' THEN NULL ELSE event_machine_uuid END AS machine_uuid,

@@ -5,13 +5,19 @@
 //! ([`crate::passage`]).
 
 mod delete;
+mod edit;
+mod links;
+mod list;
 mod piece;
 mod put;
 
-pub use delete::Unlink;
+pub use delete::{Moved, Unlink};
+pub use edit::{Edit, MemoryEdit, TextEdit};
+pub use list::MemoryFilter;
+pub use put::Restored;
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
-use domain::memory::{MemoryType, ModelId};
+use domain::memory::{MemoryType, ModelId, Tag};
 use domain::{Digest, Timestamp};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
@@ -90,6 +96,10 @@ pub struct Memory {
     pub content: String,
     /// The spaces that it is linked to.
     pub spaces: Vec<SpaceId>,
+    /// Its tags, sorted.
+    pub tags: Vec<Tag>,
+    /// The change of its shelf in which it got as it is.
+    pub changed: i64,
     /// When it was first kept.
     pub created_at: Timestamp,
     /// When it was last changed.
@@ -127,9 +137,13 @@ pub(crate) const IN_SCOPE_POSTGRES: &str =
             AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))))";
 
 /// Memories `m`: [`MemoryRow`]; `$3` is the maximum number of characters of the text.
-const SELECT_MEMORIES: &str =
-    "SELECT m.id, s.account_id, m.type AS kind, m.title, m.url, SUBSTR(m.content, 1, CAST($3 AS INTEGER)) AS content,
-        m.spaces, m.created_at, m.updated_at
+const SELECT_MEMORIES: &str = joined!(SELECT_MEMORIES_HEAD, "$3", SELECT_MEMORIES_TAIL);
+/// The part before the maximum number of characters of the text.
+const SELECT_MEMORIES_HEAD: &str =
+    "SELECT m.id, s.account_id, m.type AS kind, m.title, m.url, SUBSTR(m.content, 1, CAST(";
+/// The part after it.
+const SELECT_MEMORIES_TAIL: &str = " AS INTEGER)) AS content,
+        m.spaces, m.tags, m.changed, m.created_at, m.updated_at
     FROM memories m JOIN shelves s ON s.number = m.shelf ";
 
 impl Store {
@@ -252,6 +266,8 @@ struct MemoryRow {
     url: Option<String>,
     content: String,
     spaces: String,
+    tags: String,
+    changed: i64,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -268,6 +284,8 @@ impl TryFrom<MemoryRow> for Memory {
             url: row.url,
             content: row.content,
             spaces: spaces_of(&row.spaces)?,
+            tags: serde_json::from_str(&row.tags).map_err(|error| Corrupt::new("memories.tags", error))?,
+            changed: row.changed,
             created_at: row.created_at,
             updated_at: row.updated_at,
         })

@@ -220,6 +220,14 @@ pub enum Operation {
     MarkHeldEventAsReleased,
     #[strum(serialize = "mark a space")]
     MarkSpace,
+    #[strum(serialize = "delete a space")]
+    DeleteSpace,
+    #[strum(serialize = "edit a memory")]
+    EditMemory,
+    #[strum(serialize = "list the tags of an account")]
+    ListTagsOfAccount,
+    #[strum(serialize = "move a memory to the default space")]
+    MoveMemoryToDefaultSpace,
     #[strum(serialize = "move a balance")]
     MoveBalance,
     #[strum(serialize = "mark a mail as not sent")]

@@ -166,6 +166,31 @@ impl Store {
         Ok(done == 1)
     }
 
+    /// Deletes a space of its owner that has no memories; `false` when there is none such. A default space is never deleted.
+    pub async fn space_delete(&self, id: SpaceId, owner: &UserAccountId) -> Result<bool, StoreError> {
+        const SPACE_SQLITE: &str = "SELECT id FROM spaces WHERE id = $1 AND account_id = $2 AND NOT is_default";
+        // Waits for transactions that are linking a memory to the space: the next statement sees their links.
+        const SPACE_POSTGRES: &str =
+            "SELECT id FROM spaces WHERE id = $1 AND account_id = $2 AND NOT is_default FOR UPDATE";
+        const DELETE: &str = "DELETE FROM spaces WHERE id = $1
+            AND NOT EXISTS (SELECT 1 FROM memory_spaces l WHERE l.space_id = $1)";
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let sql = if tx.is_postgres() { SPACE_POSTGRES } else { SPACE_SQLITE };
+                let found: Option<Uuid> =
+                    scalar(sql).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
+                if found.is_none() {
+                    return Ok(false);
+                }
+                Ok(query(DELETE).bind(id.as_uuid()).execute(&mut *tx).await? == 1)
+            },
+            commit if |deleted| *deleted
+        )
+        .during(Operation::DeleteSpace)
+        .await
+    }
+
     /// Marks a space for an account that belongs to it, or takes the mark away; `false` when it does not belong.
     pub async fn space_favor(
         &self,

@@ -125,7 +125,10 @@ async fn pages_and_searches_are_limited_and_continue_where_they_stopped() {
             let ids = shown(html);
             assert!(ids.len() <= 2, "{ids:?}");
             seen.extend(ids);
-            let next = html.split("href=\"").filter_map(|rest| rest.split_once('"')).find(|(link, _)| link.contains("cursor="));
+            let next = html
+                .split("href=\"")
+                .filter_map(|rest| rest.split_once('"'))
+                .find(|(link, _)| link.contains("cursor="));
             let Some((next, _)) = next else { break };
             path = next.replace("&#38;", "&").replace("&amp;", "&");
         }
@@ -134,7 +137,10 @@ async fn pages_and_searches_are_limited_and_continue_where_they_stopped() {
     let file = page.get("/account/activity/export?format=ndjson").await;
     let lines: Vec<&str> = text(&file).lines().collect();
     assert_eq!((lines.len(), lines[4]), (5, "{\"cut_off\":\"there are more events than an export may have\"}"));
-    assert!(text(&page.get("/account/activity/export?format=csv").await).ends_with("cut off: there are more events than an export may have\r\n"));
+    assert!(
+        text(&page.get("/account/activity/export?format=csv").await)
+            .ends_with("cut off: there are more events than an export may have\r\n")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

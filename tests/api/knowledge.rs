@@ -1,7 +1,9 @@
 //! The knowledge API, black box: every row of its tables and every limit (`docs/decisions/0034-errors-of-the-knowledge-api.md` and `docs/decisions/0040-batches-and-streams.md`).
 
 mod batch;
+mod cors;
 mod errors;
+mod library;
 mod mcp;
 mod memories;
 mod pages;

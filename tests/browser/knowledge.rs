@@ -59,6 +59,7 @@ pages! {
         browser.follow("Knowledge").await;
         browser.sees("No memories yet").await;
         browser.look("empty").await;
+        browser.follow("Add your first memory").await;
 
         // `/knowledge/add`: three pages, the last of another host, so that none waits for it; a note, and a file that becomes one.
         let file = world.dir.path().join("Tide <tables>.md");
@@ -85,66 +86,173 @@ pages! {
         browser.find(Role::Link, "Gated").await;
         assert_eq!(browser.evaluate("return window.stays").await, true);
         assert_eq!(browser.evaluate("return document.querySelector('[data-status]').textContent").await, "Done: 4 added, 1 not added.");
+        // A page that is missing is not tried again, and failures come first.
+        assert!(!browser.names(Role::Button).await.iter().any(|name| name.starts_with("Try again")), "404 does not pass");
+        browser.visit(&browser.path().await).await;
+        let first = "return document.querySelector('.items .badge').textContent";
+        assert_eq!(browser.evaluate(first).await, "Not added");
         browser.look("done").await;
-        browser.follow("Search, or add more").await;
+        browser.follow("Only failed").await;
+        browser.sees("nothing").await;
+        assert_eq!(browser.evaluate("return document.querySelectorAll('.items > li').length").await, 1);
+        browser.look("failed").await;
+        browser.follow("Add more").await;
         browser.find(Role::Link, "5 items, added").await;
         browser.look("known").await;
 
         // `/knowledge/search`
-        browser.fill("Search", "when do the ferries sail").await;
+        browser.follow("Search").await;
         browser.find(Role::Link, "Harbour timetable").await;
-        browser.sees("the most similar first").await;
+        browser.look("newest").await;
+        browser.fill("Search", "when do the ferries sail").await;
+        browser.sees("result").await;
+        browser.find(Role::Link, "Harbour timetable").await;
         assert_eq!(browser.path().await, "/knowledge/search?q=when+do+the+ferries+sail&space=");
         assert!(marked(browser).await.contains(&"ferry".to_owned()), "{:?}", marked(browser).await);
-        assert!(!browser.text().await.contains("Addresses of pages"));
+        assert!(!browser.text().await.contains("Newest"));
+        // What has nothing to do with the question is left out.
+        assert!(!browser.names(Role::Link).await.contains(&"Keys".to_owned()));
         browser.look("found").await;
         browser.follow("Clear the search").await;
-        browser.sees("Addresses of pages").await;
+        browser.sees("Newest").await;
         assert_eq!(browser.path().await, "/knowledge");
 
-        // `/knowledge/memories/…`, and its `/delete`.
+        // `/knowledge/memories/…`: Markdown has its form, and foreign HTML is text.
         browser.fill("Search", "boathouse key").await;
+        browser.sees("result").await;
         browser.follow("Keys").await;
         browser.sees("behind the <b>green</b> door").await;
         browser.look("memory").await;
+        browser.visit("/knowledge").await;
+        browser.follow("Tide").await;
+        assert_eq!(browser.evaluate("return document.querySelector('.markdown h2').textContent").await, "Tides");
+        assert_eq!(browser.evaluate("return document.querySelector('.markdown em').textContent").await, "six hours");
+        browser.look("markdown").await;
+    }
+
+    async fn the_library_lists_edits_moves_and_deletes(world: World, browser: Browser) {
+        let jo = world.person("jo@example.com").await;
+        let hostile = "# Boats\n\n<img src=x onerror=alert(1)> [go](javascript:alert(1)) ![p](https://evil.example/p.png) <script>alert(1)</script>";
+        let notes = ["Bread needs flour.", "Bread needs water.", "Soup needs salt.", hostile];
+        remembered(world, &jo, &notes).await;
+        let key = world.key(&jo, json!({ "name": "more" })).await;
+        let kitchen = world.space(&key, "Kitchen", false).await;
+        browser.signed_in(&jo).await;
+        // `/knowledge/library`
+        browser.visit("/knowledge").await;
+        browser.follow("Library").await;
+        browser.sees("4 memories").await;
+        browser.look("all").await;
+
+        // Several at a time: moved, tagged.
+        browser.choose("Select Bread needs flour.").await;
+        browser.choose("Select Bread needs water.").await;
+        browser.look("selected").await;
+        browser.select("Move to", "Kitchen").await;
+        browser.press("Move").await;
+        browser.sees("2 memories moved.").await;
+        browser.choose("Select Bread needs flour.").await;
+        browser.fill("Tags to add", "Baking, dough").await;
+        browser.press("Tag").await;
+        browser.sees("1 memory tagged.").await;
+        browser.follow("baking").await;
+        browser.sees("Bread needs flour.").await;
+        assert!(!browser.text().await.contains("Bread needs water."));
+        browser.follow("Show all").await;
+        browser.select("Space", "Kitchen").await;
+        browser.press("Show").await;
+        browser.sees("What this space holds").await;
+        assert!(!browser.text().await.contains("Soup needs salt."));
+        assert_eq!(browser.path().await, format!("/knowledge/library?space={kitchen}&type=&day="));
+        browser.look("space").await;
+
+        // `/knowledge/memories/…/edit`
+        browser.follow("Bread needs water.").await;
+        browser.follow("Edit").await;
+        browser.look("edit").await;
+        browser.fill("Title", " ").await;
+        browser.without_validation().await;
+        browser.press("Save").await;
+        browser.sees("The title must have 1 to 200 characters.").await;
+        browser.look("edit-faulty").await;
+        browser.fill("Title", "Water").await;
+        browser.fill("Tags", "dough").await;
+        browser.fill("Text", "Bread needs **water** and patience.").await;
+        browser.press("Save").await;
+        browser.sees("The memory is saved.").await;
+        browser.sees("Bread needs water and patience.").await;
+        browser.look("edited").await;
+        browser.visit(&browser.path().await).await;
+        assert!(!browser.text().await.contains("The memory is saved."), "a message is shown once");
+
+        // Hostile Markdown stays text.
+        browser.visit("/knowledge/library").await;
+        browser.follow("Boats").await;
+        browser.sees("<script>alert(1)</script>").await;
+        assert_eq!(browser.evaluate("return document.querySelectorAll('.markdown :is(img, script, a)').length").await, 0);
+        browser.look("hostile").await;
+
+        // `/knowledge/memories/…/delete`, and several.
         browser.follow("Delete").await;
         browser.sees("Its place in Memories").await;
         browser.look("question").await;
         browser.follow("Keep it").await;
         browser.follow("Delete").await;
         browser.press("Delete permanently").await;
-        browser.sees("The memory is deleted").await;
-        browser.look("deleted").await;
-        browser.visit("/knowledge/search?q=boathouse").await;
-        browser.sees("the most similar first").await;
-        assert!(!browser.names(Role::Link).await.contains(&"Keys".to_owned()));
+        browser.sees("The memory is deleted.").await;
+        for title in ["Water", "Soup needs salt."] {
+            browser.choose(&format!("Select {title}")).await;
+        }
+        browser.press("Delete").await;
+        browser.sees("Delete these 2 memories?").await;
+        browser.look("forget").await;
+        browser.follow("Keep them").await;
+        for title in ["Water", "Soup needs salt."] {
+            browser.choose(&format!("Select {title}")).await;
+        }
+        browser.press("Delete").await;
+        browser.press("Delete permanently").await;
+        browser.sees("2 memories deleted.").await;
+        browser.sees("1 memory").await;
+
+        // `/knowledge/import`: the export again, twice.
+        let exported = world.get("/v1/export", &key).await.body;
+        remembered(world, &jo, &["Something else."]).await;
+        let file = world.dir.path().join("export.ndjson");
+        fs::write(&file, [&exported[..], b"nonsense\n"].concat()).unwrap();
+        browser.visit("/knowledge/add").await;
+        browser.find(Role::Field, "Exported file").await.send_keys(file.to_str().unwrap()).await.unwrap();
+        browser.press("Import").await;
+        browser.sees("Done: 0 added, 1 known already, 1 not imported.").await;
+        browser.look("imported").await;
     }
 
     async fn a_batch_is_cancelled_and_its_pages_are_tried_again(world: World, browser: Browser) {
         let (_site, address) = Site::start().await;
         browser.signed_in(&world.person("jo@example.com").await).await;
-        browser.visit("/knowledge").await;
-        browser.fill("Addresses of pages", &format!("http://{address}/silent http://{address}/gated")).await;
+        browser.visit("/knowledge/add").await;
+        browser.fill("Addresses of pages", &format!("http://{address}/silent http://{address}/gated ftp://example.com/")).await;
         browser.press("Add").await;
-        browser.sees("0 of 2 done").await;
+        browser.sees("1 of 3 done").await;
         let path = browser.path().await;
         // `/knowledge/batches/…/cancel`
         browser.press("Cancel the rest").await;
-        browser.sees("Done: 2 not added").await;
+        browser.sees("Done: 3 not added").await;
         assert_eq!(browser.path().await, path);
         browser.look("cancelled").await;
-        browser.press("Try the missing pages again").await;
+        // Only those that may work now.
+        browser.press("Try again what may work now").await;
         browser.sees("0 of 2 done").await;
         assert_ne!(browser.path().await, path);
         browser.press("Cancel the rest").await;
         browser.sees("Done: 2 not added").await;
     }
 
-    async fn spaces_are_created_named_published_and_searched(world: World, browser: Browser) {
+    async fn spaces_are_created_named_published_searched_and_deleted(world: World, browser: Browser) {
         let jo = world.person("jo@example.com").await;
         remembered(world, &jo, &["Bread needs flour, water, salt and time."]).await;
         browser.signed_in(&jo).await;
-        browser.visit("/knowledge").await;
+        browser.visit("/knowledge/settings").await;
         browser.without_validation().await;
         browser.press("Create the space").await;
         browser.sees("Enter a name of 1 to 100 characters").await;
@@ -164,7 +272,7 @@ pages! {
         browser.choose("Public").await;
         browser.choose("Favourite").await;
         browser.press("Save").await;
-        browser.sees("Saved and effective").await;
+        browser.sees("effective from now on").await;
         browser.sees("Anyone with an API key of this server").await;
         browser.look("changed").await;
 
@@ -173,24 +281,36 @@ pages! {
         browser.press("Add").await;
         browser.sees("Into Kitchen").await;
         browser.sees("Done: 1 added").await;
-        browser.follow("Search, or add more").await;
+        browser.visit("/knowledge/settings").await;
         browser.sees("Favourite").await;
         browser.look("spaces").await;
+        browser.visit("/knowledge").await;
         browser.fill("Search", "bread").await;
         browser.sees("2 results").await;
         browser.select("In", "Kitchen").await;
-        browser.sees("1 answer").await;
+        browser.sees("1 result").await;
         browser.look("found").await;
         browser.follow("Onions").await;
         browser.follow("Kitchen").await;
+        browser.sees("What this space holds").await;
+        browser.follow("About this space").await;
         browser.sees("1 memory").await;
+
+        // `/knowledge/spaces/…/delete`
+        browser.follow("Delete the space").await;
+        browser.sees("It holds 1 memory").await;
+        browser.look("question").await;
+        browser.press("Delete the space").await;
+        browser.sees("The space “Kitchen” is deleted. 1 memory moved to the default space.").await;
+        browser.visit("/knowledge/library").await;
+        browser.sees("Onions").await;
     }
 
     async fn a_filter_is_set_with_warnings_and_reports_skipped_items(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.visit("/knowledge").await;
         // `/knowledge/settings`
-        browser.follow("The settings").await;
+        browser.follow("Settings").await;
         browser.sees("No items were rejected").await;
         browser.look("default").await;
 
@@ -211,7 +331,7 @@ pages! {
         assert!(!browser.text().await.contains("switched off"));
         browser.look("warned").await;
 
-        browser.visit("/knowledge").await;
+        browser.visit("/knowledge/add").await;
         browser.fill("Title of a note", "From the market").await;
         browser.fill("Note", "Gossip about the mayor and the baker.").await;
         browser.press("Add").await;
@@ -225,8 +345,9 @@ pages! {
     async fn adding_and_searching_need_no_scripts(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.without_scripts().await;
-        browser.visit("/knowledge").await;
+        browser.visit("/knowledge/add").await;
         assert!(!browser.text().await.contains("Markdown files"));
+        assert!(!browser.text().await.contains("Exported file"));
         browser.press("Add").await;
         browser.sees("Paste a URL or write a note").await;
         browser.look("nothing-to-add").await;
@@ -239,22 +360,29 @@ pages! {
             browser.sees("1 item").await;
             browser.visit(&path).await;
         }
-        browser.follow("Search, or add more").await;
+        browser.follow("Search").await;
         browser.fill("Search", "wheels").await;
         browser.press("Search").await;
-        browser.sees("1 answer").await;
+        browser.sees("1 result").await;
         assert_eq!(browser.path().await, "/knowledge/search?q=wheels&space=");
         browser.look("found").await;
         browser.visit(&format!("/knowledge/search?q={}", "a".repeat(5000))).await;
         browser.sees("Must have 1 to 4096 bytes").await;
         browser.look("too-long").await;
+        // The library without a script: the actions are there when something is chosen.
+        browser.visit("/knowledge/library").await;
+        browser.choose("Select The spare wheel").await;
+        browser.fill("Tags to add", "car").await;
+        browser.press("Tag").await;
+        browser.sees("1 memory tagged.").await;
     }
 
     async fn the_knowledge_of_others_is_not_shown(world: World, browser: Browser) {
         let (jo, mo) = (world.person("jo@example.com").await, world.person("mo@example.com").await);
         let (batch, memory) = remembered(world, &mo, &["Nobody else may read this."]).await;
+        let space = world.space(&world.key(&mo, json!({ "name": "more" })).await, "Private", false).await;
         browser.signed_in(&jo).await;
-        for path in [format!("/knowledge/batches/{batch}"), format!("/knowledge/memories/{memory}"), format!("/knowledge/memories/{memory}/delete"), "/knowledge/spaces/x".into()] {
+        for path in [format!("/knowledge/batches/{batch}"), format!("/knowledge/memories/{memory}"), format!("/knowledge/memories/{memory}/delete"), format!("/knowledge/memories/{memory}/edit"), "/knowledge/spaces/x".into(), "/knowledge/spaces/x/delete".into(), format!("/knowledge/library?space={space}")] {
             browser.visit(&path).await;
             browser.sees("Not found").await;
             browser.look("nothing").await;

@@ -4,18 +4,25 @@
 //!
 //! | page | content |
 //! |---|---|
-//! | [`home`] | the search box, the form to add, spaces, recent batches |
+//! | [`home`] | Search: the search box, and the newest memories |
+//! | [`library`] | Library: what the account and its spaces hold; [`selected`] changes several memories at a time |
+//! | [`add`] | Add: URLs, notes, files, and an export ([`import`]) |
+//! | [`settings`](mod@settings) | Settings: spaces, the rules that new content has to meet, API keys |
 //! | [`batch`] | the state of each item of a batch; [`live`] updates it |
 //! | [`spaces`] | one space, and who may read it |
-//! | [`settings`](mod@settings) | the rules that new content has to meet, and the content that was left out |
-//! | [`memory`] | one memory: its text, where it is from, and how to delete it |
+//! | [`memory`] | one memory: its text, where it is from; [`edit`] changes it |
 
 pub mod add;
 pub mod batch;
+pub mod edit;
 mod found;
 pub mod home;
+pub mod import;
+pub mod library;
 pub mod live;
 pub mod memory;
+mod row;
+pub mod selected;
 pub mod settings;
 pub mod spaces;
 
@@ -64,7 +71,7 @@ fn fault(refusal: &Refusal) -> Option<String> {
             Some("You have the maximum number of running batches. Wait until one of them has ended.".to_owned())
         }
         Refusal::SpaceForbidden => Some("The space does not exist any more, or you have no access to it.".to_owned()),
-        Refusal::Filter(_) | Refusal::NotFound | Refusal::Infra(_) => None,
+        Refusal::Filter(_) | Refusal::NotFound | Refusal::KeyReused | Refusal::Infra(_) => None,
     }
 }
 

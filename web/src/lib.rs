@@ -16,6 +16,7 @@ mod form;
 mod frame;
 mod home;
 pub mod knowledge;
+mod markdown;
 mod moment;
 mod network;
 mod page_error;
@@ -111,16 +112,24 @@ pub fn routes() -> Vec<Page> {
         form("/account/agents/{id}/revoke", post(account::undo::revoke)),
         show("/knowledge", get(knowledge::home::show)),
         show("/knowledge/search", get(knowledge::home::search)),
+        show("/knowledge/library", get(knowledge::library::show)),
+        form("/knowledge/library", post(knowledge::selected::change)),
+        show("/knowledge/add", get(knowledge::add::show)),
         form("/knowledge/add", post(knowledge::add::add)),
+        form("/knowledge/import", post(knowledge::import::import)),
         show("/knowledge/batches/{id}", get(knowledge::batch::show)),
         show("/knowledge/batches/{id}/stream", get(knowledge::live::stream)),
         form("/knowledge/batches/{id}/cancel", post(knowledge::batch::cancel)),
         form("/knowledge/spaces", post(knowledge::spaces::make)),
         show("/knowledge/spaces/{id}", get(knowledge::spaces::show)),
         form("/knowledge/spaces/{id}", post(knowledge::spaces::change)),
+        show("/knowledge/spaces/{id}/delete", get(knowledge::spaces::question)),
+        form("/knowledge/spaces/{id}/delete", post(knowledge::spaces::delete)),
         show("/knowledge/settings", get(knowledge::settings::show)),
         form("/knowledge/settings", post(knowledge::settings::save)),
         show("/knowledge/memories/{id}", get(knowledge::memory::show)),
+        show("/knowledge/memories/{id}/edit", get(knowledge::edit::show)),
+        form("/knowledge/memories/{id}/edit", post(knowledge::edit::save)),
         show("/knowledge/memories/{id}/delete", get(knowledge::memory::question)),
         form("/knowledge/memories/{id}/delete", post(knowledge::memory::delete)),
         show("/verify", get(verify::show)),

@@ -4,7 +4,7 @@
 use domain::Timestamp;
 use domain::filter::FilterSettings;
 use domain::ids::{MemoryId, SpaceId};
-use domain::memory::MemoryType;
+use domain::memory::{MemoryType, Tag};
 use domain::space::AccessType;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -121,6 +121,9 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1, default = 0)]
     pub threshold: Option<f64>,
+    /// Whether answers are left out whose similarity is below the floor of the server; default false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<bool>,
     /// Spaces to search; default is the whole account of the API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 50)]
@@ -218,6 +221,10 @@ pub enum BatchMessage {
         id: MemoryId,
         /// URL of the page, or of the note in attache.
         url: String,
+        /// Index of the item: URLs first, then notes, from 0. A server before this member leaves it out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = u64)]
+        index: Option<u64>,
     },
     /// An item was not added. With `fatal`, the stream ends: the batch cannot continue, or, with `unauthorized`, the
     /// credential of this stream was revoked or expired, while the batch continues.
@@ -313,6 +320,128 @@ pub struct Memory {
     /// Spaces of the memory, as far as the API key covers them.
     #[schema(value_type = Vec<schema::UuidV7>)]
     pub spaces: Vec<SpaceId>,
+    /// Tags of the memory, sorted.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>)]
+    pub tags: Vec<Tag>,
+}
+
+/// Maximum number of memories on a page of `GET /v1/memories`.
+pub const MEMORIES_LIMIT_MAX: usize = 100;
+/// Default number of memories on a page.
+pub const MEMORIES_LIMIT: usize = 50;
+/// Characters of a memory's text in a list.
+pub const EXCERPT_CHARS: u32 = 300;
+
+/// `GET /v1/memories`: a page, the newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Memories {
+    /// The memories.
+    pub memories: Vec<MemoryEntry>,
+    /// `cursor` of the next page; null on the last one.
+    #[schema(required = true)]
+    pub next_cursor: Option<String>,
+}
+
+/// A memory in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryEntry {
+    /// Id of the memory.
+    #[schema(value_type = schema::UuidV7)]
+    pub id: MemoryId,
+    /// Title of the memory.
+    pub title: String,
+    /// URL of the page, or of the note in attache.
+    pub url: String,
+    /// The first 300 characters of the text.
+    pub excerpt: String,
+    /// Time of addition.
+    #[serde(with = "form::moment")]
+    #[schema(value_type = schema::Moment)]
+    pub created_at: Timestamp,
+    /// Time of the last change.
+    #[serde(with = "form::moment")]
+    #[schema(value_type = schema::Moment)]
+    pub updated_at: Timestamp,
+    /// Type of the memory.
+    #[serde(rename = "type")]
+    #[schema(value_type = schema::MemoryType)]
+    pub kind: MemoryType,
+    /// Spaces of the memory, as far as the API key covers them.
+    #[schema(value_type = Vec<schema::UuidV7>)]
+    pub spaces: Vec<SpaceId>,
+    /// Tags of the memory, sorted.
+    #[schema(value_type = Vec<String>)]
+    pub tags: Vec<Tag>,
+}
+
+/// Body of `PATCH /v1/memories/{id}`. Absent members do not change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MemoryChange {
+    /// New title, 1 to 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub title: Option<String>,
+    /// New text of a memory without a page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// All tags, each of 1 to 50 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Vec<String>>,
+    /// All spaces that the API key covers, at least one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spaces: Option<Vec<Uuid>>,
+}
+
+/// Response of `DELETE /v1/spaces/{id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SpaceDeleted {
+    /// Always true.
+    pub ok: bool,
+    /// Memories that moved to the default space.
+    pub moved: u64,
+    /// Memories that were deleted.
+    pub deleted: u64,
+}
+
+/// A line of the response of `POST /v1/import`. Clients ignore unknown types.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum ImportMessage {
+    /// The memory is stored and searchable.
+    Success {
+        /// Index of the line, from 0.
+        index: u64,
+        /// Id of the memory. It differs from that of the line only if another account has a memory of that id.
+        #[schema(value_type = schema::UuidV7)]
+        id: MemoryId,
+        /// Whether the account had the memory before; it was not changed then.
+        existing: bool,
+    },
+    /// The line was not imported.
+    Error {
+        /// Index of the line, from 0.
+        index: u64,
+        /// Error code, such as `invalid_request` or `quota_exceeded`.
+        error: String,
+        /// Explanation for a person.
+        message: String,
+    },
+    /// Every line has an outcome. A response without it is incomplete: repeat the request.
+    Complete {
+        /// Memories that were created.
+        created: u64,
+        /// Memories that the account had before.
+        existing: u64,
+        /// Lines that were not imported.
+        failed: u64,
+    },
+    /// A message type of a newer server.
+    #[serde(other)]
+    Unknown,
 }
 
 #[cfg(test)]

@@ -25,6 +25,9 @@ pub struct BatchSettings {
     pub large_bodies_per_account_max: usize,
     /// Batches of one account that may run at once.
     pub running_max: u32,
+    /// How long a repeated request with the same `Idempotency-Key` joins the batch of the first one.
+    #[serde(with = "humantime_serde")]
+    pub idempotency_kept: Duration,
     /// Items of one batch that are prepared at once.
     pub items_at_once: usize,
     /// Maximum number of concurrent SSE streams.
@@ -53,6 +56,7 @@ impl Default for BatchSettings {
             large_bodies_max: 8,
             large_bodies_per_account_max: 2,
             running_max: 4,
+            idempotency_kept: Duration::from_hours(24),
             items_at_once: 8,
             streams_max: 4096,
             streams_per_account_max: 64,
@@ -75,6 +79,7 @@ impl BatchSettings {
             (self.running_max == 0, "running_max", "must be at least 1"),
             (self.lease < Duration::from_secs(1), "lease", "must be at least 1s"),
             (self.heartbeat < Duration::from_millis(100), "heartbeat", "must be at least 100ms"),
+            (self.idempotency_kept > Duration::from_hours(24 * 365), "idempotency_kept", "must be at most 365 days"),
             (self.body_deadline.is_zero(), "body_deadline", "must be longer than 0s"),
         ];
         rules.into_iter().filter(|(broken, _, _)| *broken).map(|(_, field, rule)| (field, rule)).collect()

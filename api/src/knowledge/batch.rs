@@ -5,8 +5,8 @@ use std::sync::Arc;
 use actors::ingest::BatchStreamReader;
 use app::services::knowledge::{Batches, KnowledgeAccess};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName};
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use domain::batch::{Item, Message, MessageId};
 use domain::ids::BatchId;
@@ -16,6 +16,7 @@ use wire::Done;
 use wire::knowledge::{BatchRequest, Note};
 
 use super::error::KnowledgeResult;
+use super::idempotency::repeatable;
 use super::large::LargeBodies;
 use super::places::Permit;
 use super::stream::{EventStreams, event, event_of_this_stream};
@@ -24,7 +25,8 @@ use crate::body;
 use crate::error::{ApiError, Code};
 use crate::named::Named;
 
-/// `POST /v1/batch-add`: a stream with the outcome of each item, addresses first. The batch is committed before the first byte.
+/// `POST /v1/batch-add`: a stream with the outcome of each item, addresses first. The batch is committed before the first byte. With an
+/// `Idempotency-Key`, a repeated request returns the stream of the same batch.
 pub async fn add(
     State(batches): State<Batches>,
     State(bodies): State<Arc<LargeBodies>>,
@@ -35,15 +37,17 @@ pub async fn add(
     says_json(&request)?;
     let (parts, body) = request.into_parts();
     let body = bodies.read(&parts, body, &access.account).await?;
+    let repeat = repeatable(&parts.headers, &body.bytes)?;
     let BatchRequest { urls, contents, spaces } = parse(&body.bytes)?;
     let named = spaces.unwrap_or_default();
     let items = items(urls.unwrap_or_default(), contents.unwrap_or_default());
     let place = streams.place(&access.account)?;
-    let reader = batches.add(&access, items, &named).await?;
+    let reader = batches.add(&access, items, &named, repeat).await?;
     Ok(stream_of(reader, place, access, &streams))
 }
 
-/// `GET /v1/batch-add/{id}`: the stream again, from the beginning or after the message of `Last-Event-ID`.
+/// `GET /v1/batch-add/{id}`: the stream again, from the beginning or after the message of `Last-Event-ID`. After the last message of an ended
+/// batch it is 204, with which an `EventSource` stops.
 pub async fn join(
     State(batches): State<Batches>,
     State(streams): State<EventStreams>,
@@ -54,6 +58,9 @@ pub async fn join(
     let place = streams.place(&access.account)?;
     let id = id.parse().map_err(|_| Code::NotFound)?;
     let reader = batches.join(&access, id, last_event_id(&headers)?, None).await?;
+    if reader.is_at_end() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     Ok(stream_of(reader, place, access, &streams))
 }
 

@@ -54,6 +54,7 @@ fn details(code: Code) -> &'static str {
         Code::UnsupportedContentEncoding => "send the body without Content-Encoding",
         Code::RateLimited => "the account has reached a limit: wait and try again",
         Code::TemporarilyUnavailable => "the service is temporarily unavailable: try again",
+        Code::IdempotencyKeyReused => "an earlier request with this Idempotency-Key had another body: use a new key",
         Code::InvalidRequest => "the request is invalid: see its issues",
         _ => "the request was refused: see its error code",
     }

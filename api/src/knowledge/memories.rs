@@ -1,8 +1,11 @@
-//! Single memories, and the export of all of them.
+//! Memories: lists, single ones, and the export of all of them.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use app::config::Urls;
+use app::services::knowledge::edit::MemoryChange;
+use app::services::knowledge::library::ListParams;
 use app::services::knowledge::{KnowledgeAccess, Memories};
 use axum::body::Body;
 use axum::extract::State;
@@ -11,24 +14,95 @@ use axum::response::IntoResponse;
 use bytes::Bytes;
 use domain::ids::MemoryId;
 use futures_util::stream;
+use serde::Deserialize;
 use serde_json::json;
 use store::Store;
 use store::memory::{Memory, MemoryScope};
 use wire::Done;
+use wire::knowledge::MemoryEntry;
 
 use super::error::KnowledgeResult;
 use super::search::url_of;
 use super::stream::EventStreams;
-use super::{KnowledgeKey, ToSearch, ToWrite};
+use super::{Json, KnowledgeKey, ToSearch, ToWrite};
 use crate::body;
-use crate::error::Code;
+use crate::error::{ApiError, Code};
 use crate::named::Named;
+use crate::query::ApiQuery;
 
 /// Memories that the export reads at a time.
 const PAGE: usize = 20;
 
 /// Characters of a memory's content in a response: all of them.
 const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
+
+/// `GET /v1/memories?space&type&tag&day&cursor&limit`, not yet parsed.
+#[derive(Debug, Deserialize)]
+pub struct ListParameters {
+    space: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    tag: Option<String>,
+    day: Option<String>,
+    cursor: Option<String>,
+    limit: Option<String>,
+}
+
+impl ListParameters {
+    fn parsed(self) -> Result<ListParams, ApiError> {
+        fn parameter<T: FromStr>(name: &str, text: Option<String>, rule: &str) -> Result<Option<T>, ApiError> {
+            text.map(|text| text.parse().map_err(|_| ApiError::invalid(name, rule))).transpose()
+        }
+        Ok(ListParams {
+            space: parameter("space", self.space, "must be the id of a space")?,
+            kind: parameter("type", self.kind, "must be note, page, document, tweet or notion")?,
+            tag: parameter("tag", self.tag, "must be a tag of 1 to 50 characters without commas")?,
+            day: parameter("day", self.day, "must be a day such as 2026-01-31")?,
+            cursor: parameter("cursor", self.cursor, "must be the nextCursor of a page")?,
+            limit: parameter("limit", self.limit, "must be an integer from 1 to 100")?,
+        })
+    }
+}
+
+/// `GET /v1/memories`: a page of memories, the newest first.
+pub async fn list(
+    State(memories): State<Memories>,
+    State(urls): State<Arc<Urls>>,
+    KnowledgeKey(access, _): KnowledgeKey<ToSearch>,
+    ApiQuery(query): ApiQuery<ListParameters>,
+) -> KnowledgeResult {
+    let page = memories.list(&access, &query.parsed()?).await?;
+    let entry = |memory: Memory| MemoryEntry {
+        id: memory.id,
+        title: memory.title,
+        url: url_of(memory.id, memory.url.as_deref(), &urls),
+        excerpt: memory.content,
+        created_at: memory.created_at,
+        updated_at: memory.updated_at,
+        kind: memory.kind,
+        spaces: memory.spaces.into_iter().filter(|space| access.covers(*space)).collect(),
+        tags: memory.tags,
+    };
+    let next_cursor = page.next.map(|id| id.to_string());
+    Ok(body::answer(&wire::knowledge::Memories {
+        memories: page.memories.into_iter().map(entry).collect(),
+        next_cursor,
+    })?)
+}
+
+/// `PATCH /v1/memories/{id}`: the memory after the change. Absent members do not change.
+pub async fn change(
+    State(memories): State<Memories>,
+    State(urls): State<Arc<Urls>>,
+    KnowledgeKey(access, _): KnowledgeKey<ToWrite>,
+    Named(id): Named,
+    Json(body): Json<wire::knowledge::MemoryChange>,
+) -> KnowledgeResult {
+    let id: MemoryId = id.parse().map_err(|_| Code::NotFound)?;
+    let wire::knowledge::MemoryChange { title, content, tags, spaces } = body;
+    let memory = memories.edit(&access, id, &MemoryChange { title, content, tags, spaces }).await?;
+    Ok(body::answer(&described(memory, &access, &urls))?)
+}
 
 /// `GET /v1/memories/{id}`: one memory with its whole text and its spaces.
 pub async fn show(
@@ -122,5 +196,6 @@ fn described(memory: Memory, access: &KnowledgeAccess, urls: &Urls) -> wire::kno
         updated_at: memory.updated_at,
         kind: memory.kind,
         spaces: memory.spaces.into_iter().filter(|space| access.covers(*space)).collect(),
+        tags: memory.tags,
     }
 }

@@ -21,9 +21,14 @@ pub async fn search(
     KnowledgeKey(access, _): KnowledgeKey<ToSearch>,
     Json(body): Json<SearchRequest>,
 ) -> KnowledgeResult {
-    let SearchRequest { query, limit, threshold, spaces } = body;
-    let params =
-        SearchParams { query: query.unwrap_or_default(), limit, threshold, spaces: spaces.unwrap_or_default() };
+    let SearchRequest { query, limit, threshold, floor, spaces } = body;
+    let params = SearchParams {
+        query: query.unwrap_or_default(),
+        limit,
+        threshold,
+        floor: floor.unwrap_or(false),
+        spaces: spaces.unwrap_or_default(),
+    };
     let found = search.find(&access, params).await?;
     let results = found.into_iter().map(|found| described(found, &urls)).collect();
     Ok(body::answer(&SearchResults { results })?)

@@ -1,18 +1,21 @@
-//! Spaces: create, list, change.
+//! Spaces: create, list, change, delete.
 
 use app::services::knowledge::Spaces;
+use app::services::knowledge::spaces::{Contents, DeletedSpace};
 use axum::extract::State;
 use domain::api_key::ApiKeyScope;
 use domain::ids::SpaceId;
 use domain::space::{Space, SpaceName, split_name};
+use serde::Deserialize;
 use store::space::SpaceChange;
-use wire::knowledge::{Owner, SpaceChanged, SpaceCreated, SpaceRequest};
+use wire::knowledge::{Owner, SpaceChanged, SpaceCreated, SpaceDeleted, SpaceRequest};
 
 use super::error::KnowledgeResult;
 use super::{Json, KnowledgeKey, ToSearch, ToWrite};
 use crate::body;
 use crate::error::{ApiError, Code};
 use crate::named::Named;
+use crate::query::ApiQuery;
 
 /// `POST /v1/spaces/create`: `{message, space}`
 pub async fn create(
@@ -52,6 +55,29 @@ pub async fn change(
     let change = SpaceChange { name, is_public: body.is_public };
     let space = spaces.change(&access, id, change, body.is_favorite).await?;
     Ok(body::answer(&SpaceChanged { space: described(&space) })?)
+}
+
+/// `?memories=`: what becomes of memories that are in no other space.
+#[derive(Debug, Deserialize)]
+pub struct DeleteParameters {
+    memories: Option<String>,
+}
+
+/// `DELETE /v1/spaces/{id}`: `{ok, moved, deleted}`. Only the owner, with a key that is not limited to spaces.
+pub async fn delete(
+    State(spaces): State<Spaces>,
+    KnowledgeKey(access, _): KnowledgeKey<ToWrite>,
+    Named(id): Named,
+    ApiQuery(query): ApiQuery<DeleteParameters>,
+) -> KnowledgeResult {
+    let id: SpaceId = id.parse().map_err(|_| Code::NotFound)?;
+    let contents = match query.memories.as_deref() {
+        None | Some("move") => Contents::Move,
+        Some("delete") => Contents::Delete,
+        Some(_) => return Err(ApiError::invalid("memories", "must be move or delete").into()),
+    };
+    let DeletedSpace { moved, deleted } = spaces.delete(&access, id, contents).await?;
+    Ok(body::answer(&SpaceDeleted { ok: true, moved, deleted })?)
 }
 
 fn name(path: &str, text: &str) -> Result<SpaceName, ApiError> {

@@ -55,6 +55,12 @@ impl EventStreams {
         self.checks.clone()
     }
 
+    /// Returns when the server stops, and with it every response that lasts.
+    pub fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
+        let phases = self.phases.clone();
+        async move { phases.stopping().await }
+    }
+
     /// A place among the concurrent streams. The handler takes it before it starts the work that the stream reports.
     pub fn place(&self, account: &UserAccountId) -> Result<Permit, ApiError> {
         self.places.take(account).map_err(|full| match full {
@@ -73,9 +79,8 @@ impl EventStreams {
         events: impl Stream<Item = Bytes> + Send + 'static,
         last: String,
     ) -> Response {
-        let phases = self.phases.clone();
         // A client whose stream ends at shutdown reconnects to the next server process.
-        let closed = async move { phases.stopping().await };
+        let closed = self.closing();
         let beating = beating(events, self.heartbeat);
         let guarded = self.checks().while_valid(credential, beating, Bytes::from(last));
         let pieces = guarded.take_until(closed).map(move |piece| {

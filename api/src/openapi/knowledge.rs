@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use wire::Done;
 use wire::account::Key;
 use wire::knowledge::{
-    BatchMessage, BatchRequest, Memory, SearchRequest, SearchResults, Settings, SettingsChanged, SpaceChange,
-    SpaceChanged, SpaceCreated, SpaceRequest, Spaces,
+    BatchMessage, BatchRequest, ImportMessage, Memories, Memory, MemoryChange, SearchRequest, SearchResults, Settings,
+    SettingsChanged, SpaceChange, SpaceChanged, SpaceCreated, SpaceDeleted, SpaceRequest, Spaces,
 };
 use wire::mcp::McpTool;
 use wire::schema::FilterUpdate;
@@ -46,7 +46,14 @@ fn finding() -> Vec<Operation> {
         "updatedAt": MOMENT,
         "type": "note",
         "spaces": [ID],
+        "tags": ["garden"],
     });
+    let mut entry = memory.clone();
+    if let Some(entry) = entry.as_object_mut() {
+        entry.remove("content");
+        entry.insert("excerpt".to_owned(), text.into());
+    }
+    let string = |format: &str| json!({ "type": "string", "format": format });
     let key = json!({
         "id": ID,
         "name": "Ada's laptop",
@@ -74,6 +81,25 @@ fn finding() -> Vec<Operation> {
         Operation::get("/v1/memories/{id}", "readMemory", "Read a memory")
             .says("Includes the whole text and the spaces. Scope `search`.")
             .answers::<Memory>(200, "The memory with its text.", memory.clone()),
+        Operation::get("/v1/memories", "listMemories", "List memories")
+            .says("The newest first, within everything that a search without `spaces` covers, or within `space`. Scope `search`.")
+            .query("space", "Memories of this space.", &string("uuid"))
+            .query("type", "Memories of this type.", &json!({ "type": "string", "enum": ["note", "page", "document", "tweet", "notion"] }))
+            .query("tag", "Memories with this tag.", &json!({ "type": "string", "minLength": 1, "maxLength": 50 }))
+            .query("day", "Memories that were added on this day (UTC).", &string("date"))
+            .query("cursor", "`nextCursor` of the page before.", &json!({ "type": "string" }))
+            .query("limit", "Memories of a page.", &json!({ "type": "integer", "minimum": 1, "maximum": 100, "default": 50 }))
+            .answers::<Memories>(200, "A page.", json!({ "memories": [entry], "nextCursor": null }))
+            .refuses(&[Code::InvalidRequest, Code::SpaceForbidden]),
+        Operation::patch("/v1/memories/{id}", "changeMemory", "Change a memory")
+            .says(
+                "Absent members are not changed. `content` only for a memory without a page: it is divided and embedded as an added note. An API \
+                 key that is limited to spaces changes `spaces` within them, and the rest only of a memory that is in no other space. Scope \
+                 `write`.",
+            )
+            .takes::<MemoryChange>(json!({ "title": "Roses", "tags": ["garden"] }))
+            .answers::<Memory>(200, "The changed memory.", memory.clone())
+            .refuses(&[Code::SpaceForbidden]),
         Operation::delete("/v1/memories/{id}", "deleteMemory", "Delete a memory")
             .says("Deletes it from all spaces; with an API key that is limited to spaces only from those. Scope `write`.")
             .answers::<Done>(200, "The memory is deleted.", json!({ "ok": true })),
@@ -82,6 +108,15 @@ fn finding() -> Vec<Operation> {
                 "All memories that a search without `spaces` covers, oldest first, one object per line. Scope `search`.",
             )
             .answers_as::<Memory>("application/x-ndjson", 200, "One of these objects per line.", Value::Null),
+        Operation::post("/v1/import", "import", "Import memories")
+            .says(
+                "Takes the lines of an export, as `application/x-ndjson`. Ids, times and tags are kept; a memory that the account has already is not \
+                 changed, so an import can be repeated. A line goes to those of its spaces that the API key may write to, otherwise to the default \
+                 space. A response without `complete` is incomplete. Scope `write`.",
+            )
+            .takes_as::<Memory>("application/x-ndjson", memory)
+            .answers_as::<ImportMessage>("application/x-ndjson", 200, "One of these objects per line.", Value::Null)
+            .refuses(&[Code::SpaceForbidden, Code::RateLimited]),
     ]
 }
 
@@ -129,6 +164,12 @@ fn spaces() -> Vec<Operation> {
              spaces also needs `settings` to make one public.")
             .takes::<SpaceChange>(json!({ "isFavorite": true }))
             .answers::<SpaceChanged>(200, "The changed space.", json!({ "space": space })),
+        Operation::delete("/v1/spaces/{id}", "deleteSpace", "Delete a space")
+            .says("Memories that are in no other space move to the default space, or are deleted with `memories=delete`; memories of other accounts \
+             always move. The default space cannot be deleted. Scope `write`; not with an API key that is limited to spaces.")
+            .query("memories", "What becomes of memories that are in no other space.", &json!({ "type": "string", "enum": ["move", "delete"], "default": "move" }))
+            .answers::<SpaceDeleted>(200, "The space is deleted.", json!({ "ok": true, "moved": 3, "deleted": 0 }))
+            .refuses(&[Code::InvalidRequest, Code::SpaceForbidden]),
     ]
 }
 
@@ -140,15 +181,21 @@ fn batches() -> Vec<Operation> {
         Operation::post("/v1/batch-add", "addBatch", "Add URLs and notes")
             .says("URLs come first, then notes. The batch is stored before the first byte of the response, and continues without \
              a client. `success` means that search can find the item now. Scope `write`.")
+            .header(
+                "Idempotency-Key",
+                "A repeated request with the same key and body returns the stream of the same batch.",
+                &json!({ "type": "string", "minLength": 1, "maxLength": 255 }),
+            )
             .takes::<BatchRequest>(json!({ "urls": ["https://example.com/"], "contents": [note], "spaces": [ID] }))
             .answers_stream::<BatchMessage>(200, stream)
             .with_header("X-Batch-Id", "Id of the batch, for joining its stream again.")
-            .refuses(&[Code::SpaceForbidden, Code::RateLimited]),
+            .refuses(&[Code::SpaceForbidden, Code::RateLimited, Code::IdempotencyKeyReused]),
         Operation::get("/v1/batch-add/{id}", "joinBatch", "Join the stream of a batch")
             .says("From the beginning, or after the last received message. Scope `write`.")
             .header("Last-Event-ID", "The `id` of the last received message.", &json!({ "type": "string" }))
             .answers_stream::<BatchMessage>(200, stream)
             .with_header("X-Batch-Id", "Id of the batch.")
+            .answers_nothing(204, "The batch has ended, and the client received its last message.")
             .refuses(&[Code::InvalidRequest, Code::RateLimited]),
         Operation::delete("/v1/batch-add/{id}", "cancelBatch", "Cancel a batch")
             .says("Items without an outcome get the error `cancelled`. Scope `write`.")

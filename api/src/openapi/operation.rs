@@ -125,6 +125,11 @@ impl Operation {
         self.body::<T>("application/json", example, true)
     }
 
+    /// Sets the body of another content type with an example.
+    pub(super) fn takes_as<T: ToSchema>(self, kind: &'static str, example: Value) -> Self {
+        self.body::<T>(kind, example, true)
+    }
+
     /// Sets the form body with an example.
     pub(super) fn takes_form<T: ToSchema>(self, example: Value, required: bool) -> Self {
         self.body::<T>("application/x-www-form-urlencoded", example, required)

@@ -27,6 +27,10 @@ pub struct KnowledgeSettings {
     pub spaces_per_account_max: u32,
     /// Memories that one account may keep.
     pub memories_per_account_max: u32,
+    /// Tags that one memory may have.
+    pub tags_per_memory_max: usize,
+    /// Origins of web pages that may use the knowledge API, such as `https://app.example.com`.
+    pub cors_origins: Vec<String>,
     /// Program that reads pages and PDFs, started with the argument `extract-worker`; this very program when it is not set.
     pub worker: Option<PathBuf>,
     /// Pause between two looks for passages that have no vector yet.
@@ -34,6 +38,8 @@ pub struct KnowledgeSettings {
     pub embed_missing_every: Duration,
     /// `[knowledge.batch]`: limits of batches.
     pub batch: BatchSettings,
+    /// `[knowledge.import]`: limits of imports.
+    pub import: ImportSettings,
     /// `[knowledge.fetch]`: download of pages.
     pub fetch: FetchSettings,
     /// `[knowledge.extract]`: extraction of text.
@@ -55,9 +61,12 @@ impl Default for KnowledgeSettings {
             base_url: None,
             spaces_per_account_max: 200,
             memories_per_account_max: 100_000,
+            tags_per_memory_max: 20,
+            cors_origins: Vec::new(),
             worker: None,
             embed_missing_every: Duration::from_secs(5),
             batch: BatchSettings::default(),
+            import: ImportSettings::default(),
             fetch: FetchSettings::default(),
             extract: ExtractSettings::default(),
             llm: LlmSettings::default(),
@@ -75,6 +84,7 @@ impl KnowledgeSettings {
             found.into_iter().map(|(field, rule)| (format!("{name}.{}", field.to_string()), rule.to_string())).collect()
         }
         let mut found = below("batch", self.batch.problems());
+        found.extend(below("import", self.import.problems()));
         found.extend(below("fetch", self.fetch.problems()));
         found.extend(below("extract", self.extract.problems()));
         found.extend(below("llm", self.llm.problems()));
@@ -84,9 +94,78 @@ impl KnowledgeSettings {
         if self.embed_missing_every.is_zero() {
             found.push(("embed_missing_every".to_owned(), "must be longer than 0s".to_owned()));
         }
+        for origin in self.cors_origins.iter().filter(|origin| !is_origin(origin)) {
+            found.push((
+                "cors_origins".to_owned(),
+                format!("{origin:?} is no origin such as \"https://app.example.com\""),
+            ));
+        }
         if self.base_url.as_ref().is_some_and(|url| url.ends_with('/')) {
             found.push(("base_url".to_owned(), "must not end with a slash".to_owned()));
         }
         found
+    }
+}
+
+/// Whether a text is an origin as browsers send it (RFC 6454, section 6.2): scheme, host, and a port that is not the default.
+fn is_origin(text: &str) -> bool {
+    let Some((scheme, host)) = text.split_once("://") else { return false };
+    let default_port = if scheme == "https" { ":443" } else { ":80" };
+    ["http", "https"].contains(&scheme)
+        && !host.is_empty()
+        && !host.ends_with(default_port)
+        && host.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:[]".contains(&byte))
+}
+
+/// Limits of imports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ImportSettings {
+    /// Lines of one import.
+    pub lines_max: usize,
+    /// Imports of all accounts that may run at once.
+    pub running_max: usize,
+    /// Those of one account among them.
+    pub running_per_account_max: usize,
+}
+
+impl Default for ImportSettings {
+    fn default() -> Self {
+        Self { lines_max: 10_000, running_max: 8, running_per_account_max: 1 }
+    }
+}
+
+impl ImportSettings {
+    fn problems(&self) -> Vec<(&'static str, &'static str)> {
+        let rules = [
+            ("lines_max", self.lines_max),
+            ("running_max", self.running_max),
+            ("running_per_account_max", self.running_per_account_max),
+        ];
+        rules.into_iter().filter(|(_, value)| *value == 0).map(|(name, _)| (name, "must be at least 1")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_written_as_browsers_send_them() {
+        for origin in ["https://app.example.com", "http://localhost:5173", "http://[::1]:8080"] {
+            assert!(is_origin(origin), "{origin}");
+        }
+        for wrong in [
+            "*",
+            "null",
+            "app.example.com",
+            "https://app.example.com/",
+            "https://App.example.com",
+            "https://a.example:443",
+            "ftp://a",
+        ] {
+            let settings = KnowledgeSettings { cors_origins: vec![wrong.to_owned()], ..KnowledgeSettings::default() };
+            assert_eq!(settings.problems().len(), 1, "{wrong}");
+        }
     }
 }

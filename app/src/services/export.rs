@@ -228,6 +228,7 @@ impl AccountExport {
                 "url": memory.url,
                 "content": memory.content,
                 "spaces": memory.spaces,
+                "tags": memory.tags,
                 "created_at": date_time(memory.created_at),
                 "updated_at": date_time(memory.updated_at),
             })

@@ -32,6 +32,8 @@ pub struct Settings {
     pub content_max: u32,
     /// Weight of the semantic similarity, 0 to 1; the rest is the weight of the lexical one.
     pub meaning_weight: f64,
+    /// Similarity below which an answer has little to do with the query: the pages leave it out, and the API if a request asks for it.
+    pub similarity_floor: f64,
     /// Timeout of embedding the query, after which the search is lexical only.
     #[serde(with = "humantime_serde")]
     pub embedding_timeout: Duration,
@@ -52,6 +54,7 @@ impl Default for Settings {
             chunks_shown: 5,
             content_max: 100_000,
             meaning_weight: 0.5,
+            similarity_floor: 0.12,
             embedding_timeout: Duration::from_secs(5),
             index: index::Settings::default(),
         }
@@ -86,8 +89,10 @@ impl Settings {
                 problems.push((name.to_owned(), format!("must be between {least} and {most}")));
             }
         }
-        if !(0.0..=1.0).contains(&self.meaning_weight) {
-            problems.push(("meaning_weight".to_owned(), "must be between 0 and 1".to_owned()));
+        for (name, share) in [("meaning_weight", self.meaning_weight), ("similarity_floor", self.similarity_floor)] {
+            if !(0.0..=1.0).contains(&share) {
+                problems.push((name.to_owned(), "must be between 0 and 1".to_owned()));
+            }
         }
         problems
     }

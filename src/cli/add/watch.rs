@@ -78,7 +78,7 @@ impl Shown<'_> {
                     bar.set_position(processed);
                 }
             }
-            BatchMessage::Success { id, url } => {
+            BatchMessage::Success { id, url, .. } => {
                 let name = url.clone();
                 let line = report.add(id, url);
                 self.item(&line, &name, false);

@@ -358,7 +358,7 @@ impl<'a> Tour<'a> {
 
     async fn search(&mut self, key: &Client) -> Done {
         self.heading(7, "Search finds them by meaning, not only by keyword");
-        let request = SearchRequest { query: Some(QUESTION.into()), limit: Some(1.0), threshold: None, spaces: None };
+        let request = SearchRequest { query: Some(QUESTION.into()), limit: Some(1.0), ..SearchRequest::default() };
         let found = key.search(&request).await.map_err(failed)?;
         let best = found.results.first().ok_or_else(|| Failure::refused("the search returned no results"))?;
         let chunk = best.chunks.first().map_or(best.content.as_str(), |chunk| chunk.content.as_str());

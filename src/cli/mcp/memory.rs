@@ -25,8 +25,8 @@ pub async fn search(client: &Client, arguments: SearchMemory) -> Result<ToolAnsw
     let request = SearchRequest {
         query: Some(arguments.query.clone()),
         limit: arguments.limit.map(f64::from),
-        threshold: None,
         spaces: space::named(client, &arguments.spaces).await?,
+        ..SearchRequest::default()
     };
     let found = client.search(&request).await.map_err(failed)?;
     let asked = words::asked(&arguments.query, WORDS_MAX);

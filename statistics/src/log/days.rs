@@ -120,15 +120,11 @@ impl Log {
     }
 
     /// Counts of all sources on one day.
-    async fn of_day(
-        &self,
-        day: Day,
-        lanes: &HashMap<i64, Lane>,
-        left: &mut u64,
-    ) -> Result<Vec<(i64, u32)>, LogError> {
+    async fn of_day(&self, day: Day, lanes: &HashMap<i64, Lane>, left: &mut u64) -> Result<Vec<(i64, u32)>, LogError> {
         let is_settled = Day::from(day.number() + 1).begin() + SETTLED_AFTER <= self.clock.now();
         let cached = |source: &i64| self.ended.0.get(&(*source, day)).map(|events| (*source, events));
-        let mut found: Vec<(i64, u32)> = if is_settled { lanes.keys().filter_map(cached).collect() } else { Vec::new() };
+        let mut found: Vec<(i64, u32)> =
+            if is_settled { lanes.keys().filter_map(cached).collect() } else { Vec::new() };
         let known: HashSet<i64> = found.iter().map(|(source, _)| *source).collect();
         let unknown: Vec<i64> = lanes.keys().copied().filter(|source| !known.contains(source)).collect();
         for sources in unknown.chunks(PAIRS) {
@@ -137,7 +133,8 @@ impl Log {
             let pairs: Vec<Pair> = sources.iter().map(|source| Pair { source: *source, day: day.number() }).collect();
             let pairs = serde_json::to_string(&pairs).unwrap_or_default();
             let postgres = self.pool.is_postgres();
-            let count = query(COUNT[usize::from(postgres)]).bind(&pairs).bind(Day::MILLISECONDS).bind(i64::from(EVENTS_MAX));
+            let count =
+                query(COUNT[usize::from(postgres)]).bind(&pairs).bind(Day::MILLISECONDS).bind(i64::from(EVENTS_MAX));
             let count = if postgres { count } else { count.bind(recent.indexed) };
             let rows: Vec<(i64, i64, i64)> = count.fetch_all(&self.pool).await.during("count the events of days")?;
             for (source, _, events) in rows {

@@ -46,7 +46,8 @@ impl Log {
         let sources = self.sources_of(recorders, None, Some(&chain.agent_id)).await?;
         let sources = serde_json::to_string(&sources).unwrap_or_default();
         let next = query(if self.pool.is_postgres() { POSTGRES } else { SQLITE }).bind(&sources);
-        let next = next.bind(received_at_ms.saturating_sub(DISORDER_MS)).bind(event.event_id.as_uuid()).bind(ENTRIES_MAX);
+        let next =
+            next.bind(received_at_ms.saturating_sub(DISORDER_MS)).bind(event.event_id.as_uuid()).bind(ENTRIES_MAX);
         let found: Vec<(Uuid,)> = next.fetch_all(&self.pool).await.during("look for the next event of a chain")?;
         let Some((next,)) = found.first() else { return Ok(None) };
         let next = EventId::from(*next);

@@ -101,7 +101,8 @@ impl Log {
             return Ok(Vec::new());
         }
         let recorders = serde_json::to_string(&recorders).unwrap_or_default();
-        let sources = scalar(Dialect::of(&self.pool).sources_of).bind(&recorders).bind(lane.map(Lane::as_str)).bind(agent);
+        let sources =
+            scalar(Dialect::of(&self.pool).sources_of).bind(&recorders).bind(lane.map(Lane::as_str)).bind(agent);
         sources.fetch_all(&self.pool).await.during("read sources")
     }
 

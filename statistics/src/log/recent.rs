@@ -100,9 +100,11 @@ impl UnindexedEvents {
     pub fn of_day(&self, sources: &HashSet<i64>, day: Day) -> RecentDay {
         let known = self.read();
         // The number is 0 in a process without a writer, which has no events in memory.
-        let mut found = RecentDay { indexed: if known.indexed == 0 { i64::MAX } else { known.indexed }, ..RecentDay::default() };
+        let mut found =
+            RecentDay { indexed: if known.indexed == 0 { i64::MAX } else { known.indexed }, ..RecentDay::default() };
         for (_, event) in &known.events {
-            if sources.contains(&event.source_id) && event.received_at_ms.div_euclid(Day::MILLISECONDS) == day.number() {
+            if sources.contains(&event.source_id) && event.received_at_ms.div_euclid(Day::MILLISECONDS) == day.number()
+            {
                 *found.events.entry(event.source_id).or_default() += 1;
             }
         }
@@ -179,6 +181,9 @@ mod tests {
         let counted = |indexed| RecentDay { events: HashMap::from([(1, 2), (2, 1)]), indexed };
         assert_eq!(recent.of_day(&HashSet::from([1, 2]), Day::from(7)), counted(40));
         recent.advance(45);
-        assert_eq!(recent.of_day(&HashSet::from([1, 2]), Day::from(7)), RecentDay { indexed: 45, ..RecentDay::default() });
+        assert_eq!(
+            recent.of_day(&HashSet::from([1, 2]), Day::from(7)),
+            RecentDay { indexed: 45, ..RecentDay::default() }
+        );
     }
 }

@@ -362,8 +362,7 @@ static POSTGRES: Dialect = Dialect {
         FROM tree WHERE id = 1",
     // The facts have a table of this name too, and share the connections.
     installation: "SELECT installation_id FROM statistics.installation WHERE id = 1",
-    installation_add:
-        "INSERT INTO statistics.installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING",
+    installation_add: "INSERT INTO statistics.installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING",
 };
 
 /// A page over many sources, each of which is an index range that is read from its end. Only the sources with the newest events can

@@ -3,6 +3,7 @@
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use sqlx_macros::FromRow;
 
+use super::links::{COUNT_OUT, link, show_chunks, unlink};
 use super::piece::delete_chunks;
 use super::{json, spaces_of};
 use crate::error::StoreError;
@@ -21,6 +22,17 @@ pub enum Unlink {
     /// It was in no other space, and is deleted.
     Deleted,
     /// The account has no such memory, or it is in none of the spaces.
+    NotThere,
+}
+
+/// What became of a memory that was to leave a space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// It was in no other space, and is in the given one now.
+    Home,
+    /// It is in other spaces still.
+    Elsewhere,
+    /// It was not in the space.
     NotThere,
 }
 
@@ -48,10 +60,6 @@ impl Store {
         account: &UserAccountId,
         spaces: &[SpaceId],
     ) -> Result<Unlink, StoreError> {
-        const KEPT: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
-        const UNLINK: &str = "DELETE FROM memory_spaces WHERE space_id = $1 AND memory_id = $2";
-        const HIDE: &str = "DELETE FROM space_chunks WHERE space_id = $1 AND shelf = $2
-            AND chunk_id IN (SELECT id FROM chunks WHERE memory_id = $3)";
         in_transaction!(
             &self.pool,
             |tx| {
@@ -66,13 +74,9 @@ impl Store {
                     return Ok(Unlink::Deleted);
                 }
                 for space in left {
-                    let space = space.as_uuid();
-                    query(HIDE).bind(space).bind(turn.number).bind(id.as_uuid()).execute(&mut *tx).await?;
-                    query(UNLINK).bind(space).bind(id.as_uuid()).execute(&mut *tx).await?;
-                    query(COUNT_OUT).bind(space).bind(turn.number).execute(&mut *tx).await?;
+                    unlink(tx, space, id.as_uuid(), turn.number).await?;
                 }
-                let kept = json(&kept);
-                query(KEPT).bind(id.as_uuid()).bind(&kept).bind(turn.changes).execute(&mut *tx).await?;
+                write_spaces(tx, id, &kept, &turn).await?;
                 Ok(Unlink::Unlinked)
             },
             commit if |outcome| *outcome != Unlink::NotThere
@@ -80,18 +84,56 @@ impl Store {
         .during(Operation::RemoveMemoryFromSpaces)
         .await
     }
+
+    /// Takes a memory of an account out of a space; if it is in no other, it moves to `home`.
+    pub async fn memory_move(
+        &self,
+        id: MemoryId,
+        account: &UserAccountId,
+        space: SpaceId,
+        home: SpaceId,
+    ) -> Result<Moved, StoreError> {
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let Some((turn, there)) = lock_shelf(tx, id, account).await? else { return Ok(Moved::NotThere) };
+                let mut spaces = spaces_of(&there.spaces)?;
+                let before = spaces.len();
+                spaces.retain(|known| *known != space);
+                if spaces.len() == before {
+                    return Ok(Moved::NotThere);
+                }
+                unlink(tx, space, id.as_uuid(), turn.number).await?;
+                let is_homeless = spaces.is_empty();
+                if is_homeless {
+                    spaces.push(home);
+                    link(tx, home, id.as_uuid(), turn.number).await?;
+                    show_chunks(tx, id.as_uuid(), turn.number).await?;
+                }
+                write_spaces(tx, id, &spaces, &turn).await?;
+                Ok(if is_homeless { Moved::Home } else { Moved::Elsewhere })
+            },
+            commit if |moved| *moved != Moved::NotThere
+        )
+        .during(Operation::MoveMemoryToDefaultSpace)
+        .await
+    }
 }
 
-const COUNT_OUT: &str = "UPDATE space_shelves SET memories = memories - 1 WHERE space_id = $1 AND shelf = $2";
+async fn write_spaces(tx: &mut Tx<'_>, id: MemoryId, spaces: &[SpaceId], turn: &TurnRow) -> Result<(), sqlx::Error> {
+    const SQL: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
+    query(SQL).bind(id.as_uuid()).bind(json(spaces)).bind(turn.changes).execute(tx).await.map(drop)
+}
 
 /// Locks the shelf of an account and reads one of its memories; `None` when it contains none of that id.
-async fn lock_shelf(
+pub(super) async fn lock_shelf(
     tx: &mut Tx<'_>,
     id: MemoryId,
     account: &UserAccountId,
 ) -> Result<Option<(TurnRow, ThereRow)>, sqlx::Error> {
     const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1 RETURNING number, changes";
-    const THERE: &str = "SELECT spaces, chunks, words FROM memories WHERE id = $1 AND shelf = $2";
+    const THERE: &str = "SELECT spaces, chunks, words, changed, type AS kind, url, version, title FROM memories
+        WHERE id = $1 AND shelf = $2";
     let turn: Option<TurnRow> = query(NEXT).bind(account.as_str()).fetch_optional(&mut *tx).await?;
     let Some(turn) = turn else { return Ok(None) };
     let there: Option<ThereRow> = query(THERE).bind(id.as_uuid()).bind(turn.number).fetch_optional(tx).await?;
@@ -122,15 +164,28 @@ async fn delete_whole(
     query(COUNT).bind(number).bind(there.chunks).bind(there.words).execute(tx).await.map(drop)
 }
 
+/// The shelf of an account, locked.
 #[derive(FromRow)]
-struct TurnRow {
-    number: i64,
-    changes: i64,
+pub(super) struct TurnRow {
+    /// Number of the shelf.
+    pub(super) number: i64,
+    /// Number of the change that the transaction is.
+    pub(super) changes: i64,
 }
 
+/// A memory before the change.
 #[derive(FromRow)]
-struct ThereRow {
-    spaces: String,
-    chunks: i64,
-    words: i64,
+pub(super) struct ThereRow {
+    /// Its spaces as a JSON array.
+    pub(super) spaces: String,
+    /// Number of its chunks.
+    pub(super) chunks: i64,
+    /// Sum of the lengths of its chunks.
+    pub(super) words: i64,
+    /// The change in which it got as it is.
+    pub(super) changed: i64,
+    pub(super) kind: String,
+    pub(super) url: Option<String>,
+    pub(super) version: Vec<u8>,
+    pub(super) title: String,
 }

@@ -1,23 +1,53 @@
 //! Keeping a memory: one transaction for its text, its passages, their words and vectors, and its links.
 
-use domain::ids::SpaceId;
+use domain::ids::{MemoryId, SpaceId};
+use domain::memory::Tag;
 use domain::{Digest, Timestamp};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use super::links::{link, show_chunks};
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
-use super::{MemoryPut, Put, json, spaces_of};
+use super::{ChunkPut, MemoryPut, Put, json, spaces_of};
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
-use crate::pool::{Tx, query};
-use crate::row::{bytes, limit, storable};
+use crate::pool::{QueryBuilder, Tx, query, scalar};
+use crate::row::{bytes, chunks, limit, storable};
 use crate::{Store, in_transaction};
+
+/// The members of an imported memory that an added one gets from the server.
+#[derive(Debug, Clone, Copy)]
+pub struct Restored<'a> {
+    /// Time of the first addition.
+    pub created_at: Timestamp,
+    /// Time of the last change.
+    pub updated_at: Timestamp,
+    /// Tags, sorted.
+    pub tags: &'a [Tag],
+    /// The id if another account has a memory of the id of the export.
+    pub other_id: MemoryId,
+}
 
 impl Store {
     /// Keeps a memory, unless the account keeps `memories_max` already. One of the same `dedupe` is the same memory: it keeps its
     /// id, gets new parts of the text, and is linked to the new spaces as well. A key for certain spaces gives it nothing new while it is in
     /// others too.
     pub async fn memory_put(&self, put: &MemoryPut<'_>, now: Timestamp) -> Result<Put, StoreError> {
+        self.keep(put, None, now).await
+    }
+
+    /// Keeps a memory of an export with its id, times and tags. One that is known by its id or by its `dedupe` stays as it is, and is linked
+    /// to the new spaces.
+    pub async fn memory_import(&self, put: &MemoryPut<'_>, restored: &Restored<'_>) -> Result<Put, StoreError> {
+        self.keep(put, Some(restored), restored.updated_at).await
+    }
+
+    async fn keep(
+        &self,
+        put: &MemoryPut<'_>,
+        restored: Option<&Restored<'_>>,
+        now: Timestamp,
+    ) -> Result<Put, StoreError> {
         let (title, content) = (storable(put.title), storable(put.content));
         let url = put.url.map(storable);
         let pieces: Vec<PreparedChunk> =
@@ -26,6 +56,7 @@ impl Store {
         let count = limit(pieces.len());
         let words: i64 = pieces.iter().map(|piece| i64::from(piece.counted.length)).sum();
         let model = put.model.map(ToString::to_string);
+        let tags = restored.map_or(&[][..], |restored| restored.tags);
         in_transaction!(
             &self.pool,
             |tx| {
@@ -35,14 +66,17 @@ impl Store {
                     Some(turn) => turn,
                     None => query(FIRST).bind(put.account.as_str()).fetch_one(&mut *tx).await?,
                 };
-                let known: Option<KnownRow> = query(KNOWN)
+                let mut known: Option<KnownRow> = query(KNOWN)
                     .bind(turn.number)
                     .bind(&put.dedupe.as_bytes()[..])
                     .fetch_optional(&mut *tx)
                     .await?;
+                if restored.is_some() && known.is_none() {
+                    known = query(NAMED).bind(turn.number).bind(put.id.as_uuid()).fetch_optional(&mut *tx).await?;
+                }
                 let before = known.as_ref().map(|known| spaces_of(&known.spaces)).transpose()?.unwrap_or_default();
-                let may_change = covers_all(put.key_spaces, &before);
-                let (linked, new) = linked(before, put.spaces);
+                let may_change = restored.is_none() && covers_all(put.key_spaces, &before);
+                let (linked, new) = linked(before, &living(tx, put).await?);
                 let spaces = json(&linked);
                 let (outcome, memory, gone) = match known {
                     Some(known)
@@ -73,7 +107,7 @@ impl Store {
                     }
                     None if turn.memories >= i64::from(put.memories_max) => return Ok(Put::QuotaExceeded),
                     None => {
-                        let id = put.id.as_uuid();
+                        let id = free_id(tx, put.id, restored).await?;
                         query(ADD)
                             .bind(id)
                             .bind(turn.number)
@@ -87,10 +121,13 @@ impl Store {
                             .bind(count)
                             .bind(words)
                             .bind(turn.changes)
+                            .bind(restored.map_or(now, |restored| restored.created_at))
                             .bind(now)
+                            .bind(json(tags))
                             .execute(&mut *tx)
                             .await?;
-                        (Put::Created(put.id), id, Some((1, 0, 0)))
+                        insert_tags(tx, id, turn.number, tags).await?;
+                        (Put::Created(id.into()), id, Some((1, 0, 0)))
                     }
                 };
                 if let Some((memories, chunks_gone, words_gone)) = gone {
@@ -108,7 +145,7 @@ impl Store {
                 }
                 // New chunks are in every space of the memory, and known chunks in the new ones.
                 if gone.is_some() || !new.is_empty() {
-                    query(SPACE_CHUNKS).bind(memory).bind(turn.number).execute(&mut *tx).await?;
+                    show_chunks(tx, memory, turn.number).await?;
                 }
                 Ok(outcome)
             },
@@ -124,18 +161,15 @@ const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = 
 const FIRST: &str = "INSERT INTO shelves (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
     ON CONFLICT (account_id) DO UPDATE SET changes = shelves.changes + 1 RETURNING number, memories, changes";
 const KNOWN: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND dedupe = $2";
+const NAMED: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND id = $2";
 const ADD: &str = "INSERT INTO memories (id, shelf, type, title, url, content, dedupe, version, spaces, chunks, words,
-        changed, created_at, updated_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)";
+        changed, created_at, updated_at, tags)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 const CHANGE: &str = "UPDATE memories SET type = $2, title = $3, url = $4, content = $5, version = $6, spaces = $7,
         chunks = $8, words = $9, changed = $10, updated_at = $11 WHERE id = $1";
 const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
 const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4
     WHERE number = $1";
-
-const SPACE_CHUNKS: &str = "INSERT INTO space_chunks (space_id, shelf, chunk_id)
-    SELECT l.space_id, $2, c.id FROM memory_spaces l JOIN chunks c ON c.memory_id = l.memory_id WHERE l.memory_id = $1
-    ON CONFLICT DO NOTHING";
 
 /// Whether a memory in these spaces is in none that a key does not cover. One in no space is the account's, and no such key's.
 fn covers_all(key_spaces: Option<&[SpaceId]>, spaces: &[SpaceId]) -> bool {
@@ -155,22 +189,62 @@ fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceI
     (all, new)
 }
 
-/// A digest of the shown text and of its chunks, each part behind its length, so that no two different ones are alike.
+/// The spaces of `put` that exist. If all of them were deleted since the request, the account's default space takes their place, as far as the
+/// sender's key covers it.
+async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sqlx::Error> {
+    const SQLITE: &str = "SELECT id FROM spaces WHERE id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($1))";
+    const POSTGRES: &str = "SELECT id FROM spaces WHERE id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($1 AS json)))";
+    const DEFAULT: &str = "SELECT id FROM spaces WHERE account_id = $1 AND is_default";
+    if put.spaces.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = if tx.is_postgres() { POSTGRES } else { SQLITE };
+    let found: Vec<Uuid> = scalar(sql).bind(json(put.spaces)).fetch_all(&mut *tx).await?;
+    let living: Vec<SpaceId> = put.spaces.iter().copied().filter(|space| found.contains(&space.as_uuid())).collect();
+    if !living.is_empty() {
+        return Ok(living);
+    }
+    let default: Option<Uuid> = scalar(DEFAULT).bind(put.account.as_str()).fetch_optional(tx).await?;
+    let default = default.map(SpaceId::from);
+    Ok(default.into_iter().filter(|space| put.key_spaces.is_none_or(|covered| covered.contains(space))).collect())
+}
+
+/// The id of a new memory: an imported one keeps its own unless another memory of this server has it.
+async fn free_id(tx: &mut Tx<'_>, id: MemoryId, restored: Option<&Restored<'_>>) -> Result<Uuid, sqlx::Error> {
+    const TAKEN: &str = "SELECT id FROM memories WHERE id = $1";
+    let Some(restored) = restored else { return Ok(id.as_uuid()) };
+    let taken: Option<Uuid> = scalar(TAKEN).bind(id.as_uuid()).fetch_optional(tx).await?;
+    Ok(if taken.is_some() { restored.other_id } else { id }.as_uuid())
+}
+
+/// Inserts the tags of a memory that has none.
+pub(super) async fn insert_tags(
+    tx: &mut Tx<'_>,
+    memory: Uuid,
+    shelf_number: i64,
+    tags: &[Tag],
+) -> Result<(), sqlx::Error> {
+    for tags in chunks(tags) {
+        let mut sql = QueryBuilder::new("INSERT INTO memory_tags (memory_id, tag, shelf) ");
+        sql.push_values(tags, |mut row, tag| {
+            row.push_bind(memory).push_bind(tag.as_str()).push_bind(shelf_number);
+        });
+        sql.build().execute(&mut *tx).await?;
+    }
+    Ok(())
+}
+
 fn version(put: &MemoryPut<'_>) -> Digest {
-    let head = [put.kind.as_str(), put.title, put.url.unwrap_or_default(), put.content];
-    let texts = head.into_iter().chain(put.chunks.iter().map(|chunk| chunk.content));
+    version_of([put.kind.as_str(), put.title, put.url.unwrap_or_default(), put.content], put.chunks)
+}
+
+/// A digest of the shown text and of its chunks, each part behind its length, so that no two different ones are alike. `head` is the type,
+/// the title, the URL and the text.
+pub(super) fn version_of(head: [&str; 4], chunks: &[ChunkPut<'_>]) -> Digest {
+    let texts = head.into_iter().chain(chunks.iter().map(|chunk| chunk.content));
     let parts: Vec<([u8; 8], &[u8])> = texts.map(|text| ((text.len() as u64).to_be_bytes(), text.as_bytes())).collect();
     let parts: Vec<&[u8]> = parts.iter().flat_map(|(length, text)| [&length[..], text]).collect();
     Digest::of_parts(&parts)
-}
-
-/// Links a memory to a space that it was not in.
-async fn link(tx: &mut Tx<'_>, space: SpaceId, memory: Uuid, shelf_number: i64) -> Result<(), sqlx::Error> {
-    const LINK: &str = "INSERT INTO memory_spaces (space_id, memory_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-    const COUNT_IN: &str = "INSERT INTO space_shelves (space_id, shelf, memories) VALUES ($1, $2, 1)
-        ON CONFLICT (space_id, shelf) DO UPDATE SET memories = space_shelves.memories + 1";
-    query(LINK).bind(space.as_uuid()).bind(memory).execute(&mut *tx).await?;
-    query(COUNT_IN).bind(space.as_uuid()).bind(shelf_number).execute(tx).await.map(drop)
 }
 
 #[derive(FromRow)]

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
+use domain::Digest;
 use domain::batch::{BatchEnd, Item, ItemOutcome};
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
 use domain::memory::MemoryType;
-use store::batch::{BatchCreate, Lease, NewBatch};
+use store::Store;
+use store::batch::{BatchAccess, BatchCreate, IdempotencyKey, Lease, NewBatch};
 use tokio::task::JoinSet;
 
 use crate::world::{World, at, now};
@@ -23,7 +25,7 @@ fn items() -> Vec<Item> {
 async fn batch(world: &World, account: &UserAccountId) -> BatchId {
     let id = world.rng.uuid_v7(now()).into();
     let spaces = [world.rng.uuid_v7(now()).into()];
-    let new = NewBatch { id, account, spaces: &spaces, key_spaces: None, items: &items() };
+    let new = NewBatch { id, account, spaces: &spaces, key_spaces: None, items: &items(), key: None };
     assert_eq!(world.store.batch_create(&new, 4, now()).await.unwrap(), BatchCreate::Created);
     id
 }
@@ -128,7 +130,7 @@ on_each_database! {
         for _ in 0..8 {
             let (store, ada, id) = (store.clone(), ada.clone(), world.rng.uuid_v7(now()).into());
             making.spawn(async move {
-                let new = NewBatch { id, account: &ada, spaces: &[], key_spaces: None, items: &items() };
+                let new = NewBatch { id, account: &ada, spaces: &[], key_spaces: None, items: &items(), key: None };
                 store.batch_create(&new, 3, now()).await.unwrap()
             });
         }
@@ -141,5 +143,35 @@ on_each_database! {
         let listed = store.batches_of_account(&ada, 10).await.unwrap();
         assert_eq!((listed[0].is_running, listed[0].processed), (false, 1));
         batch(world, &ada).await;
+    }
+
+    async fn a_repeated_request_finds_the_batch_of_its_key(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let (body, other) = (Digest::of(b"body"), Digest::of(b"other"));
+        let spaces = [world.rng.uuid_v7(now()).into()];
+        let create = async |store: &Store, account: &UserAccountId, body: &Digest, seconds: i64| {
+            let id: BatchId = world.rng.uuid_v7(at(seconds)).into();
+            let key = Some(IdempotencyKey { key: "k", body, since: at(seconds - 60) });
+            let new = NewBatch { id, account, spaces: &spaces, key_spaces: None, items: &items(), key };
+            (id, store.batch_create(&new, 1, at(seconds)).await.unwrap())
+        };
+        // Of many at once, over two servers, one creates the batch.
+        let second = world.second().await;
+        let made = futures_util::future::join_all((0..6).map(|round| {
+            create(if round % 2 == 0 { store } else { &second }, &ada, &body, 0)
+        })).await;
+        let (first, _) = *made.iter().find(|(_, made)| *made == BatchCreate::Created).unwrap();
+        let known = BatchAccess { id: first, is_running: true, spaces: spaces.to_vec() };
+        assert_eq!(made.iter().filter(|(_, made)| *made == BatchCreate::Known(known.clone())).count(), 5);
+        assert_eq!(create(store, &ada, &other, 30).await.1, BatchCreate::KeyReused);
+        let (_, of_bob) = create(store, &bob, &other, 30).await;
+        assert_eq!(of_bob, BatchCreate::Created, "a key belongs to its account");
+        // A known batch needs no free place; a new one does.
+        assert_eq!(create(store, &ada, &body, 60).await.1, BatchCreate::Known(known));
+        assert_eq!(create(store, &ada, &body, 61).await.1, BatchCreate::TooMany);
+        store.batch_finish(first, &[], &BatchEnd::Failed("x".into()), at(61)).await.unwrap();
+        assert_eq!(create(store, &ada, &other, 61).await.1, BatchCreate::Created, "an expired key is free");
+        assert_eq!(create(store, &ada, &body, 62).await.1, BatchCreate::KeyReused);
     }
 }

@@ -19,6 +19,7 @@ mod held;
 mod held_beside;
 mod installation;
 mod janitor;
+mod library;
 mod machines;
 mod mails;
 mod memories;

@@ -6,6 +6,7 @@ use knowledge::embed::EmbeddingProvider;
 use serde_json::{Value, json};
 
 use super::closed_network;
+use blackbox::client::{Credential, Response};
 use blackbox::eventually;
 use blackbox::site::Site;
 use blackbox::stream::assert_whole;
@@ -34,6 +35,11 @@ on_each_database! {
         assert_eq!((&at(3)["error"], &at(3)["title"]), (&json!("empty_content"), &json!("Empty")));
         let kept: Vec<&Value> = messages.iter().filter(|message| message["type"] == "success").collect();
         assert_eq!(kept.len(), 2);
+        let title = async |index: u64| {
+            let path = format!("/v1/memories/{}", at(index)["id"].as_str().unwrap());
+            world.get(&path, &key).await.expect(200)["title"].clone()
+        };
+        assert_eq!((title(2).await, title(4).await), (json!("One"), json!("Second note")), "each success names its item");
         let mut seen = Vec::new();
         for success in kept {
             let path = format!("/v1/memories/{}", success["id"].as_str().unwrap());
@@ -61,6 +67,34 @@ on_each_database! {
         for space in [&one, &two] {
             assert_eq!(world.found(&key, json!({ "query": "notes", "spaces": [space] })).await.len(), 1);
         }
+    }
+
+    async fn a_repeated_request_with_its_key_joins_the_batch(world: World) {
+        let (person, key) = world.librarian("ada@example.com").await;
+        let (_, stranger) = world.librarian("bob@example.com").await;
+        let inside = world.space(&key, "Inside", false).await;
+        let limited = world.key(&person, json!({ "name": "some", "spaces": [inside] })).await;
+        let add = |key: &Credential, name: &str, body: &Value| {
+            world.request(reqwest::Method::POST, "/v1/batch-add", key).header("idempotency-key", name).json(body)
+        };
+        let body = json!({ "contents": notes(3) });
+        let other = json!({ "contents": notes(4) });
+        let batch = |response: &Response| response.header("x-batch-id").unwrap().to_owned();
+        // Of many at once, each gets the stream of the same batch.
+        let responses = futures_util::future::join_all((0..5).map(|_| world.send(add(&key, "\"k-1\"", &body)))).await;
+        let first = batch(&responses[0]);
+        assert!(responses.iter().all(|response| response.status == 200 && batch(response) == first && response.body == responses[0].body));
+        assert_eq!(world.get("/v1/memories", &key).await.expect(200)["memories"].as_array().unwrap().len(), 3);
+        world.send(add(&key, "k-1", &other)).await.refused(422, "idempotency_key_reused");
+        world.send(add(&limited, "k-1", &body)).await.refused(403, "space_forbidden");
+        assert_ne!(batch(&world.send(add(&stranger, "k-1", &other)).await), first, "keys belong to their account");
+        assert_ne!(batch(&world.send(add(&key, "k-2", &body)).await), first);
+        world.send(add(&key, "", &body)).await.refused(400, "invalid_request");
+        // A day later the key is free, and its batch may be gone.
+        world.advance(Duration::from_hours(24));
+        assert_eq!(batch(&world.send(add(&key, "k-1", &body)).await), first);
+        world.advance(Duration::from_secs(1));
+        assert_ne!(batch(&world.send(add(&key, "k-1", &other)).await), first);
     }
 
     async fn limits_of_a_batch_are_enforced(world: World) {
@@ -99,8 +133,13 @@ on_each_database! {
         // Again from the beginning, and again after its end.
         assert_eq!(world.rejoin(&key, &batch, None).await.whole().await, heard);
         let end = format!("{batch}:{}", heard.len() - 1);
-        assert_eq!(world.rejoin(&key, &batch, Some(&end)).await.rest().await, [Value::Null; 0]);
         let path = format!("/v1/batch-add/{batch}");
+        // An EventSource connects again after every end, unless it is answered 204.
+        let after_the_end = world.request(reqwest::Method::GET, &path, &key).header("last-event-id", &end);
+        let nothing = world.send(after_the_end).await;
+        assert_eq!((nothing.status, nothing.body.len(), nothing.header("content-type")), (204, 0, None));
+        let before_the_end = format!("{batch}:{}", heard.len() - 2);
+        assert_eq!(world.rejoin(&key, &batch, Some(&before_the_end)).await.rest().await, [json!({ "type": "complete" })]);
         world.get(&path, &stranger).await.refused(404, "not_found");
         world.delete(&path, &stranger).await.refused(404, "not_found");
         world.get("/v1/batch-add/nonsense", &key).await.refused(404, "not_found");

@@ -60,7 +60,7 @@ on_each_database! {
         let person = world.person("ada@example.com").await;
         let needed = |method: &Method, path: &str| match (method.as_str(), path) {
             (_, "/v1/settings") => "settings",
-            ("POST", "/v1/search") | ("GET", "/v1/spaces" | "/v1/memories/{id}" | "/v1/export") => "search",
+            ("POST", "/v1/search") | ("GET", "/v1/spaces" | "/v1/memories" | "/v1/memories/{id}" | "/v1/export") => "search",
             _ => "write",
         };
         for scope in ["search", "write", "settings"] {

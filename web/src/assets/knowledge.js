@@ -130,6 +130,47 @@ if (add) {
   });
 }
 
+// An export is sent a few lines at a time, so that a person sees how far it is; what was sent twice changes nothing.
+const importing = document.querySelector("form[data-import]");
+if (importing) {
+  const AT_ONCE = 50;
+  const BYTES_AT_ONCE = 1_000_000;
+  const [chooser, button, status] = ["input", "button", "[role=status]"].map((name) => importing.querySelector(name));
+  chooser.addEventListener("change", () => { button.disabled = chooser.files.length === 0; });
+  const send = async (lines) => {
+    const body = new URLSearchParams({ lines: lines.join("\n") });
+    const answer = await fetch(importing.dataset.action, { method: "POST", body });
+    if (answer.redirected || !answer.ok) throw new Error(answer.status);
+    return answer.json();
+  };
+  importing.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    const counts = { created: 0, existing: 0, failed: 0 };
+    const faults = [];
+    const words = () => `${counts.created} added, ${counts.existing} known already${counts.failed ? `, ${counts.failed} not imported` : ""}`;
+    try {
+      const lines = (await chooser.files[0].text()).split("\n").filter((line) => line.trim() !== "");
+      for (let at = 0; at < lines.length;) {
+        const part = [];
+        let bytes = 0;
+        while (at < lines.length && part.length < AT_ONCE && (part.length === 0 || bytes + lines[at].length < BYTES_AT_ONCE)) {
+          bytes += lines[at].length;
+          part.push(lines[at++]);
+        }
+        const outcome = await send(part);
+        for (const name of Object.keys(counts)) counts[name] += outcome[name];
+        faults.push(...outcome.faults);
+        status.textContent = `${at} of ${lines.length} lines: ${words()}.`;
+      }
+      status.textContent = lines.length === 0 ? "The file is empty." : `Done: ${words()}. ${faults.slice(0, 3).join(" ")}`;
+    } catch {
+      status.textContent = `The import stopped: ${words()}. Import the file again to continue; nothing is added twice.`;
+    }
+    button.disabled = false;
+  });
+}
+
 const live = document.querySelector("[data-stream]");
 if (live) {
   const status = document.querySelector("[data-status]");

@@ -1,17 +1,103 @@
-//! Adding addresses, notes and the files that a script has read into notes.
+//! Add: URLs, notes, the files that a script has read into notes, and an export.
 
+use api::HttpState;
 use api::error::ApiError;
-use app::services::knowledge::{Batches, Refusal};
-use axum::extract::{Request, State};
+use app::services::knowledge::{Batches, Refusal, Spaces};
+use askama::Template;
+use axum::extract::{FromRef, Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use domain::batch::Item;
 use domain::memory::MemoryType;
+use serde::Deserialize;
 use uuid::Uuid;
 
-use super::fault;
-use super::home::{Asking, Draft, HomePages, draw};
+use super::row::{BatchRow, SpaceRow};
+use super::{TAB, fault};
 use crate::account::AccountOwner;
-use crate::{LargeForms, PageError, PageForm, PageResult};
+use crate::{LargeForms, PageError, PageForm, PageLayout, PageQuery, PageResult, Site, page};
+
+/// Batches that are listed.
+const BATCHES_LISTED: usize = 8;
+
+/// The state of this page.
+#[derive(Debug, Clone)]
+pub struct AddPages {
+    site: Site,
+    spaces: Spaces,
+    batches: Batches,
+}
+
+impl FromRef<HttpState> for AddPages {
+    fn from_ref(state: &HttpState) -> Self {
+        Self { site: Site::from_ref(state), spaces: FromRef::from_ref(state), batches: FromRef::from_ref(state) }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "knowledge/add.html")]
+struct AddPage {
+    frame: PageLayout,
+    tab: &'static str,
+    view: &'static str,
+    rag_url: String,
+    note_bytes_max: usize,
+    spaces: Vec<SpaceRow>,
+    /// Name of the space for items without a named space.
+    default_space: String,
+    batches: Vec<BatchRow>,
+    draft: Draft,
+}
+
+/// The input in the form.
+#[derive(Debug, Default)]
+struct Draft {
+    addresses: String,
+    title: String,
+    text: String,
+    space: String,
+    fault: Option<String>,
+}
+
+/// `?space=…`
+#[derive(Debug, Deserialize)]
+pub struct IntoQuery {
+    space: Option<String>,
+}
+
+/// `GET /knowledge/add`
+pub async fn show(
+    State(pages): State<AddPages>,
+    owner: AccountOwner,
+    PageQuery(query): PageQuery<IntoQuery>,
+) -> PageResult {
+    let draft = Draft { space: query.space.unwrap_or_default(), ..Draft::default() };
+    draw(&pages, &owner, StatusCode::OK, draft).await
+}
+
+async fn draw(pages: &AddPages, owner: &AccountOwner, status: StatusCode, draft: Draft) -> PageResult {
+    let site = &pages.site;
+    let (now, failed) = (site.ports.clock.now(), PageError::store(site));
+    let (spaces, batches) = tokio::join!(
+        pages.spaces.list(&owner.account),
+        site.ports.store.batches_of_account(&owner.account, BATCHES_LISTED),
+    );
+    let (spaces, default_space) = SpaceRow::all(spaces.map_err(&failed)?, owner);
+    Ok(page(
+        status,
+        &AddPage {
+            frame: PageLayout::new(site, Some(&owner.visitor)),
+            tab: TAB,
+            view: "add",
+            rag_url: site.urls.rag.clone(),
+            note_bytes_max: pages.batches.note_bytes_max(),
+            spaces,
+            default_space,
+            batches: batches.map_err(&failed)?.iter().map(|batch| BatchRow::of(batch, now)).collect(),
+            draft,
+        },
+    ))
+}
 
 /// The fields of the form: `addresses`; any number of `title`, each followed by its `text`; `space` for each space.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -22,19 +108,18 @@ struct Sent {
 
 /// `POST /knowledge/add`: takes a batch in and goes to its page.
 pub async fn add(
-    State(home): State<HomePages>,
+    State(pages): State<AddPages>,
     State(forms): State<LargeForms>,
-    State(batches): State<Batches>,
     owner: AccountOwner,
     request: Request,
 ) -> PageResult {
-    let site = home.site();
+    let site = &pages.site;
     let PageForm(pairs): PageForm<Vec<(String, String)>> = forms.read(request, &owner.account).await?;
     let sent = Sent::read(&pairs);
     let named: Option<Vec<Uuid>> = sent.spaces.iter().map(|space| space.parse().ok()).collect();
     let begun = match named {
         _ if sent.items.is_empty() => Err(Refusal::invalid("", "paste a URL or write a note")),
-        Some(named) => batches.add(&owner.access(), sent.items, &named).await,
+        Some(named) => pages.batches.add(&owner.access(), sent.items, &named, None).await,
         None => Err(Refusal::SpaceForbidden),
     };
     match begun {
@@ -53,9 +138,8 @@ pub async fn add(
                 text: first("text").unwrap_or_default(),
                 space: first("space").unwrap_or_default(),
                 fault: Some(fault),
-                ..Draft::default()
             };
-            draw(&home, &owner, error.code().status(), Asking::default(), draft).await
+            draw(&pages, &owner, error.code().status(), draft).await
         }
     }
 }

@@ -8,9 +8,11 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
+use domain::Timestamp;
 use domain::batch::{BatchEnd, ItemOutcome, Journal};
 use domain::ids::{BatchId, MemoryId, SpaceId, UserAccountId};
 use domain::item::Fault;
+use serde::Deserialize;
 use store::batch::Batch;
 use store::memory::MemoryScope;
 
@@ -18,16 +20,18 @@ use super::found::titled;
 use super::{SpaceLink, TAB, capitalised, gone, links, page_error};
 use crate::account::AccountOwner;
 use crate::account::undo::ConfirmForm;
-use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
+use crate::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Site, page};
 
 #[derive(Template)]
 #[template(path = "knowledge/batch.html")]
 struct BatchPage {
     frame: PageLayout,
     tab: &'static str,
+    view: &'static str,
     begun: Moment,
     places: Vec<SpaceLink>,
     lines: Vec<Line>,
+    only_failed: bool,
     progress: Progress,
     /// URL of the event stream with the remaining messages; `None` if the batch has ended.
     stream: Option<String>,
@@ -46,6 +50,8 @@ pub(super) struct Line {
     pub look: &'static str,
     /// Why the item was not added.
     pub why: Option<String>,
+    /// Order of the lines of an ended batch: failures first.
+    pub rank: u8,
 }
 
 /// How far a batch is.
@@ -61,9 +67,23 @@ pub(super) struct Progress {
     pub is_ending: bool,
     /// Why it ended early.
     pub broken: Option<String>,
-    /// Addresses that could be tried again, one a line.
+    /// Addresses whose failure may pass, one a line.
     pub again: String,
+    /// How long the rest is likely to take.
+    pub remaining: Option<String>,
     pub spaces: Vec<String>,
+}
+
+/// [`Line::rank`] of an item that was not added.
+const FAILED: u8 = 0;
+
+/// Items after which the rest is estimated.
+const ESTIMATED_FROM: usize = 5;
+
+/// `?show=failed`
+#[derive(Debug, Deserialize)]
+pub struct BatchQuery {
+    show: Option<String>,
 }
 
 /// `GET /knowledge/batches/{id}`
@@ -72,21 +92,32 @@ pub async fn show(
     State(spaces): State<Spaces>,
     owner: AccountOwner,
     Named(id): Named,
+    PageQuery(query): PageQuery<BatchQuery>,
 ) -> PageResult {
     let id: BatchId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
     let batch = site.ports.store.batch_by_id(id, Some(&owner.account)).await.map_err(PageError::store(&site))?;
     let batch = batch.ok_or_else(|| gone(&site, &owner.visitor))?;
     let frame = PageLayout::new(&site, Some(&owner.visitor));
-    let progress = Progress::of(id, &batch.journal, &batch.spaces, batch.cancelled_at.is_some());
+    let now = site.ports.clock.now();
+    let mut progress = Progress::of(id, &batch.journal, &batch.spaces, batch.cancelled_at.is_some());
+    progress.estimate(batch.created_at, now);
+    let only_failed = query.show.as_deref() == Some("failed");
+    let mut lines = lines(&site, &owner.account, &batch).await?;
+    if !progress.is_running {
+        lines.sort_by_key(|line| (line.rank, line.index));
+    }
+    lines.retain(|line| !only_failed || line.rank == FAILED);
     let after = 2 * batch.journal.processed();
     let stream = progress.is_running.then(|| format!("{}/knowledge/batches/{id}/stream?after={after}", frame.root));
     Ok(page(
         StatusCode::OK,
         &BatchPage {
             tab: TAB,
-            begun: Moment::new(batch.created_at, site.ports.clock.now()),
+            view: "add",
+            begun: Moment::new(batch.created_at, now),
             places: links(&site, &spaces, &owner.account, &batch.spaces).await?,
-            lines: lines(&site, &owner.account, &batch).await?,
+            lines,
+            only_failed,
             progress,
             stream,
             frame,
@@ -142,7 +173,7 @@ impl Line {
     /// One that is finished.
     pub(super) fn of(index: usize, outcome: &ItemOutcome, titles: &HashMap<MemoryId, String>) -> Self {
         let nothing =
-            Self { index, label: String::new(), memory: None, url: None, badge: "Added", look: "", why: None };
+            Self { index, label: String::new(), memory: None, url: None, badge: "Added", look: "", why: None, rank: 3 };
         match outcome {
             ItemOutcome::Success { id, url } => match titles.get(id) {
                 // A note's address is that of the API, which a browser cannot open.
@@ -157,9 +188,16 @@ impl Line {
             ItemOutcome::Error { url, title, error, message } => {
                 let label = url.clone().or_else(|| title.clone()).unwrap_or_else(|| "A note".into());
                 if *error == Fault::Cancelled {
-                    return Self { label, badge: "Cancelled", look: "off", ..nothing };
+                    return Self { label, badge: "Cancelled", look: "off", rank: FAILED, ..nothing };
                 }
-                Self { label, badge: "Not added", look: "bad", why: Some(capitalised(message)), ..nothing }
+                Self {
+                    label,
+                    badge: "Not added",
+                    look: "bad",
+                    why: Some(capitalised(message)),
+                    rank: FAILED,
+                    ..nothing
+                }
             }
             ItemOutcome::Skipped { url, reason } => {
                 let why = match reason.as_str() {
@@ -168,14 +206,14 @@ impl Line {
                     other => capitalised(other),
                 };
                 let label = url.clone().unwrap_or_else(|| "A note".into());
-                Self { label, badge: "Rejected", look: "warn", why: Some(why), ..nothing }
+                Self { label, badge: "Rejected", look: "warn", why: Some(why), rank: 1, ..nothing }
             }
         }
     }
 
     fn waiting(index: usize, url: Option<&str>) -> Self {
         let label = url.map_or_else(|| "A note".to_owned(), str::to_owned);
-        Self { index, label, memory: None, url: None, badge: "Waiting", look: "off", why: None }
+        Self { index, label, memory: None, url: None, badge: "Waiting", look: "off", why: None, rank: 2 }
     }
 }
 
@@ -203,8 +241,24 @@ impl Progress {
                 _ => None,
             },
             again: again.collect::<Vec<_>>().join("\n"),
+            remaining: None,
             spaces: spaces.iter().map(ToString::to_string).collect(),
         }
+    }
+
+    /// Estimates the rest by the pace so far.
+    pub(super) fn estimate(&mut self, begun: Timestamp, now: Timestamp) {
+        let left = self.total.saturating_sub(self.processed);
+        if !self.is_running || self.is_ending || self.processed < ESTIMATED_FROM || left == 0 {
+            return;
+        }
+        let seconds = (now - begun).num_seconds().max(1).unsigned_abs();
+        let rest = seconds * left as u64 / self.processed as u64;
+        self.remaining = Some(match rest {
+            0..45 => "less than a minute left".to_owned(),
+            45..90 => "about a minute left".to_owned(),
+            _ => format!("about {} minutes left", rest.div_ceil(60)),
+        });
     }
 
     /// The progress as one sentence.

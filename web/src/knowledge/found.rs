@@ -1,50 +1,90 @@
-//! The results of a search for a page: excerpts around the words of the query.
+//! The results of a search for a page: excerpts around the words of the query. Results with the same text are one row.
+
+use std::collections::HashMap;
 
 use domain::Timestamp;
 use domain::excerpt::{ExcerptPart, excerpt};
 use domain::words::asked;
 use knowledge::search::{Highlight, SearchHit};
 
+use super::SpaceLink;
+use super::row::{SpaceNames, linked, source};
 use crate::Moment;
+use crate::markdown::plain;
 
 /// A memory that answers.
 pub(super) struct FoundRow {
     pub id: String,
     pub title: String,
-    pub kind: &'static str,
-    pub url: Option<String>,
-    pub percent: String,
+    /// "note", or the host of a page.
+    pub source: String,
+    /// Similarity in percent.
+    pub percent: u32,
     pub created: Moment,
+    pub spaces: Vec<SpaceLink>,
+    pub tags: Vec<String>,
     pub best: Vec<ExcerptPart>,
-    /// Its other passages.
+    /// Its other chunks.
     pub others: Vec<FoundChunk>,
+    /// Other memories with the same text.
+    pub twins: Vec<Twin>,
 }
 
-/// A passage that answers.
+/// A chunk that answers.
 pub(super) struct FoundChunk {
-    pub percent: String,
+    pub percent: u32,
     pub pieces: Vec<ExcerptPart>,
 }
 
+/// A memory whose text is that of a better result.
+pub(super) struct Twin {
+    pub id: String,
+    pub title: String,
+    pub source: String,
+}
+
+/// Characters by which two texts are compared.
+const COMPARED_CHARS: usize = 4000;
+
 /// The rows of a result page for `query`.
-pub(super) fn rows(found: Vec<SearchHit>, query: &str, now: Timestamp, words_max: usize) -> Vec<FoundRow> {
+pub(super) fn rows(
+    found: Vec<SearchHit>,
+    query: &str,
+    names: &SpaceNames,
+    now: Timestamp,
+    words_max: usize,
+) -> Vec<FoundRow> {
     let stems = asked(query, words_max);
-    let passage =
-        |chunk: &Highlight| FoundChunk { percent: percent(chunk.similarity), pieces: excerpt(&stems, &chunk.content) };
-    let row = |found: SearchHit| {
-        let mut passages = found.chunks.iter().map(passage);
-        FoundRow {
-            id: found.memory.id.to_string(),
-            title: titled(found.memory.title),
-            kind: found.memory.kind.as_str(),
-            url: found.memory.url,
-            percent: percent(found.similarity),
-            created: Moment::new(found.memory.created_at, now),
+    let passage = |chunk: &Highlight| FoundChunk {
+        percent: percent(chunk.similarity),
+        pieces: excerpt(&stems, &plain(&chunk.content)),
+    };
+    let mut rows: Vec<FoundRow> = Vec::with_capacity(found.len());
+    let mut texts: HashMap<String, usize> = HashMap::new();
+    for hit in found {
+        let (id, title) = (hit.memory.id.to_string(), titled(hit.memory.title));
+        let source = source(hit.memory.kind.as_str(), hit.memory.url.as_deref());
+        let beginning: String = hit.memory.content.chars().take(COMPARED_CHARS).collect();
+        let place = *texts.entry(plain(&beginning).to_lowercase()).or_insert(rows.len());
+        if let Some(row) = rows.get_mut(place) {
+            row.twins.push(Twin { id, title, source });
+            continue;
+        }
+        let mut passages = hit.chunks.iter().map(passage);
+        rows.push(FoundRow {
+            id,
+            title,
+            source,
+            percent: percent(hit.similarity),
+            created: Moment::new(hit.memory.created_at, now),
+            spaces: linked(&hit.memory.spaces, names),
+            tags: hit.memory.tags.iter().map(ToString::to_string).collect(),
             best: passages.next().map(|passage| passage.pieces).unwrap_or_default(),
             others: passages.collect(),
-        }
-    };
-    found.into_iter().map(row).collect()
+            twins: Vec::new(),
+        });
+    }
+    rows
 }
 
 /// The title of a memory, or a replacement.
@@ -52,6 +92,7 @@ pub(super) fn titled(title: String) -> String {
     if title.is_empty() { "Without a title".to_owned() } else { title }
 }
 
-fn percent(similarity: f64) -> String {
-    format!("{:.0} %", similarity * 100.0)
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a similarity is from 0 to 1")]
+fn percent(similarity: f64) -> u32 {
+    (similarity * 100.0).round() as u32
 }

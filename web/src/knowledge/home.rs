@@ -1,23 +1,23 @@
-//! The search box and the overview; results replace the overview while a person searches.
+//! Search: the search box, and the newest memories; results replace them while a person types.
 
 use api::HttpState;
+use app::services::knowledge::library::ListParams;
 use app::services::knowledge::search::SearchParams;
-use app::services::knowledge::{Batches, KnowledgeSearch, Spaces};
+use app::services::knowledge::{KnowledgeSearch, Memories, Spaces};
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
-use domain::space::{AccessType, Space};
 use serde::Deserialize;
-use store::batch::BatchSummary;
 use uuid::Uuid;
 
 use super::found::{FoundRow, rows};
-use super::{TAB, fault};
+use super::row::{MemoryRow, SpaceNames, SpaceRow, names};
+use super::{TAB, fault, page_error};
 use crate::account::AccountOwner;
-use crate::{Moment, PageError, PageLayout, PageQuery, PageResult, Site, page};
+use crate::{PageError, PageLayout, PageQuery, PageResult, Site, page};
 
-/// Batches that are listed.
-const BATCHES_LISTED: usize = 8;
+/// Memories that are listed while nothing is searched.
+const NEWEST: usize = 5;
 /// Documents that a search shows.
 const FOUND_MAX: f64 = 20.0;
 /// The header with which a script requests the results only.
@@ -29,7 +29,7 @@ pub struct HomePages {
     site: Site,
     spaces: Spaces,
     search: KnowledgeSearch,
-    batches: Batches,
+    memories: Memories,
 }
 
 impl FromRef<HttpState> for HomePages {
@@ -38,31 +38,9 @@ impl FromRef<HttpState> for HomePages {
             site: Site::from_ref(state),
             spaces: FromRef::from_ref(state),
             search: FromRef::from_ref(state),
-            batches: FromRef::from_ref(state),
+            memories: FromRef::from_ref(state),
         }
     }
-}
-
-impl HomePages {
-    /// The state that every page uses.
-    pub(super) fn site(&self) -> &Site {
-        &self.site
-    }
-}
-
-/// The input in the forms of the page.
-#[derive(Debug, Default)]
-pub(super) struct Draft {
-    pub addresses: String,
-    pub title: String,
-    pub text: String,
-    pub space: String,
-    /// The fault in the fields above.
-    pub fault: Option<String>,
-    /// The name of a new space.
-    pub space_name: String,
-    /// The fault in that name.
-    pub space_fault: Option<String>,
 }
 
 #[derive(Template)]
@@ -70,17 +48,11 @@ pub(super) struct Draft {
 struct HomePage {
     frame: PageLayout,
     tab: &'static str,
-    rag_url: String,
-    note_bytes_max: usize,
+    view: &'static str,
     searched: Searched,
     spaces: Vec<SpaceRow>,
-    /// Name of the space for items without a named space.
-    default_space: String,
-    batches: Vec<BatchRow>,
+    newest: Vec<MemoryRow>,
     memories: u64,
-    draft: Draft,
-    /// Something was deleted just now.
-    is_deleted: bool,
 }
 
 /// The results alone, for a script that searches while a person types.
@@ -100,24 +72,9 @@ struct Searched {
     rows: Vec<FoundRow>,
 }
 
-struct SpaceRow {
-    space: Space,
-    /// Whose it is, if it is not theirs.
-    owner: Option<String>,
-}
-
-struct BatchRow {
-    id: String,
-    total: usize,
-    processed: usize,
-    is_running: bool,
-    created: Moment,
-}
-
-/// `?q=…&space=…&deleted=…`
+/// `?q=…&space=…`
 #[derive(Debug, Default, Deserialize)]
-pub struct Asking {
-    deleted: Option<String>,
+pub struct SearchQuery {
     q: Option<String>,
     space: Option<String>,
 }
@@ -126,10 +83,9 @@ pub struct Asking {
 pub async fn show(
     State(pages): State<HomePages>,
     owner: AccountOwner,
-    PageQuery(asking): PageQuery<Asking>,
+    PageQuery(query): PageQuery<SearchQuery>,
 ) -> PageResult {
-    let draft = Draft { space: asking.space.clone().unwrap_or_default(), ..Draft::default() };
-    draw(&pages, &owner, StatusCode::OK, asking, draft).await
+    draw(&pages, &owner, query).await
 }
 
 /// `GET /knowledge/search`: the same page with results, or the results alone.
@@ -137,82 +93,51 @@ pub async fn search(
     State(pages): State<HomePages>,
     owner: AccountOwner,
     headers: HeaderMap,
-    PageQuery(asking): PageQuery<Asking>,
+    PageQuery(query): PageQuery<SearchQuery>,
 ) -> PageResult {
     if !headers.contains_key(PART) {
-        return draw(&pages, &owner, StatusCode::OK, asking, Draft::default()).await;
+        return draw(&pages, &owner, query).await;
     }
-    let searched = Searched::by(&pages, &owner, asking).await?;
+    let spaces = pages.spaces.list(&owner.account).await.map_err(PageError::store(&pages.site))?;
+    let (spaces, _) = SpaceRow::all(spaces, &owner);
+    let searched = Searched::by(&pages, &owner, query, &names(&spaces)).await?;
     Ok(page(StatusCode::OK, &ResultsPart { frame: PageLayout::new(&pages.site, Some(&owner.visitor)), searched }))
 }
 
-/// Renders the page with the input in its forms.
-pub(super) async fn draw(
-    pages: &HomePages,
-    owner: &AccountOwner,
-    status: StatusCode,
-    asking: Asking,
-    draft: Draft,
-) -> PageResult {
+async fn draw(pages: &HomePages, owner: &AccountOwner, query: SearchQuery) -> PageResult {
     let site = &pages.site;
-    let (store, now, page_error) = (&site.ports.store, site.ports.clock.now(), PageError::store(site));
-    let is_deleted = asking.deleted.is_some();
-    let (searched, spaces, batches, memories) = tokio::join!(
-        Searched::by(pages, owner, asking),
+    let (store, now, page_failed) = (&site.ports.store, site.ports.clock.now(), PageError::store(site));
+    let (access, newest) = (owner.access(), ListParams { limit: Some(NEWEST), ..ListParams::default() });
+    let (spaces, newest, memories) = tokio::join!(
         pages.spaces.list(&owner.account),
-        store.batches_of_account(&owner.account, BATCHES_LISTED),
+        pages.memories.list(&access, &newest),
         store.memories_kept(&owner.account),
     );
-    let spaces = spaces.map_err(&page_error)?;
-    let mut spaces: Vec<SpaceRow> = spaces.into_iter().map(|space| SpaceRow::of(space, owner)).collect();
-    let default = spaces.iter().find(|row| row.is_default());
-    let default = default.map_or(domain::space::DEFAULT_NAME, |row| row.space.name.as_str()).to_owned();
-    spaces.sort_by_key(|row| !row.space.is_favorite);
-    let batch = |batch: BatchSummary| BatchRow {
-        id: batch.id.to_string(),
-        total: batch.total,
-        processed: batch.processed,
-        is_running: batch.is_running,
-        created: Moment::new(batch.created_at, now),
-    };
+    let (spaces, _) = SpaceRow::all(spaces.map_err(&page_failed)?, owner);
+    let names = names(&spaces);
+    let newest = newest.map_err(page_error(site, &owner.visitor))?.memories;
     Ok(page(
-        status,
+        StatusCode::OK,
         &HomePage {
             frame: PageLayout::new(site, Some(&owner.visitor)),
             tab: TAB,
-            rag_url: site.urls.rag.clone(),
-            note_bytes_max: pages.batches.note_bytes_max(),
-            searched: searched?,
+            view: "search",
+            searched: Searched::by(pages, owner, query, &names).await?,
+            newest: newest.into_iter().map(|memory| MemoryRow::of(memory, &names, owner, now)).collect(),
             spaces,
-            default_space: default,
-            batches: batches.map_err(&page_error)?.into_iter().map(batch).collect(),
-            memories: memories.map_err(&page_error)?,
-            draft,
-            is_deleted,
+            memories: memories.map_err(&page_failed)?,
         },
     ))
 }
 
-impl SpaceRow {
-    fn of(space: Space, owner: &AccountOwner) -> Self {
-        let others = space.owner != owner.account;
-        let name = others.then(|| space.owner_name.clone().unwrap_or_else(|| "another person".into()));
-        Self { space, owner: name }
-    }
-
-    /// Whether this is where things go that name no space.
-    fn is_default(&self) -> bool {
-        self.space.is_default && self.owner.is_none()
-    }
-
-    fn is_writable(&self) -> bool {
-        self.space.access >= AccessType::Edit
-    }
-}
-
 impl Searched {
-    async fn by(pages: &HomePages, owner: &AccountOwner, asking: Asking) -> Result<Self, PageError> {
-        let (query, space) = (asking.q.unwrap_or_default().trim().to_owned(), asking.space.unwrap_or_default());
+    async fn by(
+        pages: &HomePages,
+        owner: &AccountOwner,
+        asked: SearchQuery,
+        names: &SpaceNames,
+    ) -> Result<Self, PageError> {
+        let (query, space) = (asked.q.unwrap_or_default().trim().to_owned(), asked.space.unwrap_or_default());
         let mut searched = Self { query, space, status: String::new(), is_fault: false, rows: Vec::new() };
         if searched.query.is_empty() {
             return Ok(searched);
@@ -221,15 +146,17 @@ impl Searched {
             Ok(space) => vec![space],
             Err(_) => Vec::new(),
         };
-        let params = SearchParams { query: searched.query.clone(), limit: Some(FOUND_MAX), threshold: None, spaces };
+        let query = searched.query.clone();
+        let params = SearchParams { query, limit: Some(FOUND_MAX), threshold: None, floor: true, spaces };
         match pages.search.find(&owner.access(), params).await {
             Ok(found) => {
-                searched.status = match found.len() {
+                let now = pages.site.ports.clock.now();
+                searched.rows = rows(found, &searched.query, names, now, pages.search.words_max());
+                searched.status = match searched.rows.len() {
                     0 => "No results.".to_owned(),
-                    1 => "1 answer".to_owned(),
+                    1 => "1 result".to_owned(),
                     count => format!("{count} results, the most similar first"),
                 };
-                searched.rows = rows(found, &searched.query, pages.site.ports.clock.now(), pages.search.words_max());
             }
             Err(error) => {
                 let Some(fault) = fault(&error) else { return Err(PageError::of(&pages.site)(error)) };

@@ -7,8 +7,10 @@ use api::named::Named;
 use app::services::knowledge::Batches;
 use askama::Template;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
 use bytes::Bytes;
+use domain::Timestamp;
 use domain::batch::{ItemOutcome, Message};
 use domain::ids::{SpaceId, UserAccountId};
 use futures_util::stream::{self, Stream};
@@ -64,10 +66,14 @@ pub async fn stream(
     let feed = joined.map_err(page_error(&site, &owner.visitor))?;
     let batch =
         site.ports.store.batch_by_id(feed.batch(), Some(&owner.account)).await.map_err(PageError::store(&site))?;
-    let spaces = batch.ok_or_else(|| gone(&site, &owner.visitor))?.spaces;
+    let batch = batch.ok_or_else(|| gone(&site, &owner.visitor))?;
+    let (spaces, begun) = (batch.spaces, batch.created_at);
+    if feed.is_at_end() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     let batch = feed.batch();
-    let stream = PageStream { site, account: owner.account, frame, spaces, feed };
+    let stream = PageStream { site, account: owner.account, frame, spaces, begun, feed };
     Ok(streams.respond(place, access.credential, batch, stream.events(), signed_out()))
 }
 
@@ -83,6 +89,8 @@ struct PageStream {
     account: UserAccountId,
     frame: PageLayout,
     spaces: Vec<SpaceId>,
+    /// When the batch began.
+    begun: Timestamp,
     feed: BatchStreamReader,
 }
 
@@ -106,6 +114,7 @@ impl PageStream {
 
     async fn next(&mut self) -> Result<Option<String>, String> {
         let (batch, spaces) = (self.feed.batch(), self.spaces.clone());
+        let (begun, clock) = (self.begun, self.site.ports.clock.clone());
         let news = move |journal: &domain::batch::Journal, message: &Message<'_>| -> Option<PageMessage> {
             let item = match message {
                 // The event of each item contains the same numbers.
@@ -116,6 +125,7 @@ impl PageStream {
             let mut progress = Progress::of(batch, journal, &spaces, false);
             // The end follows after all items.
             progress.is_running = item.is_some();
+            progress.estimate(begun, clock.now());
             Some((item, progress))
         };
         loop {

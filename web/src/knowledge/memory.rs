@@ -14,7 +14,7 @@ use super::found::titled;
 use super::{SpaceLink, TAB, gone, links, page_error};
 use crate::account::AccountOwner;
 use crate::account::undo::{ConfirmForm, UndoPage, lines};
-use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
+use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, markdown, page};
 
 /// Characters that are shown.
 const TEXT_CHARS_MAX: usize = 100_000;
@@ -22,9 +22,9 @@ const TEXT_CHARS_MAX: usize = 100_000;
 /// The state of these pages.
 #[derive(Debug, Clone)]
 pub struct MemoryPages {
-    site: Site,
-    memories: Memories,
-    spaces: Spaces,
+    pub(super) site: Site,
+    pub(super) memories: Memories,
+    pub(super) spaces: Spaces,
 }
 
 impl FromRef<HttpState> for MemoryPages {
@@ -40,8 +40,8 @@ impl MemoryPages {
         self.memories.find(&owner.access(), id).await.map_err(page_error(&self.site, &owner.visitor))
     }
 
-    /// A memory that the person may delete.
-    async fn owned(&self, owner: &AccountOwner, id: &str) -> Result<Memory, PageError> {
+    /// A memory that the person may change and delete.
+    pub(super) async fn owned(&self, owner: &AccountOwner, id: &str) -> Result<Memory, PageError> {
         let memory = self.visible(owner, id).await?;
         if memory.account == owner.account { Ok(memory) } else { Err(gone(&self.site, &owner.visitor)) }
     }
@@ -52,6 +52,7 @@ impl MemoryPages {
 struct MemoryPage {
     frame: PageLayout,
     tab: &'static str,
+    view: &'static str,
     id: String,
     title: String,
     kind: &'static str,
@@ -59,7 +60,9 @@ struct MemoryPage {
     added: Moment,
     changed: Option<Moment>,
     spaces: Vec<SpaceLink>,
-    text: String,
+    tags: Vec<String>,
+    /// The text as HTML, in which everything foreign is escaped.
+    html: String,
     /// Whether there is more than is shown.
     is_cut: bool,
     is_ours: bool,
@@ -78,6 +81,7 @@ pub async fn show(State(pages): State<MemoryPages>, owner: AccountOwner, Named(i
         &MemoryPage {
             frame: PageLayout::new(&pages.site, Some(&owner.visitor)),
             tab: TAB,
+            view: "library",
             id: memory.id.to_string(),
             title: titled(memory.title),
             kind: memory.kind.as_str(),
@@ -85,7 +89,8 @@ pub async fn show(State(pages): State<MemoryPages>, owner: AccountOwner, Named(i
             added: Moment::new(memory.created_at, now),
             changed: (memory.updated_at > memory.created_at).then(|| Moment::new(memory.updated_at, now)),
             spaces: links(&pages.site, &pages.spaces, &owner.account, &memory.spaces).await?,
-            text,
+            tags: memory.tags.iter().map(ToString::to_string).collect(),
+            html: markdown::html(&text),
             is_cut: end.is_some(),
             is_ours: memory.account == owner.account,
         },
@@ -134,5 +139,7 @@ pub async fn delete(
     let site = &pages.site;
     let id: MemoryId = id.parse().map_err(|_| gone(site, &owner.visitor))?;
     pages.memories.delete(&owner.access(), id).await.map_err(page_error(site, &owner.visitor))?;
-    Ok(Redirect::to(&format!("{}/knowledge?deleted=1", site.urls.root_path())).into_response())
+    let mut response = Redirect::to(&format!("{}/knowledge/library", site.urls.root_path())).into_response();
+    flash::set(&mut response, "The memory is deleted.");
+    Ok(response)
 }

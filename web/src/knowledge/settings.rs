@@ -1,8 +1,9 @@
-//! The rules that new content has to meet, and the content that was left out.
+//! Settings: spaces, the rules that new content has to meet with the content that was left out, and API keys.
 
-use app::services::knowledge::Filters;
+use api::HttpState;
+use app::services::knowledge::{Filters, Spaces};
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use domain::filter::{
@@ -11,23 +12,49 @@ use domain::filter::{
 use serde::Deserialize;
 use store::filter::FiledVerdict;
 
+use super::row::SpaceRow;
 use super::{TAB, capitalised};
 use crate::account::AccountOwner;
-use crate::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Site, page};
+use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, page};
 
 /// Verdicts that are listed.
 const VERDICTS_LISTED: usize = 50;
+
+/// The state of this page.
+#[derive(Debug, Clone)]
+pub struct SettingsPages {
+    site: Site,
+    spaces: Spaces,
+    filters: Filters,
+}
+
+impl FromRef<HttpState> for SettingsPages {
+    fn from_ref(state: &HttpState) -> Self {
+        Self { site: Site::from_ref(state), spaces: FromRef::from_ref(state), filters: FromRef::from_ref(state) }
+    }
+}
+
+/// The input in the form for a new space.
+#[derive(Debug, Default)]
+pub(super) struct SpaceDraft {
+    pub name: String,
+    pub fault: Option<String>,
+}
 
 #[derive(Template)]
 #[template(path = "knowledge/settings.html")]
 struct SettingsPage {
     frame: PageLayout,
     tab: &'static str,
+    view: &'static str,
+    rag_url: String,
+    spaces: Vec<SpaceRow>,
+    default_space: String,
+    new_space: SpaceDraft,
     is_on: bool,
     fields: [Field; 4],
     warnings: Vec<String>,
     verdicts: Vec<VerdictRow>,
-    saved: bool,
     is_faulty: bool,
 }
 
@@ -58,44 +85,27 @@ pub struct SettingsForm {
     categories: String,
 }
 
-/// `?saved=…`
-#[derive(Debug, Deserialize)]
-pub struct SavedQuery {
-    saved: Option<String>,
-}
-
 /// `GET /knowledge/settings`
-pub async fn show(
-    State(site): State<Site>,
-    State(filters): State<Filters>,
-    owner: AccountOwner,
-    PageQuery(query): PageQuery<SavedQuery>,
-) -> PageResult {
-    let settings = filters.find(&owner.account).await.map_err(PageError::store(&site))?;
-    let warnings = filters.warnings(&settings).into_iter().map(in_words).collect();
-    let form = SettingsForm {
-        on: settings.should_llm_filter.then(String::new),
-        exclude: settings.exclude_items.join("\n"),
-        include: settings.include_items.join("\n"),
-        prompt: settings.filter_prompt.unwrap_or_default(),
-        categories: settings.categories.join("\n"),
-    };
-    draw((&site, &filters), &owner, &form, &[], warnings, query.saved.is_some()).await
+pub async fn show(State(pages): State<SettingsPages>, owner: AccountOwner) -> PageResult {
+    pages.stored(&owner, StatusCode::OK, SpaceDraft::default()).await
 }
 
-/// `POST /knowledge/settings`: replaces them all.
+/// `POST /knowledge/settings`: replaces the rules.
 pub async fn save(
-    State(site): State<Site>,
-    State(filters): State<Filters>,
+    State(pages): State<SettingsPages>,
     owner: AccountOwner,
     PageForm(form): PageForm<SettingsForm>,
 ) -> PageResult {
+    let site = &pages.site;
     let update = form.update();
     if let Err(issues) = FilterSettings::try_from(update.clone()) {
-        return draw((&site, &filters), &owner, &form, &issues, Vec::new(), false).await;
+        let status = StatusCode::BAD_REQUEST;
+        return pages.draw(&owner, status, &form, &issues, Vec::new(), SpaceDraft::default()).await;
     }
-    filters.replace(&owner.account, update).await.map_err(PageError::of(&site))?;
-    Ok(Redirect::to(&format!("{}/knowledge/settings?saved=1", site.urls.root_path())).into_response())
+    pages.filters.replace(&owner.account, update).await.map_err(PageError::of(site))?;
+    let mut response = Redirect::to(&format!("{}/knowledge/settings", site.urls.root_path())).into_response();
+    flash::set(&mut response, "Saved. The filter applies to content that is added from now on.");
+    Ok(response)
 }
 
 impl SettingsForm {
@@ -115,41 +125,76 @@ fn elements(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty())
 }
 
-async fn draw(
-    (site, filters): (&Site, &Filters),
-    owner: &AccountOwner,
-    form: &SettingsForm,
-    issues: &[FilterIssue],
-    warnings: Vec<String>,
-    saved: bool,
-) -> PageResult {
-    let now = site.ports.clock.now();
-    let verdicts = site.ports.store.verdicts_of_account(&owner.account, VERDICTS_LISTED).await;
-    let verdict = |filed: FiledVerdict| VerdictRow {
-        subject: filed.subject,
-        is_kept: filed.verdict.keep,
-        reason: capitalised(&filed.verdict.reason),
-        by: match filed.verdict.by {
-            VerdictBy::Llm => "decided by the language model",
-            VerdictBy::Rules => "decided by your words",
-            VerdictBy::Unfiltered => "not decided",
-        },
-        at: Moment::new(filed.created_at, now),
-    };
-    let status = if issues.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-    Ok(page(
-        status,
-        &SettingsPage {
-            frame: PageLayout::new(site, Some(&owner.visitor)),
-            tab: TAB,
-            is_on: form.on.is_some(),
-            fields: fields(form, issues, filters.has_language_model()),
-            warnings,
-            verdicts: verdicts.map_err(PageError::store(site))?.into_iter().map(verdict).collect(),
-            saved,
-            is_faulty: !issues.is_empty(),
-        },
-    ))
+impl SettingsPages {
+    /// The state that every page uses.
+    pub(super) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// The page with the fault of a new space.
+    pub(super) async fn refused(&self, owner: &AccountOwner, draft: SpaceDraft) -> PageResult {
+        self.stored(owner, StatusCode::BAD_REQUEST, draft).await
+    }
+
+    /// The page with the stored rules.
+    async fn stored(&self, owner: &AccountOwner, status: StatusCode, draft: SpaceDraft) -> PageResult {
+        let settings = self.filters.find(&owner.account).await.map_err(PageError::store(&self.site))?;
+        let warnings = self.filters.warnings(&settings).into_iter().map(in_words).collect();
+        let form = SettingsForm {
+            on: settings.should_llm_filter.then(String::new),
+            exclude: settings.exclude_items.join("\n"),
+            include: settings.include_items.join("\n"),
+            prompt: settings.filter_prompt.unwrap_or_default(),
+            categories: settings.categories.join("\n"),
+        };
+        self.draw(owner, status, &form, &[], warnings, draft).await
+    }
+
+    async fn draw(
+        &self,
+        owner: &AccountOwner,
+        status: StatusCode,
+        form: &SettingsForm,
+        issues: &[FilterIssue],
+        warnings: Vec<String>,
+        new_space: SpaceDraft,
+    ) -> PageResult {
+        let site = &self.site;
+        let (now, failed) = (site.ports.clock.now(), PageError::store(site));
+        let (verdicts, spaces) = tokio::join!(
+            site.ports.store.verdicts_of_account(&owner.account, VERDICTS_LISTED),
+            self.spaces.list(&owner.account),
+        );
+        let verdict = |filed: FiledVerdict| VerdictRow {
+            subject: filed.subject,
+            is_kept: filed.verdict.keep,
+            reason: capitalised(&filed.verdict.reason),
+            by: match filed.verdict.by {
+                VerdictBy::Llm => "decided by the language model",
+                VerdictBy::Rules => "decided by your words",
+                VerdictBy::Unfiltered => "not decided",
+            },
+            at: Moment::new(filed.created_at, now),
+        };
+        let (spaces, default_space) = SpaceRow::all(spaces.map_err(&failed)?, owner);
+        Ok(page(
+            status,
+            &SettingsPage {
+                frame: PageLayout::new(site, Some(&owner.visitor)),
+                tab: TAB,
+                view: "settings",
+                rag_url: site.urls.rag.clone(),
+                spaces,
+                default_space,
+                new_space,
+                is_on: form.on.is_some(),
+                fields: fields(form, issues, self.filters.has_language_model()),
+                warnings,
+                verdicts: verdicts.map_err(&failed)?.into_iter().map(verdict).collect(),
+                is_faulty: !issues.is_empty(),
+            },
+        ))
+    }
 }
 
 fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Field; 4] {

@@ -1,7 +1,8 @@
-//! Spaces: made, named, opened to others, marked.
+//! Spaces: made, named, opened to others, marked, deleted.
 
 use api::named::Named;
 use app::services::knowledge::Spaces;
+use app::services::knowledge::spaces::{Contents, DeletedSpace};
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,10 +12,10 @@ use domain::space::{AccessType, Space, SpaceName};
 use serde::Deserialize;
 use store::space::SpaceChange;
 
-use super::home::{Asking, Draft, HomePages, draw};
+use super::settings::{SettingsPages, SpaceDraft};
 use super::{TAB, fault, gone, page_error};
 use crate::account::AccountOwner;
-use crate::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Site, page};
+use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, page};
 
 const NAME_FAULT: &str = "Enter a name of 1 to 100 characters on one line.";
 
@@ -23,12 +24,12 @@ const NAME_FAULT: &str = "Enter a name of 1 to 100 characters on one line.";
 struct SpacePage {
     frame: PageLayout,
     tab: &'static str,
+    view: &'static str,
     space: Space,
     /// The input in the field for the name.
     entered: String,
     memories: u64,
     created: Moment,
-    saved: Option<&'static str>,
     fault: Option<&'static str>,
 }
 
@@ -50,52 +51,52 @@ pub struct SpaceForm {
     favorite: Option<String>,
 }
 
-/// `?saved=…`
+/// The question before a space is deleted.
+#[derive(Template)]
+#[template(path = "knowledge/space_delete.html")]
+struct SpaceDeletePage {
+    frame: PageLayout,
+    tab: &'static str,
+    view: &'static str,
+    space: Space,
+    memories: u64,
+}
+
+/// What becomes of the memories that are in no other space.
 #[derive(Debug, Deserialize)]
-pub struct SavedQuery {
-    saved: Option<String>,
+pub struct DeleteForm {
+    memories: Option<String>,
 }
 
 /// `POST /knowledge/spaces`: makes one and goes to its page.
 pub async fn make(
-    State(home): State<HomePages>,
+    State(pages): State<SettingsPages>,
     State(spaces): State<Spaces>,
     owner: AccountOwner,
     PageForm(form): PageForm<SpaceForm>,
 ) -> PageResult {
+    let site = pages.site();
     let entered = form.name.unwrap_or_default();
     let made = match entered.parse::<SpaceName>() {
         Ok(name) => match spaces.create(&owner.access(), name, form.public.is_some()).await {
             Ok(space) => Ok(space),
             Err(refusal) => match fault(&refusal) {
                 Some(fault) => Err(fault),
-                None => return Err(PageError::of(home.site())(refusal)),
+                None => return Err(PageError::of(site)(refusal)),
             },
         },
         Err(_) => Err(NAME_FAULT.to_owned()),
     };
     match made {
-        Ok(space) => Ok(to(home.site(), space.id, "made")),
-        Err(fault) => {
-            let draft = Draft { space_name: entered, space_fault: Some(fault), ..Draft::default() };
-            draw(&home, &owner, StatusCode::BAD_REQUEST, Asking::default(), draft).await
-        }
+        Ok(space) => Ok(to(site, space.id, "The space is created. Your agents can search it too.")),
+        Err(fault) => pages.refused(&owner, SpaceDraft { name: entered, fault: Some(fault) }).await,
     }
 }
 
 /// `GET /knowledge/spaces/{id}`
-pub async fn show(
-    State(site): State<Site>,
-    owner: AccountOwner,
-    Named(id): Named,
-    PageQuery(query): PageQuery<SavedQuery>,
-) -> PageResult {
+pub async fn show(State(site): State<Site>, owner: AccountOwner, Named(id): Named) -> PageResult {
     let space = seen(&site, &owner, &id).await?;
-    let saved = query.saved.as_deref().map(|saved| match saved {
-        "made" => "The space is created. Your agents can search it too.",
-        _ => "Saved and effective from now on.",
-    });
-    shown(&site, &owner, StatusCode::OK, space, saved, None).await
+    shown(&site, &owner, StatusCode::OK, space, None).await
 }
 
 /// `POST /knowledge/spaces/{id}`: only the owner changes name and publicity; every member may mark the space as a favourite.
@@ -112,13 +113,50 @@ pub async fn change(
         let entered = form.name.unwrap_or_default();
         let Ok(name) = entered.parse() else {
             let status = StatusCode::BAD_REQUEST;
-            return shown(&site, &owner, status, space, None, Some((entered, NAME_FAULT))).await;
+            return shown(&site, &owner, status, space, Some((entered, NAME_FAULT))).await;
         };
         change = SpaceChange { name: Some(name), is_public: Some(form.public.is_some()) };
     }
     let done = spaces.change(&owner.access(), space.id, change, Some(form.favorite.is_some())).await;
     done.map_err(page_error(&site, &owner.visitor))?;
-    Ok(to(&site, space.id, "changed"))
+    Ok(to(&site, space.id, "Saved. The change is effective from now on."))
+}
+
+/// `GET /knowledge/spaces/{id}/delete`
+pub async fn question(State(site): State<Site>, owner: AccountOwner, Named(id): Named) -> PageResult {
+    let space = seen(&site, &owner, &id).await?;
+    if space.access != AccessType::Owner || space.is_default {
+        return Err(gone(&site, &owner.visitor));
+    }
+    let memories = site.ports.store.memories_in_space(space.id).await.map_err(PageError::store(&site))?;
+    let frame = PageLayout::new(&site, Some(&owner.visitor));
+    Ok(page(StatusCode::OK, &SpaceDeletePage { frame, tab: TAB, view: "settings", space, memories }))
+}
+
+/// `POST /knowledge/spaces/{id}/delete`
+pub async fn delete(
+    State(site): State<Site>,
+    State(spaces): State<Spaces>,
+    owner: AccountOwner,
+    Named(id): Named,
+    PageForm(form): PageForm<DeleteForm>,
+) -> PageResult {
+    let space = seen(&site, &owner, &id).await?;
+    let contents = if form.memories.as_deref() == Some("delete") { Contents::Delete } else { Contents::Move };
+    let deleted = spaces.delete(&owner.access(), space.id, contents).await;
+    let DeletedSpace { moved, deleted } = deleted.map_err(page_error(&site, &owner.visitor))?;
+    let memories = |count: u64| if count == 1 { "1 memory".to_owned() } else { format!("{count} memories") };
+    let fate = match (moved, deleted) {
+        (0, 0) => String::new(),
+        (moved, 0) => format!(" {} moved to the default space.", memories(moved)),
+        (0, deleted) => format!(" {} deleted with it.", memories(deleted)),
+        (moved, deleted) => {
+            format!(" {} deleted with it, {} moved to the default space.", memories(deleted), memories(moved))
+        }
+    };
+    let mut response = Redirect::to(&format!("{}/knowledge/settings", site.urls.root_path())).into_response();
+    flash::set(&mut response, format!("The space “{}” is deleted.{fate}", space.name.as_str()));
+    Ok(response)
 }
 
 /// A space that the account belongs to.
@@ -133,7 +171,6 @@ async fn shown(
     owner: &AccountOwner,
     status: StatusCode,
     space: Space,
-    saved: Option<&'static str>,
     wrong: Option<(String, &'static str)>,
 ) -> PageResult {
     let memories = site.ports.store.memories_in_space(space.id).await.map_err(PageError::store(site))?;
@@ -146,16 +183,18 @@ async fn shown(
         &SpacePage {
             frame: PageLayout::new(site, Some(&owner.visitor)),
             tab: TAB,
+            view: "settings",
             entered,
             memories,
             created: Moment::new(space.created_at, site.ports.clock.now()),
-            saved,
             fault,
             space,
         },
     ))
 }
 
-fn to(site: &Site, id: SpaceId, saved: &str) -> axum::response::Response {
-    Redirect::to(&format!("{}/knowledge/spaces/{id}?saved={saved}", site.urls.root_path())).into_response()
+fn to(site: &Site, id: SpaceId, message: &str) -> axum::response::Response {
+    let mut response = Redirect::to(&format!("{}/knowledge/spaces/{id}", site.urls.root_path())).into_response();
+    flash::set(&mut response, message);
+    response
 }

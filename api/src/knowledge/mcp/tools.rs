@@ -85,6 +85,7 @@ impl MemoryTools {
             query: arguments.query.clone(),
             limit: arguments.limit.map(f64::from),
             threshold: None,
+            floor: false,
             spaces: self.named(&arguments.spaces).await?,
         };
         let hits = self.search.find(&self.access, params).await.map_err(reason)?;
@@ -128,7 +129,7 @@ impl MemoryTools {
         };
         // It is a stream like any other: the account's limit of streams includes it.
         let _place = self.streams.place(&self.access.account).map_err(reason)?;
-        let mut reader = self.batches.add(&self.access, vec![item], &spaces).await.map_err(reason)?;
+        let mut reader = self.batches.add(&self.access, vec![item], &spaces, None).await.map_err(reason)?;
         let batch = reader.batch();
         let outcome = async {
             while let Some((_, data)) = reader.next().await.map_err(|error| {

@@ -53,7 +53,9 @@ impl ActivitySettings {
         if !(1..=READ).contains(&self.page_events) {
             problems.push(("page_events".to_owned(), format!("must be from 1 to {READ}")));
         }
-        for (name, value) in [("search_events_max", self.search_events_max), ("export_events_max", self.export_events_max)] {
+        for (name, value) in
+            [("search_events_max", self.search_events_max), ("export_events_max", self.export_events_max)]
+        {
             if value == 0 {
                 problems.push((name.to_owned(), "must be at least 1".to_owned()));
             }
@@ -210,7 +212,9 @@ impl Activity {
         let fits_all = if self.is_embedded() { filter.has_index() } else { filter.is_served() };
         let limit = if fits_all { events_max } else { READ };
         let (mut upstream, mut within) = match cursor.map(|cursor| cursor.rsplit_once(WITHIN)) {
-            Some(Some((upstream, last))) => (Some(upstream.to_owned()).filter(|at| !at.is_empty()), Some(last.to_owned())),
+            Some(Some((upstream, last))) => {
+                (Some(upstream.to_owned()).filter(|at| !at.is_empty()), Some(last.to_owned()))
+            }
             Some(None) => (cursor.map(str::to_owned), None),
             None => (None, None),
         };
@@ -269,7 +273,8 @@ impl Activity {
         let page = serde_json::from_slice::<Page>(&answer.body).ok().filter(|_| answer.status.is_success());
         let page = page.ok_or(ActivityError::Unreadable)?;
         let read = |raw: Box<RawValue>| serde_json::from_str(raw.get()).map(|entry| (entry, raw));
-        let entries = page.events.into_iter().map(read).collect::<Result<_, _>>().map_err(|_| ActivityError::Unreadable)?;
+        let entries =
+            page.events.into_iter().map(read).collect::<Result<_, _>>().map_err(|_| ActivityError::Unreadable)?;
         Ok((entries, page.next_cursor))
     }
 
@@ -279,8 +284,7 @@ impl Activity {
         let Some(log) = self.log() else { return Ok(None) };
         let end = Day::from(Day::of(self.ports.clock.now()).number() + 1);
         let first = Day::from(end.number() - DAYS);
-        let wanted =
-            DayQuery { first, end, machine: filter.machine, agent: filter.agent.clone(), lane: filter.lane };
+        let wanted = DayQuery { first, end, machine: filter.machine, agent: filter.agent.clone(), lane: filter.lane };
         Ok(Some(log.days(scope, &wanted).await?))
     }
 

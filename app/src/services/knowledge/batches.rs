@@ -1,6 +1,7 @@
 //! Batches: add items, rejoin the stream of a batch, cancel it (`docs/decisions/0040-batches-and-streams.md`).
 
-use actors::ingest::{BatchSettings, BatchStreamReader, Ingestion};
+use actors::InfraError;
+use actors::ingest::{Added, BatchSettings, BatchStreamReader, Ingestion, Repeatable};
 use domain::batch::{Item, MessageId};
 use domain::ids::BatchId;
 use store::batch::BatchAccess;
@@ -29,19 +30,33 @@ impl Batches {
         self.settings.note_bytes_max
     }
 
-    /// Stores a batch and starts its work. Returns the stream of its messages.
+    /// Stores a batch and starts its work. Returns the stream of its messages. A `repeat` of an earlier request returns the stream of its batch.
     pub async fn add(
         &self,
         access: &KnowledgeAccess,
         items: Vec<Item>,
         named: &[Uuid],
+        repeat: Option<Repeatable>,
     ) -> Result<BatchStreamReader, Refusal> {
         self.check(&items, named)?;
         let spaces = access.to_write(named, &self.ports).await?;
         let (ingestion, KnowledgeAccess { account, within, .. }) = (self.ingestion.clone(), access.clone());
-        let work = async move { ingestion.add(&account, (&spaces, within.as_deref()), &items).await };
-        let stream = actors::detached(work).await??;
-        stream.ok_or(Refusal::TooManyBatches { retry_after: self.settings.heartbeat })
+        let work = async move {
+            match ingestion.add(&account, (&spaces, within.as_deref()), &items, repeat.as_ref()).await? {
+                // The actor starts also if the client leaves now.
+                Added::New(batch) => Ok((ingestion.join(&batch, None).await?, Added::New(batch))),
+                other => Ok::<_, InfraError>((None, other)),
+            }
+        };
+        match actors::detached(work).await?? {
+            (stream, Added::New(_)) => stream.ok_or(Refusal::NotFound),
+            (_, Added::Known(batch)) if batch.spaces.iter().all(|space| access.covers(*space)) => {
+                self.ingestion.join(&batch, None).await?.ok_or(Refusal::NotFound)
+            }
+            (_, Added::Known(_)) => Err(Refusal::SpaceForbidden),
+            (_, Added::KeyReused) => Err(Refusal::KeyReused),
+            (_, Added::TooMany) => Err(Refusal::TooManyBatches { retry_after: self.settings.heartbeat }),
+        }
     }
 
     /// The limits of one batch.

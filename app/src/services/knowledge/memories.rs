@@ -1,23 +1,60 @@
-//! Single memories: read and delete.
+//! Single memories: read and delete. [`library`](super::library) lists them, [`edit`](super::edit) changes and [`import`](super::import) restores them.
+
+use std::sync::Arc;
 
 use domain::ids::MemoryId;
+use knowledge::Pipeline;
 use store::memory::{Memory, MemoryScope, Unlink};
 
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
 use super::spaces::LISTED_MAX;
+use crate::config::KnowledgeSettings;
 use crate::services::Ports;
 
-/// Reads and deletes memories. Clones share the database.
+/// Lists, reads, changes, imports and deletes memories. Clones share the database.
 #[derive(Debug, Clone)]
 pub struct Memories {
-    ports: Ports,
+    pub(super) ports: Ports,
+    pub(super) pipeline: Pipeline,
+    pub(super) limits: Arc<MemoryLimits>,
+}
+
+/// Limits of memories, from `[knowledge]`.
+#[derive(Debug, Clone)]
+pub struct MemoryLimits {
+    /// Memories of an account.
+    pub memories_max: u32,
+    /// Tags of a memory.
+    pub tags_max: usize,
+    /// Spaces that a request may name.
+    pub spaces_max: usize,
+    /// Bytes of the text of a note.
+    pub note_bytes_max: usize,
+    /// Bytes of the text of an imported memory: as many as a page may have.
+    pub text_bytes_max: usize,
+    /// Lines of an import.
+    pub import_lines_max: usize,
+}
+
+impl MemoryLimits {
+    /// The limits of these settings.
+    pub fn new(settings: &KnowledgeSettings) -> Self {
+        Self {
+            memories_max: settings.memories_per_account_max,
+            tags_max: settings.tags_per_memory_max,
+            spaces_max: settings.batch.spaces_max,
+            note_bytes_max: settings.batch.note_bytes_max,
+            text_bytes_max: settings.batch.note_bytes_max.max(settings.extract.markdown_bytes_max),
+            import_lines_max: settings.import.lines_max,
+        }
+    }
 }
 
 impl Memories {
-    /// Memories of the store in `ports`.
-    pub fn new(ports: Ports) -> Self {
-        Self { ports }
+    /// Memories of the store in `ports`; `pipeline` cuts and embeds new texts.
+    pub fn new(ports: Ports, pipeline: Pipeline, limits: MemoryLimits) -> Self {
+        Self { ports, pipeline, limits: Arc::new(limits) }
     }
 
     /// A memory that the party may read, with the spaces that are visible to it.

@@ -27,6 +27,9 @@ pub enum Refusal {
     /// The object does not exist, or it is not visible to the credential.
     #[error("not found")]
     NotFound,
+    /// An earlier request with the same `Idempotency-Key` had another body.
+    #[error("the key belongs to another request")]
+    KeyReused,
     /// The account has as many batches in progress as it may have.
     #[error("the account has too many batches in progress")]
     TooManyBatches {

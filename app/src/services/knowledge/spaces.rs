@@ -1,8 +1,9 @@
-//! Spaces: create, list and change (`docs/decisions/0036-spaces.md`).
+//! Spaces: create, list, change and delete (`docs/decisions/0036-spaces.md`).
 
 use domain::ids::{SpaceId, UserAccountId};
-use domain::space::{Space, SpaceName};
+use domain::space::{AccessType, Space, SpaceName};
 use store::StoreError;
+use store::memory::{Moved, Unlink};
 use store::space::{SpaceChange, SpaceCreate};
 
 use super::access::KnowledgeAccess;
@@ -12,7 +13,7 @@ use crate::services::Ports;
 /// Maximum number of spaces in a list.
 pub(super) const LISTED_MAX: usize = 1000;
 
-/// Creates, lists and changes spaces. Clones share the database.
+/// Creates, lists, changes and deletes spaces. Clones share the database.
 #[derive(Debug, Clone)]
 pub struct Spaces {
     ports: Ports,
@@ -74,5 +75,81 @@ impl Spaces {
             Ok::<_, StoreError>(store.spaces_readable(&[id], &account).await?.pop())
         });
         space.await??.ok_or(Refusal::NotFound)
+    }
+
+    /// Deletes a space of the account. Memories that are in no other space move to the default space of their account; with
+    /// [`Contents::Delete`] those of the space's owner are deleted. A key for certain spaces may not: the memories would go where it does not
+    /// reach.
+    pub async fn delete(
+        &self,
+        access: &KnowledgeAccess,
+        id: SpaceId,
+        contents: Contents,
+    ) -> Result<DeletedSpace, Refusal> {
+        let space = self.ports.store.spaces_readable(&[id], &access.account).await?.pop().ok_or(Refusal::NotFound)?;
+        if access.within.is_some() || space.access != AccessType::Owner {
+            return Err(Refusal::SpaceForbidden);
+        }
+        if space.is_default {
+            return Err(Refusal::invalid("", "the default space cannot be deleted"));
+        }
+        let (ports, owner) = (self.ports.clone(), access.account.clone());
+        actors::detached(async move { emptied_and_deleted(&ports, id, &owner, contents).await }).await?
+    }
+}
+
+/// What becomes of memories that are in no other space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contents {
+    /// They move to the default space of their account.
+    Move,
+    /// Those of the owner of the space are deleted.
+    Delete,
+}
+
+/// The memories of a space that was deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeletedSpace {
+    /// Memories that moved to a default space.
+    pub moved: u64,
+    /// Memories that were deleted.
+    pub deleted: u64,
+}
+
+/// Memories that are taken out of a space before the next are read.
+const AT_ONCE: usize = 200;
+
+/// Takes the memories out one by one, so that no other change of the account waits long, and deletes the space when it is empty. After a crash
+/// the rest is still in the space, and the next request continues.
+async fn emptied_and_deleted(
+    ports: &Ports,
+    id: SpaceId,
+    owner: &UserAccountId,
+    contents: Contents,
+) -> Result<DeletedSpace, Refusal> {
+    let Ports { store, clock, rng } = ports;
+    let mut outcome = DeletedSpace::default();
+    loop {
+        let linked = store.memories_linked(id, AT_ONCE).await?;
+        if linked.is_empty() {
+            // A batch may have added something meanwhile.
+            if store.space_delete(id, owner).await? {
+                return Ok(outcome);
+            }
+            if store.spaces_readable(&[id], owner).await?.is_empty() {
+                return Err(Refusal::NotFound);
+            }
+        }
+        for (memory, account) in linked {
+            if contents == Contents::Delete && account == *owner {
+                // A memory that is there no longer is not listed again.
+                let unlinked = store.memory_unlink(memory, &account, &[id]).await?;
+                outcome.deleted += u64::from(unlinked == Unlink::Deleted);
+            } else {
+                let now = clock.now();
+                let home = store.space_default(rng.uuid_v7(now).into(), &account, now).await?;
+                outcome.moved += u64::from(store.memory_move(memory, &account, id, home).await? == Moved::Home);
+            }
+        }
     }
 }

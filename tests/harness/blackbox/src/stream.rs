@@ -113,7 +113,7 @@ fn assert_shape(message: &Value) {
     let exactly = |fields: &[&str]| assert_eq!(members, fields.iter().copied().collect(), "{message}");
     match message["type"].as_str().unwrap() {
         "progress" => exactly(&["type", "processed", "total"]),
-        "success" => exactly(&["type", "id", "url"]),
+        "success" => exactly(&["type", "id", "url", "index"]),
         "complete" => exactly(&["type"]),
         "error" => {
             assert!(members.is_superset(&["type", "index", "error", "message"].into()), "{message}");

@@ -112,7 +112,8 @@ pub async fn show(
     }
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     let proof = AuditProof::parse(&answer.body).ok();
-    let Some((proof, event)) = proof.and_then(|proof| Some((event_in(&proof)?, proof))).map(|(event, proof)| (proof, event))
+    let Some((proof, event)) =
+        proof.and_then(|proof| Some((event_in(&proof)?, proof))).map(|(event, proof)| (proof, event))
     else {
         let text = String::from_utf8_lossy(&answer.body);
         let text = domain::foreign::escaped(&text.chars().take(FOREIGN_MAX).collect::<String>());
@@ -133,7 +134,8 @@ pub async fn show(
     );
     let (mut payload, mut envelope) = (Vec::new(), Vec::new());
     for (name, value) in event.as_object().into_iter().flatten() {
-        let (members, pointer) = (if name == "payload" { &mut payload } else { &mut envelope }, format!("/{}", escaped(name)));
+        let (members, pointer) =
+            (if name == "payload" { &mut payload } else { &mut envelope }, format!("/{}", escaped(name)));
         let name = if name == "payload" { "" } else { name };
         flatten(value, &pointer, name, members);
     }
@@ -141,7 +143,8 @@ pub async fn show(
     payload.truncate(MEMBERS_MAX);
     let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
     let kind = text("event_type");
-    let change = event_bytes(&proof).filter(|_| kind == ConsentChange::EVENT_TYPE).and_then(|bytes| LevelChange::read(&bytes));
+    let change =
+        event_bytes(&proof).filter(|_| kind == ConsentChange::EVENT_TYPE).and_then(|bytes| LevelChange::read(&bytes));
     let file = format!("{id}.json");
     Ok(page(
         StatusCode::OK,
@@ -203,7 +206,8 @@ fn event_in(proof: &AuditProof) -> Option<Value> {
 /// Time of receipt in the leaf; 0 if the leaf cannot be read, which the browser then says.
 fn received_at_ms(proof: &AuditProof) -> i64 {
     let leaf = BASE64_STANDARD.decode(&proof.leaf_b64).ok();
-    leaf.and_then(|leaf| serde_json::from_slice::<Leaf<'_>>(&leaf).ok().map(|leaf| leaf.received_at_ms)).unwrap_or_default()
+    leaf.and_then(|leaf| serde_json::from_slice::<Leaf<'_>>(&leaf).ok().map(|leaf| leaf.received_at_ms))
+        .unwrap_or_default()
 }
 
 /// An event next to another one, if the account may see it.
@@ -225,7 +229,9 @@ async fn neighbour(
 
 /// Appends the values inside `value`, each with its pointer. An empty object or array is a value.
 fn flatten(value: &Value, pointer: &str, name: &str, members: &mut Vec<Member>) {
-    let inner = |key: &str| (format!("{pointer}/{}", escaped(key)), if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") });
+    let inner = |key: &str| {
+        (format!("{pointer}/{}", escaped(key)), if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") })
+    };
     match value {
         Value::Object(object) if !object.is_empty() => {
             for (key, value) in object {

@@ -26,7 +26,8 @@ use crate::{PageError, PageQuery, PageResult, Site};
 const PIECE: u16 = 500;
 
 /// The columns of a CSV file.
-const COLUMNS: &str = "received_at,event_type,lane,computer,machine_uuid,agent_id,consent_level,chain_epoch,seq,event_id,receipt_id\r\n";
+const COLUMNS: &str =
+    "received_at,event_type,lane,computer,machine_uuid,agent_id,consent_level,chain_epoch,seq,event_id,receipt_id\r\n";
 
 /// `?format=csv`, or NDJSON.
 #[derive(Debug, Deserialize)]
@@ -129,7 +130,8 @@ impl Export {
         }
         self.state = Progress::Running;
         let events_max = PIECE.min(u16::try_from(self.left).unwrap_or(PIECE));
-        let found = self.activity.search(&self.scope, &self.filter, &self.computers, self.cursor.as_deref(), events_max).await;
+        let found =
+            self.activity.search(&self.scope, &self.filter, &self.computers, self.cursor.as_deref(), events_max).await;
         let found = match found {
             Ok(found) => found,
             Err(error) => {

@@ -152,7 +152,11 @@ impl FilterQuery {
         let chip = |lane: &Lane| {
             let is_on = chosen == Some(*lane);
             let name = lane.as_str();
-            LaneChip { name, is_on, address: format!("{path}{}", self.with(&[("lane", if is_on { "" } else { name })])) }
+            LaneChip {
+                name,
+                is_on,
+                address: format!("{path}{}", self.with(&[("lane", if is_on { "" } else { name })])),
+            }
         };
         Lane::ALL.iter().map(chip).collect()
     }
@@ -193,7 +197,10 @@ mod tests {
         }
         let filter = query("lane=llm&from=2026-01-01&to=2026-01-31&text=+a+&type=llm.failed").filter();
         assert_eq!((filter.lane, filter.text.as_deref()), (Some(Lane::Llm), Some("a")));
-        assert_eq!((filter.first.map(date), filter.last.map(date)), (Some("2026-01-01".into()), Some("2026-01-31".into())));
+        assert_eq!(
+            (filter.first.map(date), filter.last.map(date)),
+            (Some("2026-01-01".into()), Some("2026-01-31".into()))
+        );
     }
 
     #[test]

@@ -111,7 +111,8 @@ struct Head {
 impl Head {
     async fn read(activity: &Activity, scope: &RecordScope, event: &Place, computers: &Computers) -> Option<Self> {
         let PlaceScope { machine_id, agent_id } = &event.scope;
-        let filter = ActivityFilter { machine: Some(*machine_id), agent: Some(agent_id.clone()), ..ActivityFilter::default() };
+        let filter =
+            ActivityFilter { machine: Some(*machine_id), agent: Some(agent_id.clone()), ..ActivityFilter::default() };
         let found = activity.search(scope, &filter, computers, None, 1).await.ok()?;
         let (newest, _) = found.entries.first()?;
         Some(Self { epoch: newest.chain_epoch?, seq: newest.seq? })
@@ -123,11 +124,16 @@ impl Place {
         let here = format!("number {}", self.seq);
         match head {
             None => format!("{here}; nothing of its chain is recorded, so number 0 is expected"),
-            Some(Head { epoch, .. }) if self.chain_epoch > epoch => format!("{here} of the new epoch {}", self.chain_epoch),
+            Some(Head { epoch, .. }) if self.chain_epoch > epoch => {
+                format!("{here} of the new epoch {}", self.chain_epoch)
+            }
             Some(Head { epoch, seq }) if self.chain_epoch < epoch || self.seq <= seq => {
                 format!("{here}; its chain is recorded up to number {seq}, so this place is taken")
             }
-            Some(Head { seq, .. }) => format!("{here}; its chain is recorded up to number {seq}, so number {} is expected", seq.saturating_add(1)),
+            Some(Head { seq, .. }) => format!(
+                "{here}; its chain is recorded up to number {seq}, so number {} is expected",
+                seq.saturating_add(1)
+            ),
         }
     }
 }
@@ -155,7 +161,9 @@ fn meaning(reason: HoldReason) -> &'static str {
         HoldReason::IdentityMismatch => "It names a computer, an identity or an account that is not the sender's.",
         HoldReason::UnknownEventType => "This service does not know events of this type.",
         HoldReason::LaneMismatch => "Its type belongs to another lane than the one that it names.",
-        HoldReason::PayloadInvalid => "Its payload does not fit its type, or contains more than the level that it declares.",
+        HoldReason::PayloadInvalid => {
+            "Its payload does not fit its type, or contains more than the level that it declares."
+        }
         HoldReason::HashMismatch => "Its hash does not fit its content: it was changed on the way, or computed wrong.",
         HoldReason::ConsentExceeded => "It contains more than your consent allows, so its content was not stored.",
         HoldReason::UpstreamRefused => "The statistics service did not accept it.",
@@ -165,12 +173,14 @@ fn meaning(reason: HoldReason) -> &'static str {
 /// What to do next, and the page where that begins.
 fn next_step(reason: HoldReason) -> (&'static str, Option<(&'static str, &'static str)>) {
     match reason {
-        HoldReason::Unattributed => {
-            ("The agent can send it again now, with one of your computers in its scope.", Some(("/account", "Your computers and agents")))
-        }
-        HoldReason::MalformedEnvelope | HoldReason::PayloadInvalid => {
-            ("Correct the program that sent it, then send the event again with the same id.", Some(("/docs", "Form of an event")))
-        }
+        HoldReason::Unattributed => (
+            "The agent can send it again now, with one of your computers in its scope.",
+            Some(("/account", "Your computers and agents")),
+        ),
+        HoldReason::MalformedEnvelope | HoldReason::PayloadInvalid => (
+            "Correct the program that sent it, then send the event again with the same id.",
+            Some(("/docs", "Form of an event")),
+        ),
         HoldReason::IdentityMismatch => (
             "Check which computer the sender is set up for. After a move, attach it again; then send the event again.",
             Some(("/account", "Your computers and agents")),
@@ -182,9 +192,10 @@ fn next_step(reason: HoldReason) -> (&'static str, Option<(&'static str, &'stati
             "Send the event again with the lane that its type has in the registry.",
             Some(("/api/v1/events/registry", "Registry of types")),
         ),
-        HoldReason::HashMismatch => {
-            ("Send the event again. If it is held again, the sender does not hash the canonical form of its content (RFC 8785).", None)
-        }
+        HoldReason::HashMismatch => (
+            "Send the event again. If it is held again, the sender does not hash the canonical form of its content (RFC 8785).",
+            None,
+        ),
         HoldReason::ConsentExceeded => (
             "To record events like this, allow more for its lane and send it again. To keep your choice, do nothing.",
             Some(("/account/consent", "Your consent")),

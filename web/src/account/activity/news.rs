@@ -1,10 +1,10 @@
 //! How many events arrived since a page was shown. An open page asks every few seconds, while it can be seen.
 
 use app::services::activity::browse::Activity;
+use axum::Json;
 use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
 use axum::response::IntoResponse;
-use axum::Json;
 use serde::Deserialize;
 use serde_json::json;
 

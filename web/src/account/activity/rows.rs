@@ -159,7 +159,9 @@ impl LevelChange {
 }
 
 fn words(level: &str) -> String {
-    level.parse::<ConsentLevel>().map_or_else(|_| domain::foreign::visible(level), |level| level_words(level).to_owned())
+    level
+        .parse::<ConsentLevel>()
+        .map_or_else(|_| domain::foreign::visible(level), |level| level_words(level).to_owned())
 }
 
 /// Rows in groups by day, newest first.

@@ -53,13 +53,19 @@ impl Strip {
         let first = Day::from(today.number() - DAYS + 1);
         let total = |day: Day| Lane::ALL.iter().filter_map(|lane| counts.events.get(&(day, *lane))).sum::<u64>();
         let all: u64 = counts.events.values().sum();
-        let highest = (first.number()..=today.number()).map(|day| total(Day::from(day))).max().filter(|most| *most > 0)?;
+        let highest =
+            (first.number()..=today.number()).map(|day| total(Day::from(day))).max().filter(|most| *most > 0)?;
         let (mut bars, mut days) = (Vec::new(), Vec::new());
         for (place, number) in (0..).zip(first.number()..=today.number()) {
             let day = Day::from(number);
             let (name, words) = (day.begin().format("%-d %B").to_string(), in_words(counts, day));
             let address = format!("{path}{}", query.of_day(day));
-            bars.push(Bar { x: place * STEP, title: format!("{name}: {words}"), address: address.clone(), parts: parts(counts, day, highest) });
+            bars.push(Bar {
+                x: place * STEP,
+                title: format!("{name}: {words}"),
+                address: address.clone(),
+                parts: parts(counts, day, highest),
+            });
             if total(day) > 0 {
                 days.push(DayLine { name, address, words });
             }
@@ -68,7 +74,11 @@ impl Strip {
         let more = if counts.more.is_empty() { "" } else { " or more" };
         Some(Self {
             bars,
-            summary: format!("{}{more} in 30 days, on {}", events(all), if days.len() == 1 { "1 day".to_owned() } else { format!("{} days", days.len()) }),
+            summary: format!(
+                "{}{more} in 30 days, on {}",
+                events(all),
+                if days.len() == 1 { "1 day".to_owned() } else { format!("{} days", days.len()) }
+            ),
             days,
             first: first.begin().format("%-d %b").to_string(),
             last: today.begin().format("%-d %b").to_string(),

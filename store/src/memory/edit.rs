@@ -1,0 +1,148 @@
+//! Changing a memory by its owner: title, text, tags, spaces.
+
+use domain::ids::{MemoryId, SpaceId, UserAccountId};
+use domain::memory::{ModelId, Tag};
+use domain::{Digest, Timestamp};
+use uuid::Uuid;
+
+use super::delete::lock_shelf;
+use super::links::{link, show_chunks, unlink};
+use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
+use super::put::{insert_tags, version_of};
+use super::{ChunkPut, json, spaces_of};
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
+use crate::row::{limit, storable};
+use crate::{Store, in_transaction};
+
+/// A change of a memory; `None` keeps the value.
+#[derive(Debug, Clone)]
+pub struct MemoryEdit<'a> {
+    /// The memory.
+    pub id: MemoryId,
+    /// Owner of the memory.
+    pub account: &'a UserAccountId,
+    /// [`super::Memory::changed`] of the memory that was read before: after another change nothing is written.
+    pub seen: i64,
+    /// New title, or new title and text.
+    pub text: Option<TextEdit<'a>>,
+    /// All tags, sorted.
+    pub tags: Option<&'a [Tag]>,
+    /// All spaces, at least one.
+    pub spaces: Option<&'a [SpaceId]>,
+}
+
+/// The new text of a memory, with the chunks that search finds it by.
+#[derive(Debug, Clone)]
+pub struct TextEdit<'a> {
+    /// The title.
+    pub title: &'a str,
+    /// The new text of a note, and its [`super::MemoryPut::dedupe`]; `None` keeps the text.
+    pub content: Option<(&'a str, Digest)>,
+    /// All chunks.
+    pub chunks: &'a [ChunkPut<'a>],
+    /// The model of the vectors.
+    pub model: Option<&'a ModelId>,
+}
+
+/// The outcome of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edit {
+    /// The memory is changed.
+    Done,
+    /// The memory was changed after it was read: read it again.
+    Stale,
+    /// Another memory of the account has this text.
+    Duplicate(MemoryId),
+    /// The account has no such memory.
+    NotThere,
+}
+
+impl Store {
+    /// Changes a memory of an account. A new title alone keeps the digest of the source, so that adding the same page again keeps the title.
+    pub async fn memory_edit(&self, edit: &MemoryEdit<'_>, now: Timestamp) -> Result<Edit, StoreError> {
+        const OTHER: &str = "SELECT id FROM memories WHERE shelf = $1 AND dedupe = $2 AND id <> $3";
+        const CHANGE: &str =
+            "UPDATE memories SET title = $2, content = COALESCE($3, content), dedupe = COALESCE($4, dedupe),
+            version = $5, spaces = $6, tags = COALESCE($7, tags), chunks = $8, words = $9, changed = $10,
+            updated_at = COALESCE($11, updated_at) WHERE id = $1";
+        const COUNT: &str = "UPDATE shelves SET chunks = chunks + $2, words = words + $3 WHERE number = $1";
+        const UNTAG: &str = "DELETE FROM memory_tags WHERE memory_id = $1";
+        let title = edit.text.as_ref().map(|text| storable(text.title));
+        let content =
+            edit.text.as_ref().and_then(|text| text.content).map(|(content, dedupe)| (storable(content), dedupe));
+        let pieces: Option<Vec<PreparedChunk>> = edit.text.as_ref().map(|text| {
+            let title = title.as_deref().unwrap_or_default();
+            (0..).zip(text.chunks).map(|(ordinal, chunk)| PreparedChunk::of(title, ordinal, chunk)).collect()
+        });
+        let model = edit.text.as_ref().and_then(|text| text.model).map(ToString::to_string);
+        let is_changed = edit.text.is_some() || edit.tags.is_some();
+        let id = edit.id.as_uuid();
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let Some((turn, there)) = lock_shelf(tx, edit.id, edit.account).await? else {
+                    return Ok(Edit::NotThere);
+                };
+                if there.changed != edit.seen {
+                    return Ok(Edit::Stale);
+                }
+                if let Some((_, dedupe)) = &content {
+                    let other = scalar(OTHER).bind(turn.number).bind(&dedupe.as_bytes()[..]).bind(id);
+                    let other: Option<Uuid> = other.fetch_optional(&mut *tx).await?;
+                    if let Some(other) = other {
+                        return Ok(Edit::Duplicate(other.into()));
+                    }
+                }
+                let before = spaces_of(&there.spaces)?;
+                let spaces = edit.spaces.unwrap_or(&before);
+                for space in before.iter().filter(|space| !spaces.contains(space)) {
+                    unlink(tx, *space, id, turn.number).await?;
+                }
+                for space in spaces.iter().filter(|space| !before.contains(space)) {
+                    link(tx, *space, id, turn.number).await?;
+                }
+                let (mut chunks, mut words) = (there.chunks, there.words);
+                if let Some(pieces) = &pieces {
+                    delete_chunks(tx, id).await?;
+                    insert_chunks(tx, pieces, id, turn.number, model.as_deref()).await?;
+                    chunks = limit(pieces.len());
+                    words = pieces.iter().map(|piece| i64::from(piece.counted.length)).sum();
+                    let count = query(COUNT).bind(turn.number).bind(chunks - there.chunks).bind(words - there.words);
+                    count.execute(&mut *tx).await?;
+                }
+                show_chunks(tx, id, turn.number).await?;
+                if let Some(tags) = edit.tags {
+                    query(UNTAG).bind(id).execute(&mut *tx).await?;
+                    insert_tags(tx, id, turn.number, tags).await?;
+                }
+                let version = match (&edit.text, &content) {
+                    (Some(text), Some((content, _))) => {
+                        let url = there.url.as_deref().unwrap_or_default();
+                        version_of([&there.kind, text.title, url, content], text.chunks).as_bytes().to_vec()
+                    }
+                    _ => there.version,
+                };
+                query(CHANGE)
+                    .bind(id)
+                    .bind(title.as_deref().unwrap_or(&there.title))
+                    .bind(content.as_ref().map(|(content, _)| &**content))
+                    .bind(content.as_ref().map(|(_, dedupe)| &dedupe.as_bytes()[..]))
+                    .bind(&version[..])
+                    .bind(json(spaces))
+                    .bind(edit.tags.map(json))
+                    .bind(chunks)
+                    .bind(words)
+                    .bind(turn.changes)
+                    .bind(is_changed.then_some(now))
+                    .execute(&mut *tx)
+                    .await?;
+                Ok(Edit::Done)
+            },
+            commit if |outcome| *outcome == Edit::Done
+        )
+        .during(Operation::EditMemory)
+        .await
+    }
+}

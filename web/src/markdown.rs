@@ -1,0 +1,298 @@
+//! Markdown of memories as HTML for a page.
+//!
+//! The text is foreign: a web page or a program wrote it. The output contains only elements that this file writes, and every text and attribute
+//! is escaped. HTML in the text is shown as text; pictures are named and not loaded; links lead to http, https and mailto only.
+
+use std::fmt::Write;
+
+use domain::foreign::visible;
+use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+/// Elements inside each other. Deeper ones are shown without their element: browsers and readers need no more.
+const DEPTH_MAX: usize = 24;
+
+/// The HTML of a text. Its headings begin below the `h1` of the page and skip no level.
+pub(crate) fn html(markdown: &str) -> String {
+    let mut page = Writer::default();
+    for event in parser(markdown) {
+        page.event(event);
+    }
+    page.html
+}
+
+/// The words of a text without its marks, in one line: for excerpts.
+pub(crate) fn plain(markdown: &str) -> String {
+    let mut words = String::with_capacity(markdown.len());
+    for event in parser(markdown) {
+        match event {
+            Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                words.push_str(&text)
+            }
+            Event::SoftBreak | Event::HardBreak | Event::Rule => words.push(' '),
+            Event::End(tag) if is_block(tag) => words.push(' '),
+            _ => {}
+        }
+    }
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn parser(markdown: &str) -> Parser<'_> {
+    Parser::new_ext(markdown, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS)
+}
+
+fn is_block(tag: TagEnd) -> bool {
+    !matches!(tag, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image)
+}
+
+/// Whether a link may be followed: an absolute URL of these schemes. A relative one would lead to a page of this server.
+fn is_followed(url: &str) -> bool {
+    let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let is_known = scheme.is_some_and(|scheme| ["http", "https", "mailto"].contains(&scheme.as_str()));
+    is_known && !url.chars().any(|character| character.is_control() || character.is_whitespace())
+}
+
+#[derive(Default)]
+struct Writer {
+    html: String,
+    /// The closing tags of the open elements; empty for an element that is not written.
+    open: Vec<&'static str>,
+    /// Level of the last heading.
+    level: usize,
+    /// How the columns of the open table are aligned, and the column of the next cell.
+    columns: Vec<Alignment>,
+    column: usize,
+    in_head: bool,
+}
+
+impl Writer {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
+            Event::Code(code) => {
+                self.html.push_str("<code>");
+                self.text(&code);
+                self.html.push_str("</code>");
+            }
+            Event::SoftBreak => self.html.push('\n'),
+            Event::HardBreak => self.html.push_str("<br>\n"),
+            Event::Rule => self.html.push_str("<hr>\n"),
+            Event::TaskListMarker(done) => self.html.push_str(if done { "☑ " } else { "☐ " }),
+            Event::FootnoteReference(name) | Event::InlineMath(name) | Event::DisplayMath(name) => self.text(&name),
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        let (begin, end): (&str, &'static str) = match tag {
+            Tag::Paragraph => ("<p>", "</p>\n"),
+            Tag::Heading { level, .. } => return self.heading(level),
+            Tag::BlockQuote(_) => ("<blockquote>\n", "</blockquote>\n"),
+            // The language of the block is not shown.
+            Tag::CodeBlock(_) => (
+                "<pre tabindex=\"0\"><code>",
+                "</code></pre>
+",
+            ),
+            Tag::List(Some(first)) => return self.numbered(first),
+            Tag::List(None) => ("<ul>\n", "</ul>\n"),
+            Tag::Item => ("<li>", "</li>\n"),
+            Tag::Table(columns) => {
+                self.columns = columns;
+                (
+                    "<div class=\"scroll\" role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>\n",
+                    "</tbody></table></div>\n",
+                )
+            }
+            Tag::TableHead => {
+                (self.in_head, self.column) = (true, 0);
+                ("<thead><tr>", "</tr></thead><tbody>\n")
+            }
+            Tag::TableRow => {
+                self.column = 0;
+                ("<tr>", "</tr>\n")
+            }
+            Tag::TableCell => return self.cell(),
+            Tag::Emphasis => ("<em>", "</em>"),
+            Tag::Strong => ("<strong>", "</strong>"),
+            Tag::Strikethrough => ("<del>", "</del>"),
+            Tag::Link { dest_url, .. } => return self.link(&dest_url),
+            Tag::Image { .. } => ("<span class=\"muted\">[Picture: ", "]</span>"),
+            _ => ("", ""),
+        };
+        self.push(begin, end);
+    }
+
+    /// Opens an element, unless it is too deep.
+    fn push(&mut self, begin: &str, end: &'static str) {
+        let is_shown = self.open.len() < DEPTH_MAX;
+        self.html.push_str(if is_shown { begin } else { "" });
+        self.open.push(if is_shown { end } else { "" });
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        if tag == TagEnd::TableHead {
+            self.in_head = false;
+        }
+        if let Some(end) = self.open.pop() {
+            self.html.push_str(end);
+        }
+    }
+
+    fn heading(&mut self, level: HeadingLevel) {
+        const TAGS: [(&str, &str); 5] =
+            [("<h2>", "</h2>\n"), ("<h3>", "</h3>\n"), ("<h4>", "</h4>\n"), ("<h5>", "</h5>\n"), ("<h6>", "</h6>\n")];
+        self.level = (level as usize).min(self.level + 1).min(TAGS.len());
+        let (begin, end) = TAGS[self.level - 1];
+        self.push(begin, end);
+    }
+
+    fn numbered(&mut self, first: u64) {
+        let begin = if first == 1 { "<ol>\n".to_owned() } else { format!("<ol start=\"{first}\">\n") };
+        self.push(&begin, "</ol>\n");
+    }
+
+    fn cell(&mut self) {
+        let is_right = self.columns.get(self.column) == Some(&Alignment::Right);
+        self.column += 1;
+        match (self.in_head, is_right) {
+            (true, false) => self.push("<th>", "</th>"),
+            (true, true) => self.push("<th class=\"right\">", "</th>"),
+            (false, false) => self.push("<td>", "</td>"),
+            (false, true) => self.push("<td class=\"right\">", "</td>"),
+        }
+    }
+
+    fn link(&mut self, url: &str) {
+        if !is_followed(url) {
+            return self.push("", "");
+        }
+        let mut begin = String::from("<a href=\"");
+        escape(&mut begin, url);
+        begin.push_str("\" rel=\"noreferrer noopener nofollow\">");
+        self.push(&begin, "</a>");
+    }
+
+    fn text(&mut self, text: &str) {
+        for (nth, line) in text.split('\n').enumerate() {
+            if nth > 0 {
+                self.html.push('\n');
+            }
+            escape(&mut self.html, &visible(line));
+        }
+    }
+}
+
+/// Writes a text so that it is neither an element nor the end of an attribute.
+fn escape(html: &mut String, text: &str) {
+    for character in text.chars() {
+        match character {
+            '<' | '>' | '&' | '"' | '\'' => {
+                // Writing to a `String` cannot fail.
+                let _ = write!(html, "&#{};", u32::from(character));
+            }
+            other => html.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn common_markdown_has_its_elements() {
+        let text = "# One\n\n### Two\n\nA *b* **c** ~~d~~ `e` [f](https://f.example/?a=1&b=2).\n\n- g\n- [x] h\n\n3. i\n\n> j\n\n---\n\n    k < l\n";
+        let shown = html(text);
+        for part in [
+            "<h2>One</h2>",
+            "<h3>Two</h3>",
+            "<em>b</em> <strong>c</strong> <del>d</del> <code>e</code>",
+            "<a href=\"https://f.example/?a=1&#38;b=2\" rel=\"noreferrer noopener nofollow\">f</a>",
+            "<li>☑ h</li>",
+            "<ol start=\"3\">",
+            "<blockquote>\n<p>j</p>",
+            "<hr>",
+            "<pre tabindex=\"0\"><code>k &#60; l\n</code></pre>",
+        ] {
+            assert!(shown.contains(part), "{part}\n{shown}");
+        }
+        let table = html("| a | b |\n|---|--:|\n| 1 | 2 |\n");
+        assert!(table.contains("<thead><tr><th>a</th><th class=\"right\">b</th></tr></thead><tbody>"), "{table}");
+        assert!(table.contains("<td>1</td><td class=\"right\">2</td>") && table.ends_with("</tbody></table></div>\n"));
+    }
+
+    #[test]
+    fn foreign_text_stays_text() {
+        for hostile in [
+            "<script>alert(1)</script>",
+            "<img src=x onerror=alert(1)>",
+            "a <b onclick=\"x()\">b</b>",
+            "<!-- --><svg/onload=alert(1)>",
+            "[a](javascript:alert(1))",
+            "[a](JaVaScRiPt:alert(1))",
+            "[a](<java\tscript:alert(1)>)",
+            "[a](data:text/html;base64,PHNjcmlwdD4=)",
+            "[a](vbscript:x)",
+            "[a](//evil.example)",
+            "[a](/account)",
+            "[a](&#106;avascript:alert(1))",
+            "![a](https://evil.example/pixel.png)",
+            "![a](x\" onerror=\"alert(1))",
+            "[a](https://x.example/\"onmouseover=\"alert(1))",
+            "<javascript:alert(1)>",
+            "[a]: javascript:alert(1)\n\n[a]",
+            "```\"><script>alert(1)</script>\nx\n```",
+            "| <script> |\n|---|\n| <img src=x> |",
+            "\u{202e}<script>\u{2066}",
+        ] {
+            let shown = html(hostile);
+            let elements: Vec<&str> =
+                shown.split('<').skip(1).map(|rest| rest.split(['>', ' ']).next().unwrap_or_default()).collect();
+            let known = [
+                "p", "/p", "pre", "/pre", "code", "/code", "a", "/a", "span", "/span", "div", "/div", "table",
+                "/table", "thead", "/thead", "tbody", "/tbody", "tr", "/tr", "th", "/th", "td", "/td",
+            ];
+            assert!(elements.iter().all(|element| known.contains(element)), "{hostile}\n{shown}");
+            assert!(
+                !shown.contains("href=\"j") && !shown.contains("href=\"d") && !shown.contains("href=\"/"),
+                "{shown}"
+            );
+            assert!(!shown.contains("src=\"") && !shown.contains('\u{202e}'), "{shown}");
+            // The quotation mark of an attribute is ours alone.
+            let allowed = shown.matches(" href=\"").count() + shown.matches(" rel=\"").count();
+            let ours = shown.matches("tabindex=\"").count()
+                + shown.matches("class=\"").count()
+                + shown.matches("role=\"").count()
+                + shown.matches("aria-label=\"").count();
+            assert_eq!(shown.matches('"').count(), 2 * (allowed + ours), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_deep_text_is_shown_without_its_depth() {
+        let shown = html(&format!("{} deep", ">".repeat(5000)));
+        assert!(shown.matches("<blockquote>").count() <= DEPTH_MAX && shown.contains("deep"));
+        assert_eq!(shown.matches("<blockquote>").count(), shown.matches("</blockquote>").count());
+    }
+
+    #[test]
+    fn excerpts_have_no_marks() {
+        let text = "# Roses\n\nPrune *in* **March**:\n\n- [cut](https://x.example)\n- `tie`\n\n![bud](b.png)";
+        assert_eq!(plain(text), "Roses Prune in March: cut tie bud");
+    }
+
+    proptest! {
+        #[test]
+        fn elements_are_closed_and_text_has_no_marks_of_html(text in "[a-z<>&\"'`*_\\[\\]()!#|\\-\\n\\\\ :/=]{0,200}") {
+            let shown = html(&text);
+            for element in ["p", "em", "strong", "del", "code", "pre", "ul", "ol", "li", "a", "blockquote", "table", "tr"] {
+                let begin = shown.matches(&format!("<{element}>")).count() + shown.matches(&format!("<{element} ")).count();
+                prop_assert_eq!(begin, shown.matches(&format!("</{element}>")).count());
+            }
+            prop_assert!(!shown.contains("<script") && !shown.contains("<img"));
+        }
+    }
+}
