@@ -16,6 +16,7 @@ mod audit;
 mod compare;
 mod cosign;
 mod days;
+mod ended;
 mod epoch;
 mod error;
 mod follower;

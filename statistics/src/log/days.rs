@@ -9,7 +9,6 @@ use domain::envelope::Lane;
 use domain::ids::MachineUuid;
 use domain::recorder::Recorder;
 use domain::usage::Day;
-use quick_cache::sync::Cache;
 use serde::Serialize;
 use store::pool::query;
 
@@ -26,8 +25,6 @@ const BUDGET: u64 = 300_000;
 const PAIRS: usize = 64;
 /// Events of the service itself that one call reads.
 const REPORTS_MAX: u16 = 500;
-/// Number of counts in memory, of some 50 bytes each.
-const CACHED_MAX: usize = 65_536;
 /// Time after the end of a day from which its counts are cached: events that were received in it are committed, and indexed, by then.
 const SETTLED_AFTER: TimeDelta = TimeDelta::hours(1);
 
@@ -55,16 +52,6 @@ pub struct DayCounts {
     pub more: Vec<(Day, Lane)>,
     /// The first day that was counted; earlier ones were left out, because the later ones have too many events.
     pub since: Option<Day>,
-}
-
-/// Counts of sources on days that have ended.
-#[derive(Debug)]
-pub struct EndedDays(Cache<(i64, Day), u32>);
-
-impl Default for EndedDays {
-    fn default() -> Self {
-        Self(Cache::new(CACHED_MAX))
-    }
 }
 
 /// A source and a day, as the statement takes them.
@@ -122,7 +109,7 @@ impl Log {
     /// Counts of all sources on one day.
     async fn of_day(&self, day: Day, lanes: &HashMap<i64, Lane>, left: &mut u64) -> Result<Vec<(i64, u32)>, LogError> {
         let is_settled = Day::from(day.number() + 1).begin() + SETTLED_AFTER <= self.clock.now();
-        let cached = |source: &i64| self.ended.0.get(&(*source, day)).map(|events| (*source, events));
+        let cached = |source: &i64| self.ended.get(*source, day).map(|events| (*source, events));
         let mut found: Vec<(i64, u32)> =
             if is_settled { lanes.keys().filter_map(cached).collect() } else { Vec::new() };
         let known: HashSet<i64> = found.iter().map(|(source, _)| *source).collect();
@@ -142,7 +129,7 @@ impl Log {
                 let events = u32::try_from(events).unwrap_or(EVENTS_MAX).saturating_add(unindexed).min(EVENTS_MAX);
                 *left = left.saturating_sub(events.into());
                 if is_settled && unindexed == 0 {
-                    self.ended.0.insert((source, day), events);
+                    self.ended.insert(source, day, events);
                 }
                 found.push((source, events));
             }
@@ -178,13 +165,4 @@ impl Log {
 
 fn is_wanted(recorder: &Recorder, wanted: &DayQuery) -> bool {
     wanted.machine.is_none_or(|machine| recorder.machine == machine)
-}
-
-/// Unindexed events of one day.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct RecentDay {
-    /// Number of events by source; a source without events is absent.
-    pub events: HashMap<i64, u32>,
-    /// The number of the last indexed event; the largest number while no writer is running, since everything is in the tables then.
-    pub indexed: i64,
 }

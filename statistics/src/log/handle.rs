@@ -13,7 +13,7 @@ use store::{Pool, Replica, in_transaction};
 use uuid::Uuid;
 
 use super::cosign::Witnessing;
-use super::days::EndedDays;
+use super::ended::EndedDays;
 use super::error::{During, LogError};
 use super::halt::HaltFlag;
 use super::health::appends::Appends;

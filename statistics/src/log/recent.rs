@@ -6,8 +6,6 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use domain::ids::EventId;
 use domain::usage::Day;
 
-use super::days::RecentDay;
-
 /// The events after the last indexed one. Clones share them. Empty while the writer has no connection; readers then find the events
 /// in the table, as they find events of another process that the writer has not read yet.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +36,15 @@ pub struct Window {
     pub before: (i64, i64),
     /// Maximum number of events.
     pub events_max: usize,
+}
+
+/// Unindexed events of one day.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RecentDay {
+    /// Number of events by source; a source without events is absent.
+    pub events: HashMap<i64, u32>,
+    /// The number of the last indexed event; the largest number while no writer is running, since everything is in the tables then.
+    pub indexed: i64,
 }
 
 impl UnindexedEvents {
