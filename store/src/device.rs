@@ -17,7 +17,7 @@ use crate::error::{Corrupt, StoreError};
 use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machine};
 use crate::mail::{QueuedMail, insert_mail};
 use crate::operation::{During, Operation};
-use crate::pool::{query, scalar};
+use crate::pool::{Tx, query, scalar};
 use crate::probes::rows::CodeRow;
 use crate::row::{count, limit, parsed, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, probes};
@@ -377,19 +377,11 @@ impl Store {
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
-                let AttachedRow { name, ip_address, key_hash, key_scopes } =
-                    query(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
-                let has_key = match (key, key_hash, key_scopes) {
-                    (Some(grant), Some(hash), Some(scopes)) => {
-                        let name = name.as_deref().unwrap_or("a computer");
-                        let new = ComputersKey { machine, account: &account, name, hash: &hash, scopes: &scopes };
-                        match add_key_of_computer(tx, grant, &new, now).await? {
-                            KeyCreate::TooMany => return Ok(Err(ApprovalRefusal::TooManyKeys)),
-                            made => made == KeyCreate::Created,
-                        }
-                    }
-                    _ => false,
+                let row: AttachedRow = query(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
+                let Some(has_key) = grant_key(tx, key, machine, &account, &row, now).await? else {
+                    return Ok(Err(ApprovalRefusal::TooManyKeys));
                 };
+                let AttachedRow { name, ip_address, .. } = row;
                 let attached = AttachedDevice {
                     machine,
                     name,
@@ -519,4 +511,24 @@ impl TryFrom<AskingRow> for AskingDevice {
         let AskingRow { name, first_seen_at, ip_address, .. } = row;
         Ok(Self { code, name, first_seen_at, others, ip_address, key_scopes })
     }
+}
+
+/// Makes the key that the code asks for, if the approver grants one; returns whether there is one, `None` if the account has too many.
+async fn grant_key(
+    tx: &mut Tx<'_>,
+    grant: Option<KeyGrant>,
+    machine: MachineUuid,
+    account: &str,
+    row: &AttachedRow,
+    now: Timestamp,
+) -> Result<Option<bool>, sqlx::Error> {
+    let (Some(grant), Some(hash), Some(scopes)) = (grant, &row.key_hash, &row.key_scopes) else {
+        return Ok(Some(false));
+    };
+    let name = row.name.as_deref().unwrap_or("a computer");
+    let new = ComputersKey { machine, account, name, hash, scopes };
+    Ok(match add_key_of_computer(tx, grant, &new, now).await? {
+        KeyCreate::TooMany => None,
+        made => Some(made == KeyCreate::Created),
+    })
 }

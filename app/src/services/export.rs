@@ -256,5 +256,5 @@ impl AccountExport {
 }
 
 fn lines(values: &[Value]) -> Bytes {
-    values.iter().map(|value| format!("{value}\n")).collect::<String>().into()
+    values.iter().fold(String::new(), |lines, value| lines + &value.to_string() + "\n").into()
 }

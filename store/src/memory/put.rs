@@ -66,14 +66,7 @@ impl Store {
                     Some(turn) => turn,
                     None => query(FIRST).bind(put.account.as_str()).fetch_one(&mut *tx).await?,
                 };
-                let mut known: Option<KnownRow> = query(KNOWN)
-                    .bind(turn.number)
-                    .bind(&put.dedupe.as_bytes()[..])
-                    .fetch_optional(&mut *tx)
-                    .await?;
-                if restored.is_some() && known.is_none() {
-                    known = query(NAMED).bind(turn.number).bind(put.id.as_uuid()).fetch_optional(&mut *tx).await?;
-                }
+                let known = known_memory(tx, turn.number, put, restored).await?;
                 let before = known.as_ref().map(|known| spaces_of(&known.spaces)).transpose()?.unwrap_or_default();
                 let may_change = restored.is_none() && covers_all(put.key_spaces, &before);
                 let (linked, new) = linked(before, &living(tx, put).await?);
@@ -207,6 +200,21 @@ async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sq
     let default: Option<Uuid> = scalar(DEFAULT).bind(put.account.as_str()).fetch_optional(tx).await?;
     let default = default.map(SpaceId::from);
     Ok(default.into_iter().filter(|space| put.key_spaces.is_none_or(|covered| covered.contains(space))).collect())
+}
+
+/// The memory with the same `dedupe`; one of an export also by its id.
+async fn known_memory(
+    tx: &mut Tx<'_>,
+    shelf_number: i64,
+    put: &MemoryPut<'_>,
+    restored: Option<&Restored<'_>>,
+) -> Result<Option<KnownRow>, sqlx::Error> {
+    let dedupe = &put.dedupe.as_bytes()[..];
+    let known = query(KNOWN).bind(shelf_number).bind(dedupe).fetch_optional(&mut *tx).await?;
+    if restored.is_none() || known.is_some() {
+        return Ok(known);
+    }
+    query(NAMED).bind(shelf_number).bind(put.id.as_uuid()).fetch_optional(tx).await
 }
 
 /// The id of a new memory: an imported one keeps its own unless another memory of this server has it.
