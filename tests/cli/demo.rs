@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
+use blackbox::client::{Client, Credential};
 use blackbox::eventually;
 use blackbox::flow;
 use blackbox::process::Home;
@@ -63,8 +64,8 @@ async fn the_demo_runs_on_its_own_and_a_second_run_leaves_nothing_more() {
 /// Ids of the memories of the demo's person.
 async fn memories(home: &Home, url: &str) -> BTreeSet<String> {
     let key = home.run(&["admin", "api-key", "create", "--email", "demo@example.com"]).said().to_owned();
-    let response = reqwest::Client::new().get(format!("{url}/v1/export")).bearer_auth(key).send().await.unwrap();
-    let lines = response.text().await.unwrap();
+    let response = Client::new().get(&format!("{url}/v1/export"), Credential::Bearer(key)).await;
+    let lines = String::from_utf8(response.body.to_vec()).unwrap();
     let ids = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].to_string());
     ids.collect()
 }
