@@ -22,6 +22,7 @@ mod examples;
 mod failure;
 mod hangup;
 mod help;
+mod import;
 mod login;
 mod machine;
 mod main_database;
@@ -120,6 +121,8 @@ enum Command {
     /// Send and follow events
     #[command(subcommand)]
     Event(event::Command),
+    /// Add the memories of an export
+    Import(import::Arguments),
     /// Create and list spaces of the knowledge API
     #[command(subcommand)]
     Space(space::Command),
@@ -194,6 +197,7 @@ pub fn main() -> ExitCode {
         Command::Add(arguments) => run(async move { add::run(&arguments).await }),
         Command::Search(arguments) => run(async move { search::run(&arguments).await }),
         Command::Mcp(arguments) => run(mcp::run(arguments)),
+        Command::Import(arguments) => run(async move { import::run(&arguments).await }),
         Command::Demo(arguments) => {
             let settings = arguments.is_auto().then(settings).transpose();
             settings.and_then(|settings| run(async move { demo::run(&arguments, settings.as_ref()).await }))

@@ -96,6 +96,7 @@ pub const ALL: &[Examples] = &[
             "git log -1 | attache add -",
         ],
     ),
+    of("import", &["attache import export.ndjson", "attache import - < export.ndjson"]),
     of("space create", &["attache space create recipes"]),
     of("space list", &["attache space list"]),
     of(

@@ -87,3 +87,34 @@ async fn files_that_git_ignores_are_left_out() {
     assert!(home.run(&["add", "work"]).said().ends_with("1 added"));
     assert!(!home.run(&["search", "Output"]).said().contains("Made by a program"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_is_imported_once_and_its_faults_are_named_by_line() {
+    let home = Home::new();
+    let server = flow::library(&home).await;
+    write(home.dir.path(), "bees.md", "# Bees\n\nA honeybee steers by the sun.");
+    write(home.dir.path(), "tides.md", "# Tides\n\nThe moon pulls the sea.");
+    home.run(&["add", "bees.md", "tides.md"]).said();
+    let key = flow::profile(&home)["api_key"].as_str().unwrap().to_owned();
+    let client = blackbox::client::Client::new();
+    let export = client.get(&format!("{}/v1/export", server.url), blackbox::client::Credential::Bearer(key)).await;
+    let mut lines = String::from_utf8(export.body.to_vec()).unwrap();
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+
+    // Another account, which has none of them.
+    let create = ["admin", "api-key", "create", "--email", "bob@example.com"];
+    let bobs = home.run(&create).said().to_owned();
+    flow::edit_profile(&home, |profile| drop(profile.insert("api_key".into(), bobs.into())));
+    write(home.dir.path(), "export.ndjson", &lines);
+    assert_eq!(home.run(&["import", "export.ndjson"]).said(), "2 added");
+    assert!(home.run(&["search", "moon"]).said().contains("Tides"));
+    let again = home.run_with_input(&["import", "-", "--json"], lines.as_bytes()).json();
+    assert_eq!(again, json!({ "created": 0, "existing": 2, "failed": [] }));
+
+    lines.push_str("\nno JSON\n");
+    write(home.dir.path(), "faulty.ndjson", &lines);
+    let faulty = home.run(&["import", "faulty.ndjson"]);
+    faulty.refused(1, &["1 line could not be imported"]);
+    assert!(faulty.stdout.contains("failed  line 4: "), "{faulty:?}");
+    home.run(&["import", "nowhere.ndjson"]).refused(4, &["nowhere.ndjson"]);
+}

@@ -26,7 +26,7 @@ pub(crate) fn plain(markdown: &str) -> String {
     for event in parser(markdown) {
         match event {
             Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                words.push_str(&text)
+                words.push_str(&text);
             }
             Event::SoftBreak | Event::HardBreak | Event::Rule => words.push(' '),
             Event::End(tag) if is_block(tag) => words.push(' '),

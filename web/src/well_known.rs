@@ -24,7 +24,7 @@ pub(super) async fn touch_icon() -> Result<Response, ApiError> {
 /// `GET /robots.txt` (RFC 9309): the pages that everyone may read, and none of an account.
 pub(super) async fn robots(State(site): State<Site>) -> Response {
     let root = site.urls.root_path();
-    let lines: String = CLOSED.iter().map(|path| format!("Disallow: {root}{path}\n")).collect();
+    let lines: Vec<String> = CLOSED.iter().map(|path| format!("Disallow: {root}{path}")).collect();
     let headers = [(CONTENT_TYPE, "text/plain; charset=utf-8"), (CACHE_CONTROL, "public, max-age=86400")];
-    (headers, format!("User-agent: *\n{lines}")).into_response()
+    (headers, format!("User-agent: *\n{}\n", lines.join("\n"))).into_response()
 }

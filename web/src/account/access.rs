@@ -170,9 +170,9 @@ async fn draw(
 }
 
 /// The names of spaces. One that the account cannot read any more has none.
-fn names_of(named: &[SpaceId], spaces: &[Space]) -> String {
+fn names_of(ids: &[SpaceId], spaces: &[Space]) -> String {
     let name = |id: &SpaceId| spaces.iter().find(|space| space.id == *id).map(|space| space.name.as_str());
-    let names: Vec<&str> = named.iter().map(|id| name(id).unwrap_or("a deleted space")).collect();
+    let names: Vec<&str> = ids.iter().map(|id| name(id).unwrap_or("a deleted space")).collect();
     names.join(", ")
 }
 

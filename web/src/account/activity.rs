@@ -37,6 +37,7 @@ const HELD_MAX: usize = 50;
 
 #[derive(Template)]
 #[template(path = "account/activity.html")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a condition of the template")]
 struct ActivityPage {
     frame: PageLayout,
     tab: &'static str,

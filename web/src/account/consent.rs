@@ -160,7 +160,7 @@ pub async fn save(
             Some(undo) if written.records > 0 => cookies.set(Cookie::Undo, &mut response, &undo),
             _ => cookies.clear(Cookie::Undo, &mut response),
         }
-        flash::set(&mut response, &said(changes.len(), written.is_forwarded));
+        flash::set(&mut response, said(changes.len(), written.is_forwarded));
         return Ok(response);
     }
     Err(PageError::shown(

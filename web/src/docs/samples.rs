@@ -162,7 +162,7 @@ impl Call<'_> {
         let mut headers = Vec::new();
         match &self.credential {
             Some(Credential::Bearer { variable }) => {
-                headers.push(format!("Authorization: `Bearer ${{process.env.{variable}}}`"))
+                headers.push(format!("Authorization: `Bearer ${{process.env.{variable}}}`"));
             }
             Some(Credential::Cookie { name, variable, origin }) => {
                 headers.push(format!("Cookie: `{name}=${{process.env.{variable}}}`"));
@@ -180,10 +180,10 @@ impl Call<'_> {
         }
         match self.body {
             Some((FORM, example)) => {
-                options.push(format!("body: new URLSearchParams({})", indented(&format!("{example:#}"), 1)))
+                options.push(format!("body: new URLSearchParams({})", indented(&format!("{example:#}"), 1)));
             }
             Some((_, example)) => {
-                options.push(format!("body: JSON.stringify({})", indented(&format!("{example:#}"), 1)))
+                options.push(format!("body: JSON.stringify({})", indented(&format!("{example:#}"), 1)));
             }
             None => {}
         }

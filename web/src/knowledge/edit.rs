@@ -55,7 +55,7 @@ pub async fn show(State(pages): State<MemoryPages>, owner: AccountOwner, Named(i
         title: memory.title.clone(),
         tags: tags.join(", "),
         text: memory.url.is_none().then(|| memory.content.clone()),
-        spaces: memory.spaces.iter().map(|space| space.as_uuid()).collect(),
+        spaces: memory.spaces.iter().map(domain::ids::SpaceId::as_uuid).collect(),
     };
     draw(&pages, &owner, &memory, entered, StatusCode::OK, None).await
 }

@@ -74,11 +74,11 @@ pub async fn rows(
         let place = match event.filter(|event| scope.shown.has_computer(event.scope.machine_id)) {
             Some(event) => {
                 let key = (event.scope.machine_id, event.scope.agent_id.clone());
-                let head = match heads.get(&key) {
-                    Some(head) => *head,
+                let newest = match heads.get(&key) {
+                    Some(newest) => *newest,
                     None => *heads.entry(key).or_insert(Head::read(activity, scope, &event, computers).await),
                 };
-                Some(event.in_words(head))
+                Some(event.in_words(newest))
             }
             None => None,
         };

@@ -217,8 +217,8 @@ impl Matrix {
     /// counts, each needs a level of its own to stay as the form showed it.
     fn kept(&self, changes: &[CellChange]) -> Vec<CellChange> {
         let to = |scope: &RowScope, lane: Option<Lane>| {
-            let changed = changes.iter().find(|change| change.scope == *scope && change.lane == lane);
-            changed.map_or_else(|| self.state(&Cell { scope: scope.clone(), lane }), |change| change.to)
+            let chosen = changes.iter().find(|change| change.scope == *scope && change.lane == lane);
+            chosen.map_or_else(|| self.state(&Cell { scope: scope.clone(), lane }), |change| change.to)
         };
         let mut kept = Vec::new();
         for change in changes.iter().filter(|change| change.scope != RowScope::Everywhere && change.lane.is_none()) {
