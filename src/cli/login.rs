@@ -22,7 +22,7 @@ use super::terminal::{GOOD, STRONG, WARNING, styled};
 /// Options of `attache login`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]
+    #[arg(help = "Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]")]
     #[arg(value_name = "SERVER", conflicts_with = "url")]
     server: Option<String>,
     /// Scope of the key: search, write or settings; may be repeated [default: search and write]
@@ -131,17 +131,18 @@ async fn say(connection: &ProfileConnection, key: Option<&Key>, is_new: bool) ->
     let base = connection.client.base_url();
     output::show(connection.json, &known, || {
         let (good, already) = (styled(GOOD, "✓"), if is_new { "" } else { "already " });
-        let mut text =
+        let attached =
             format!("{good} this computer is {already}attached to the account of {}", styled(STRONG, &owner));
+        let mut lines = vec![attached];
         if let Some(key) = key {
             let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-            text.push_str(&format!("\n{good} it has a key for the memory: {}", scopes.join(", ")));
-            text.push_str("\n  next: `attache search WORDS`, `attache add FILE`, `attache status`");
+            lines.push(format!("{good} it has a key for the memory: {}", scopes.join(", ")));
+            lines.push("  next: `attache search WORDS`, `attache add FILE`, `attache status`".to_owned());
         } else {
-            text.push_str(&format!("\n{} it has no key for the memory", styled(WARNING, "!")));
+            lines.push(format!("{} it has no key for the memory", styled(WARNING, "!")));
         }
-        text.push_str(&format!("\n  undo: detach it at {base}/account; its key ends with it"));
-        text
+        lines.push(format!("  undo: detach it at {base}/account; its key ends with it"));
+        lines.join("\n")
     });
     Ok(())
 }

@@ -132,7 +132,7 @@ on_each_database! {
             assert!(!text.contains(secret));
         }
         // A sign-in of an hour ago does not do.
-        world.advance(Duration::from_mins(60));
+        world.advance(Duration::from_hours(1));
         assert_eq!(world.get("/account/data/export", &person.cookie).await.status, 303);
         assert_eq!(submit(&world, &person.cookie, "/account/close", "email=ada%40example.com").await, 303);
         assert_eq!(world.get(SUMMARY, &person.cookie).await.status, 200);

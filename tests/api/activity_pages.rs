@@ -65,7 +65,7 @@ on_each_database! {
         let first_day = world.clock().now() - chrono::TimeDelta::hours(72);
         let day = first_day.format("%Y-%m-%d");
         for (filters, expected) in [
-            ("".to_owned(), sent.clone()),
+            (String::new(), sent.clone()),
             (format!("computer={}", one.uuid), of(1)),
             ("agent=codex".to_owned(), of(0)),
             ("type=memory.stored&lane=memory".to_owned(), sent.clone()),

@@ -23,7 +23,7 @@ const PROGRAMS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "g
 /// Maximum time in which a browser answers a question.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// Maximum time of a start.
-const START_DEADLINE: Duration = Duration::from_secs(60);
+const START_DEADLINE: Duration = Duration::from_mins(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A browser that belongs to one test until this is dropped.
@@ -81,6 +81,7 @@ async fn reset(folder: &Path) -> Option<String> {
 }
 
 /// Starts a browser in this folder, after the end of the one that does not answer.
+#[expect(clippy::zombie_processes, reason = "the browser serves other tests after this process")]
 async fn start(program: &Path, arguments: &[String], folder: &Path) -> String {
     kill(folder);
     let profile = folder.join("profile");

@@ -15,6 +15,7 @@ fn failure(done: &Done) -> Value {
 }
 
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "for `json!`")]
 fn assert_failure(done: &Done, code: i32, error: &str, status: Value, retryable: bool) {
     let value = failure(done);
     assert_eq!(done.code, Some(code), "{done:?}");

@@ -368,7 +368,7 @@ mod tests {
     fn folders_and_files_are_not_mixed() {
         let folder = tempfile::tempdir().unwrap();
         let name = folder.path().display().to_string();
-        assert_eq!(folders(&[name.clone()]).unwrap(), Some(vec![PathBuf::from(&name)]));
+        assert_eq!(folders(std::slice::from_ref(&name)).unwrap(), Some(vec![PathBuf::from(&name)]));
         assert_eq!(folders(&["https://example.com/".to_owned()]).unwrap(), None);
         assert_eq!(folders(&[name, "a.md".to_owned()]).unwrap_err().kind(), FailureKind::Usage);
     }
