@@ -61,7 +61,8 @@ use self::failure::{Done, Failure, FailureKind};
 #[command(name = "attache", version, max_term_width = 100, arg_required_else_help = true)]
 struct Arguments {
     /// Configuration file [default: config.toml in the working folder, if it exists]
-    #[arg(long, global = true, value_name = "FILE")]
+    // The help of the commands that read it names it (help.rs): every other command accepts it too.
+    #[arg(long, global = true, value_name = "FILE", hide = true)]
     config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,

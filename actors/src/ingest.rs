@@ -77,7 +77,7 @@ impl Ingestion {
         (spaces, key_spaces): (&[SpaceId], Option<&[SpaceId]>),
         items: &[Item],
         repeat: Option<&Repeatable>,
-    ) -> Result<Added, InfraError> {
+    ) -> Result<AddedBatch, InfraError> {
         let Dependencies { store, clock, rng, settings, .. } = &*self.dependencies;
         let now = clock.now();
         let id = rng.uuid_v7(now).into();
@@ -85,14 +85,14 @@ impl Ingestion {
         let key = repeat.map(|Repeatable { key, body }| IdempotencyKey { key, body, since });
         let new = NewBatch { id, account, spaces, key_spaces, items, key };
         match store.batch_create(&new, settings.running_max, now).await? {
-            BatchCreate::TooMany => return Ok(Added::TooMany),
-            BatchCreate::KeyReused => return Ok(Added::KeyReused),
-            BatchCreate::Known(batch) => return Ok(Added::Known(batch)),
+            BatchCreate::TooMany => return Ok(AddedBatch::TooMany),
+            BatchCreate::KeyReused => return Ok(AddedBatch::KeyReused),
+            BatchCreate::Known(batch) => return Ok(AddedBatch::Known(batch)),
             BatchCreate::Created => {}
         }
         domain::failpoint!("batches.taken");
         tracing::info!(batch.id = %id, items = items.len(), "a batch was taken in");
-        Ok(Added::New(BatchAccess { id, is_running: true, spaces: spaces.to_vec() }))
+        Ok(AddedBatch::New(BatchAccess { id, is_running: true, spaces: spaces.to_vec() }))
     }
 
     /// The stream of a batch, after the message with this number, or from its beginning; `None` when the batch is gone. The caller's
@@ -169,15 +169,15 @@ impl Ingestion {
 /// What makes a request repeatable: its `Idempotency-Key`, and SHA-256 of its body.
 #[derive(Debug, Clone)]
 pub struct Repeatable {
-    /// The key.
+    /// The key that the client sent.
     pub key: String,
-    /// The digest.
+    /// SHA-256 of the request body.
     pub body: Digest,
 }
 
 /// The outcome of adding a batch. [`Ingestion::join`] returns the stream of a new one and of a known one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Added {
+pub enum AddedBatch {
     /// The batch is stored.
     New(BatchAccess),
     /// An earlier request with the same key and body created this batch.

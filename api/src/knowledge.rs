@@ -34,6 +34,7 @@ use super::auth::{Authenticator, Caller, Challenge};
 use super::body::{self, BodyReader};
 use super::error::{ApiError, Code};
 use super::media_type;
+use super::query::ApiQuery;
 
 /// A valid API key with the scope `K`. It is checked before the body is read.
 #[derive(Debug)]
@@ -89,14 +90,9 @@ where
 
 /// A valid API key with any scopes, which the handler checks itself. It is checked before the body is read.
 #[derive(Debug)]
-pub struct ScopedKey {
-    /// The rights of the key.
-    pub access: KnowledgeAccess,
-    /// Its scopes.
-    pub scopes: Vec<ApiKeyScope>,
-}
+pub struct AnyKey(pub ApiKey);
 
-impl<S: Send + Sync> FromRequestParts<S> for ScopedKey
+impl<S: Send + Sync> FromRequestParts<S> for AnyKey
 where
     Arc<Authenticator>: FromRef<S>,
     Arc<Urls>: FromRef<S>,
@@ -107,8 +103,7 @@ where
         let Caller::Key(key) = Caller::from_request_parts(parts, state).await? else {
             return Err(Challenge::for_key(&Arc::<Urls>::from_ref(state)).to(Code::Unauthorized).into());
         };
-        let scopes = key.scopes.clone();
-        Ok(Self { access: access_of(key), scopes })
+        Ok(Self(key))
     }
 }
 
@@ -116,6 +111,19 @@ fn access_of(key: ApiKey) -> KnowledgeAccess {
     let credential = Credential::Key(key.id, key.account.clone());
     let may_publish = key.spaces.is_none() || key.scopes.contains(&ApiKeyScope::Settings);
     KnowledgeAccess { account: key.account, within: key.spaces, may_publish, credential }
+}
+
+/// The parameters of a URL, whose errors are those of the knowledge API.
+#[derive(Debug)]
+pub struct KnowledgeQuery<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for KnowledgeQuery<T> {
+    type Rejection = KnowledgeError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, KnowledgeError> {
+        let ApiQuery(query) = ApiQuery::from_request_parts(parts, state).await?;
+        Ok(Self(query))
+    }
 }
 
 /// A JSON body: 415 for another media type, 400 `invalid_json` for invalid JSON, 400 `invalid_request` for a body of the wrong form.

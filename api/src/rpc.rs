@@ -13,7 +13,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-pub use self::message::{Message, is_version_2, read};
+pub use self::message::{RpcMessage, is_version_2, read};
 
 /// A JSON-RPC error with its HTTP status.
 #[derive(Debug, Clone, PartialEq)]

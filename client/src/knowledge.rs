@@ -9,7 +9,7 @@ use http::Method;
 use wire::Done;
 use wire::account::Key;
 use wire::knowledge::{
-    BatchRequest, Memories, Memory, MemoryChange, SearchRequest, SearchResults, Settings, SettingsChanged, Space,
+    BatchRequest, Memory, MemoryChange, MemoryList, SearchRequest, SearchResults, Settings, SettingsChanged, Space,
     SpaceChange, SpaceChanged, SpaceCreated, SpaceDeleted, SpaceRequest, Spaces,
 };
 
@@ -82,7 +82,7 @@ impl Client {
     }
 
     /// `GET /v1/memories`: a page of memories, newest first, after the `cursor` of the page before.
-    pub async fn memories(&self, cursor: Option<&str>) -> Result<Memories, Error> {
+    pub async fn memories(&self, cursor: Option<&str>) -> Result<MemoryList, Error> {
         let query = cursor.map(|cursor| format!("?cursor={cursor}")).unwrap_or_default();
         self.ask(ApiRequest::get(self.rag(&format!("/v1/memories{query}")))).await
     }

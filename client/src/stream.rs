@@ -51,7 +51,7 @@ impl BatchStream {
             client: client.clone(),
             batch,
             heard,
-            ended: is_over(&response),
+            ended: has_ended(&response),
             messages: messages(response),
             attempts: 0,
             broken_since: None,
@@ -109,7 +109,7 @@ impl BatchStream {
         loop {
             match join(&self.client, self.batch, self.heard.as_deref()).await {
                 Ok(response) => {
-                    self.ended = is_over(&response);
+                    self.ended = has_ended(&response);
                     self.messages = messages(response);
                     return Ok(());
                 }
@@ -138,7 +138,7 @@ async fn join(client: &Client, batch: BatchId, after: Option<&str>) -> Result<Re
 }
 
 /// Whether the batch has ended and its last message was received before.
-fn is_over(response: &Response) -> bool {
+fn has_ended(response: &Response) -> bool {
     response.status() == http::StatusCode::NO_CONTENT
 }
 

@@ -79,7 +79,7 @@ impl FailureKind {
             Self::Refused => "refused or failed, for a reason that no other code names",
             Self::Usage => "wrong usage: an unknown command or option, or a missing argument",
             Self::LogViolated => "the log of the server was rolled back, forked or replaced",
-            Self::NotFound => "what the arguments name does not exist",
+            Self::NotFound => "the object of the arguments does not exist",
             Self::Unauthorized => "no credential, or one that the server does not accept for this",
             Self::Unreachable => "no server answered",
             Self::GaveUp => "the server stopped, because its restart budget is spent",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use clap::Command;
+use clap::{Arg, ArgAction, Command};
 
 use super::examples::{self, Examples};
 use super::failure::FailureKind;
@@ -21,6 +21,9 @@ const GROUPS: [(&str, &[&str]); 7] = [
 /// Commands that read the configuration of a server.
 const CONFIGURED: &[&str] = &["serve", "check", "doctor", "migrate", "backup", "keys", "admin", "openapi", "demo"];
 
+/// The option that they read, in their help.
+const CONFIG: &str = "--config <FILE>  Configuration file [default: config.toml in the working folder, if it exists]";
+
 /// Last lines of the help.
 const HINTS: &str = "`attache serve` starts a server, `attache login` connects this computer to one.\n\
     `attache help COMMAND` shows options and examples, `attache help exit-codes` the exit codes.";
@@ -28,12 +31,8 @@ const HINTS: &str = "`attache serve` starts a server, `attache login` connects t
 /// `program` with its help laid out.
 pub fn laid_out(program: Command) -> Command {
     let mut program = with_examples(program).mut_subcommand("exit-codes", |command| command.after_help(exit_codes()));
-    // Adds the command `help`, which is listed too, and the global option to each command.
+    // Adds the command `help`, which is listed too. A built command must not be changed: clap finds arguments by their places.
     program.build();
-    let names: Vec<String> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    for name in names.iter().filter(|name| !CONFIGURED.contains(&name.as_str())) {
-        program = program.mut_subcommand(name, without_config);
-    }
     grouped(program)
 }
 
@@ -70,14 +69,6 @@ fn grouped(program: Command) -> Command {
     ))
 }
 
-/// Hides `--config`, which is accepted everywhere, where nothing reads it.
-fn without_config(command: Command) -> Command {
-    let names: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    let command = names.iter().fold(command, |command, name| command.mut_subcommand(name, without_config));
-    let has_config = command.get_arguments().any(|argument| argument.get_id() == "config");
-    if has_config { command.mut_arg("config", |argument| argument.hide(true)) } else { command }
-}
-
 /// Appends examples to the help of all commands.
 pub fn with_examples(program: Command) -> Command {
     with_examples_below(program, "")
@@ -91,7 +82,17 @@ fn with_examples_below(command: Command, path: &str) -> Command {
     });
     let Some(examples) = examples::ALL.iter().find(|examples| examples.command == path.trim()) else { return command };
     let header = *command.get_styles().get_header();
-    command.after_help(shown(examples, header))
+    let mut text = shown(examples, header);
+    if path.split_whitespace().next().is_some_and(|first| CONFIGURED.contains(&first)) {
+        let _ = write!(text, "\n\n{header}Configuration:{header:#}\n  {CONFIG}");
+    }
+    let command = command.after_help(text);
+    // Without longer texts, the long form of the help differs by empty lines only.
+    if command.get_long_about().is_some() {
+        return command;
+    }
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
+    command.disable_help_flag(true).arg(help)
 }
 
 fn shown(Examples { lines, note, .. }: &Examples, header: clap::builder::styling::Style) -> String {
@@ -185,19 +186,22 @@ mod tests {
         let program = program();
         let shown = |path: &[&str]| {
             let command = path.iter().fold(&program, |command, name| command.find_subcommand(name).unwrap());
-            command.clone().render_long_help().to_string().contains("--config")
+            command.clone().render_help().to_string().contains("--config")
         };
         assert!(shown(&["serve"]) && shown(&["admin", "account", "list"]));
         assert!(!shown(&["attach"]) && !shown(&["event", "send"]) && !shown(&["search"]));
-        let client = ["attache", "usage", "--config", "other.toml"];
-        assert!(program.clone().try_get_matches_from(client).is_ok());
+        let client = ["attache", "usage", "--config", "other.toml", "--json"];
+        let matches = program.clone().try_get_matches_from(client).unwrap();
+        let below = matches.subcommand_matches("usage").unwrap();
+        assert_eq!(below.get_one::<std::path::PathBuf>("config"), Some(&"other.toml".into()));
+        assert!(below.get_flag("json"));
     }
 
     #[test]
     fn the_help_of_the_first_commands_fits_a_screen() {
         let program = program();
         for name in ["login", "attach", "search", "add", "status", "whoami"] {
-            let help = program.find_subcommand(name).unwrap().clone().term_width(80).render_long_help().to_string();
+            let help = program.find_subcommand(name).unwrap().clone().term_width(80).render_help().to_string();
             assert!(help.lines().count() <= 45, "{name}: {} lines\n{help}", help.lines().count());
         }
     }

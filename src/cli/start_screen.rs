@@ -30,7 +30,7 @@ impl StartScreen {
         }
     }
 
-    /// The line for scripts, which does not change: `docs/operations.md#start`.
+    /// The line for scripts, which does not change: `docs/operations.md#starting-and-stopping`.
     pub fn line(&self) -> String {
         format!("attache is ready at {} (operator: {})", self.base, self.operator)
     }

@@ -422,7 +422,7 @@ on_each_database! {
         let expected = ActorKind::ALL.iter().filter(runs);
         assert_eq!(kinds, expected.map(|kind| kind.name()).collect::<Vec<_>>(), "each kind runs, in start order");
     }
-    async fn the_page_of_the_operator_shows_what_the_json_routes_say(world: World) {
+    async fn the_page_of_the_operator_shows_the_values_of_the_json_routes(world: World) {
         let admin = |path: &str| format!("http://{}{path}", world.server.admin_address);
         let machine = world.machine().await;
         world.event(&machine, &json!([1])).await.held("malformed_envelope");

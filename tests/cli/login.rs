@@ -224,7 +224,7 @@ async fn pages_are_opened_by_the_browser_or_their_address_is_printed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn status_says_what_is_missing() {
+async fn status_names_missing_credentials() {
     let home = Home::new();
     home.run(&["status", "--url", "http://127.0.0.1:1"]).refused(7, &["cannot be reached"]);
     let server = home.serve().await;

@@ -336,8 +336,8 @@ pub const EXCERPT_CHARS: u32 = 300;
 /// `GET /v1/memories`: a page, the newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Memories {
-    /// The memories.
+pub struct MemoryList {
+    /// The memories of this page, newest first.
     pub memories: Vec<MemoryEntry>,
     /// `cursor` of the next page; null on the last one.
     #[schema(required = true)]

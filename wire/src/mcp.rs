@@ -90,7 +90,7 @@ pub struct RecordEvent {
     /// Declared consent level; the effective level of this computer if absent.
     #[serde(default)]
     pub consent_level: Option<ConsentLevel>,
-    /// Project id.
+    /// Project id; at least one character.
     #[serde(default)]
     pub project_id: Option<String>,
     /// Id of the working session.
@@ -148,7 +148,7 @@ impl McpTool {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    /// Its name.
+    /// Its name in `tools/call`.
     pub fn name(self) -> &'static str {
         match self {
             Self::SearchMemory => "search_memory",

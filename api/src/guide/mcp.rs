@@ -20,7 +20,7 @@ use super::Guides;
 use crate::body::RawBody;
 use crate::error::{ApiResult, Code};
 use crate::origin::{self, OriginPolicy};
-use crate::rpc::{self, Members, Message, RpcError};
+use crate::rpc::{self, Members, RpcError, RpcMessage};
 
 /// The supported protocol version.
 const PROTOCOL_VERSION: &str = "2025-06-18";
@@ -39,10 +39,10 @@ pub async fn answer(
         return Err(Code::CrossSiteRequest.into());
     }
     Ok(match rpc::read(&body) {
-        Ok(Message::Request { id, method, params }) => {
+        Ok(RpcMessage::Request { id, method, params }) => {
             rpc::answer(id, respond(&method, params, version(&headers), &guides))
         }
-        Ok(Message::Silent) => StatusCode::ACCEPTED.into_response(),
+        Ok(RpcMessage::Silent) => StatusCode::ACCEPTED.into_response(),
         Err((id, error)) => rpc::answer(id.unwrap_or(RawValue::NULL), Err(error)),
     })
 }

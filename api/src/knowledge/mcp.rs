@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 use wire::mcp::McpTool;
 
 use self::tools::MemoryTools;
-use super::ScopedKey;
 use super::error::KnowledgeResult;
 use super::stream::EventStreams;
+use super::{AnyKey, access_of};
 use crate::body::RawBody;
 use crate::error::{ApiError, Code};
 use crate::guide::mcp::version;
 use crate::origin::{self, OriginPolicy};
-use crate::rpc::{self, Members, Message, RpcError};
+use crate::rpc::{self, Members, RpcError, RpcMessage};
 
 /// The supported protocol versions, newest first. They do not differ in what this server uses of them.
 const PROTOCOL_VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
@@ -43,24 +43,26 @@ pub async fn answer(
     State(streams): State<EventStreams>,
     State(urls): State<Arc<Urls>>,
     State(policy): State<Arc<OriginPolicy>>,
-    ScopedKey { access, scopes }: ScopedKey,
+    AnyKey(key): AnyKey,
     headers: HeaderMap,
     RawBody(body): RawBody,
 ) -> KnowledgeResult {
     if !origin::allows_program(&headers, &policy) {
         return Err(Code::CrossSiteRequest.into());
     }
+    let scopes = key.scopes.clone();
+    let access = access_of(key);
     if !scopes.iter().any(|scope| matches!(scope, ApiKeyScope::Search | ApiKeyScope::Write)) {
         return Err(ApiError::new(Code::InsufficientScope).with("scope", ApiKeyScope::Search.as_str().into()).into());
     }
     let tools = MemoryTools { search, memories, spaces, batches, streams, urls, access, scopes };
     Ok(match rpc::read(&body) {
         Ok(_) if !rpc::is_version_2(&body) => rpc::answer(RawValue::NULL, Err(RpcError::INVALID_REQUEST)),
-        Ok(Message::Request { id, method, params }) => {
+        Ok(RpcMessage::Request { id, method, params }) => {
             let params = params.and_then(Members::of).unwrap_or_default();
             rpc::answer(id, respond(&method, &params, version(&headers), &tools).await)
         }
-        Ok(Message::Silent) => StatusCode::ACCEPTED.into_response(),
+        Ok(RpcMessage::Silent) => StatusCode::ACCEPTED.into_response(),
         Err((id, error)) => rpc::answer(id.unwrap_or(RawValue::NULL), Err(error)),
     })
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use app::config::Urls;
-use app::services::knowledge::edit::MemoryChange;
+use app::services::knowledge::edit::RequestedEdit;
 use app::services::knowledge::library::ListParams;
 use app::services::knowledge::{KnowledgeAccess, Memories};
 use axum::body::Body;
@@ -24,11 +24,10 @@ use wire::knowledge::MemoryEntry;
 use super::error::KnowledgeResult;
 use super::search::url_of;
 use super::stream::EventStreams;
-use super::{Json, KnowledgeKey, ToSearch, ToWrite};
+use super::{Json, KnowledgeKey, KnowledgeQuery, ToSearch, ToWrite};
 use crate::body;
 use crate::error::{ApiError, Code};
 use crate::named::Named;
-use crate::query::ApiQuery;
 
 /// Memories that the export reads at a time.
 const PAGE: usize = 20;
@@ -69,7 +68,7 @@ pub async fn list(
     State(memories): State<Memories>,
     State(urls): State<Arc<Urls>>,
     KnowledgeKey(access, _): KnowledgeKey<ToSearch>,
-    ApiQuery(query): ApiQuery<ListParameters>,
+    KnowledgeQuery(query): KnowledgeQuery<ListParameters>,
 ) -> KnowledgeResult {
     let page = memories.list(&access, &query.parsed()?).await?;
     let entry = |memory: Memory| MemoryEntry {
@@ -84,7 +83,7 @@ pub async fn list(
         tags: memory.tags,
     };
     let next_cursor = page.next.map(|id| id.to_string());
-    Ok(body::answer(&wire::knowledge::Memories {
+    Ok(body::answer(&wire::knowledge::MemoryList {
         memories: page.memories.into_iter().map(entry).collect(),
         next_cursor,
     })?)
@@ -100,7 +99,7 @@ pub async fn change(
 ) -> KnowledgeResult {
     let id: MemoryId = id.parse().map_err(|_| Code::NotFound)?;
     let wire::knowledge::MemoryChange { title, content, tags, spaces } = body;
-    let memory = memories.edit(&access, id, &MemoryChange { title, content, tags, spaces }).await?;
+    let memory = memories.edit(&access, id, &RequestedEdit { title, content, tags, spaces }).await?;
     Ok(body::answer(&described(memory, &access, &urls))?)
 }
 

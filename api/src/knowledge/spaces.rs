@@ -11,11 +11,10 @@ use store::space::SpaceChange;
 use wire::knowledge::{Owner, SpaceChanged, SpaceCreated, SpaceDeleted, SpaceRequest};
 
 use super::error::KnowledgeResult;
-use super::{Json, KnowledgeKey, ToSearch, ToWrite};
+use super::{Json, KnowledgeKey, KnowledgeQuery, ToSearch, ToWrite};
 use crate::body;
 use crate::error::{ApiError, Code};
 use crate::named::Named;
-use crate::query::ApiQuery;
 
 /// `POST /v1/spaces/create`: `{message, space}`
 pub async fn create(
@@ -68,7 +67,7 @@ pub async fn delete(
     State(spaces): State<Spaces>,
     KnowledgeKey(access, _): KnowledgeKey<ToWrite>,
     Named(id): Named,
-    ApiQuery(query): ApiQuery<DeleteParameters>,
+    KnowledgeQuery(query): KnowledgeQuery<DeleteParameters>,
 ) -> KnowledgeResult {
     let id: SpaceId = id.parse().map_err(|_| Code::NotFound)?;
     let contents = match query.memories.as_deref() {

@@ -48,7 +48,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .answers::<MachineAbout>(200, "The computer whose secret was presented.", json!({
                 "machine_uuid": machine,
                 "user_cuid": cuid,
-                "account": { "user_account_id": "k8f3v0q2mw7xn5c1t9rj4hbd", "email": "ada@example.com" },
+                "account": { "user_account_id": "k8f3v0q2mw7xn5c1t9rj4hbd", "email": "grace@example.org" },
             })),
         Operation::delete("/api/v1/machines/{machine_uuid}", "detachMachine", "Detach a computer")
             .answers::<Done>(200, "The computer is detached and its secret is revoked.", json!({ "ok": true }))

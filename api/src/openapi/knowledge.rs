@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use wire::Done;
 use wire::account::Key;
 use wire::knowledge::{
-    BatchMessage, BatchRequest, ImportMessage, Memories, Memory, MemoryChange, SearchRequest, SearchResults, Settings,
-    SettingsChanged, SpaceChange, SpaceChanged, SpaceCreated, SpaceDeleted, SpaceRequest, Spaces,
+    BatchMessage, BatchRequest, ImportMessage, Memory, MemoryChange, MemoryList, SearchRequest, SearchResults,
+    Settings, SettingsChanged, SpaceChange, SpaceChanged, SpaceCreated, SpaceDeleted, SpaceRequest, Spaces,
 };
 use wire::mcp::McpTool;
 use wire::schema::FilterUpdate;
@@ -89,7 +89,7 @@ fn finding() -> Vec<Operation> {
             .query("day", "Memories that were added on this day (UTC).", &string("date"))
             .query("cursor", "`nextCursor` of the page before.", &json!({ "type": "string" }))
             .query("limit", "Memories of a page.", &json!({ "type": "integer", "minimum": 1, "maximum": 100, "default": 50 }))
-            .answers::<Memories>(200, "A page.", json!({ "memories": [entry], "nextCursor": null }))
+            .answers::<MemoryList>(200, "A page.", json!({ "memories": [entry], "nextCursor": null }))
             .refuses(&[Code::InvalidRequest, Code::SpaceForbidden]),
         Operation::patch("/v1/memories/{id}", "changeMemory", "Change a memory")
             .says(

@@ -8,7 +8,7 @@ use super::{Members, RpcError};
 
 /// A message of a client.
 #[derive(Debug)]
-pub enum Message<'b> {
+pub enum RpcMessage<'b> {
     /// It is answered.
     Request {
         /// Its id, byte for byte.
@@ -23,14 +23,14 @@ pub enum Message<'b> {
 }
 
 /// Reads a body: −32700 if it is not JSON, −32600 with the id if it is not a message.
-pub fn read(body: &[u8]) -> Result<Message<'_>, (Option<&RawValue>, RpcError)> {
+pub fn read(body: &[u8]) -> Result<RpcMessage<'_>, (Option<&RawValue>, RpcError)> {
     let message = serde_json::from_slice(body).map_err(|_| (None, RpcError::PARSE))?;
     let Some(members) = Members::of(message) else { return Err((None, RpcError::INVALID_REQUEST)) };
     let is_response = members.get("result").or(members.get("error")).is_some();
     match (members.get("method"), members.text("method"), members.get("id"), members.id()) {
-        (_, Some(method), _, Some(id)) => Ok(Message::Request { id, method, params: members.get("params") }),
-        (_, Some(_), None, _) => Ok(Message::Silent),
-        (None, ..) if is_response => Ok(Message::Silent),
+        (_, Some(method), _, Some(id)) => Ok(RpcMessage::Request { id, method, params: members.get("params") }),
+        (_, Some(_), None, _) => Ok(RpcMessage::Silent),
+        (None, ..) if is_response => Ok(RpcMessage::Silent),
         (.., id) => Err((id, RpcError::INVALID_REQUEST)),
     }
 }
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_message_is_a_request_or_silent_or_wrong() {
         let id = |body: &str| match read(body.as_bytes()) {
-            Ok(Message::Request { id, method, .. }) if method == "ping" => id.get().to_owned(),
+            Ok(RpcMessage::Request { id, method, .. }) if method == "ping" => id.get().to_owned(),
             other => panic!("{body}: {other:?}"),
         };
         assert_eq!(id(r#"{"id": 1, "method": "ping"}"#), "1");
@@ -59,7 +59,7 @@ mod tests {
             r#"{"id": 1, "result": {}}"#,
             r#"{"id": 1, "error": {"code": 1, "message": "no"}}"#,
         ] {
-            assert!(matches!(read(silent.as_bytes()), Ok(Message::Silent)), "{silent}");
+            assert!(matches!(read(silent.as_bytes()), Ok(RpcMessage::Silent)), "{silent}");
         }
         let refused = |body: &str| {
             let (id, error) = read(body.as_bytes()).unwrap_err();

@@ -100,7 +100,7 @@ const HISTORY_ROWS_MAX: usize = 20_000;
 /// A usage bar with its counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsageNumbers {
-    /// The shares.
+    /// Used shares of the allowance.
     pub bar: UsageBar,
     /// What was used in the current window.
     pub used: QuotaUsed,

@@ -68,7 +68,7 @@ pub struct FolderErrand<'e> {
     pub client: &'e Client,
     /// The profile's folder.
     pub profile: &'e ProfileFolder,
-    /// The folders.
+    /// Folders that the command was given.
     pub folders: &'e [PathBuf],
     /// Spaces to add to; `None` is the default space.
     pub spaces: Option<Vec<Uuid>>,

@@ -19,7 +19,7 @@ use crate::{Store, in_transaction};
 /// A change of a memory; `None` keeps the value.
 #[derive(Debug, Clone)]
 pub struct MemoryEdit<'a> {
-    /// The memory.
+    /// Id of the memory to change.
     pub id: MemoryId,
     /// Owner of the memory.
     pub account: &'a UserAccountId,
@@ -36,11 +36,11 @@ pub struct MemoryEdit<'a> {
 /// The new text of a memory, with the chunks that search finds it by.
 #[derive(Debug, Clone)]
 pub struct TextEdit<'a> {
-    /// The title.
+    /// New title of the memory.
     pub title: &'a str,
     /// The new text of a note, and its [`super::MemoryPut::dedupe`]; `None` keeps the text.
     pub content: Option<(&'a str, Digest)>,
-    /// All chunks.
+    /// All chunks of the new text.
     pub chunks: &'a [ChunkPut<'a>],
     /// The model of the vectors.
     pub model: Option<&'a ModelId>,

@@ -22,7 +22,7 @@ pub struct Restored<'a> {
     pub created_at: Timestamp,
     /// Time of the last change.
     pub updated_at: Timestamp,
-    /// Tags, sorted.
+    /// Tags of the memory, sorted.
     pub tags: &'a [Tag],
     /// The id if another account has a memory of the id of the export.
     pub other_id: MemoryId,

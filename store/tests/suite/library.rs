@@ -69,7 +69,7 @@ on_each_vector_index! {
         assert_eq!(store.tags_of_account(&ada, 9).await.unwrap(), [("sea".parse().unwrap(), 1)]);
     }
 
-    async fn an_edit_changes_what_it_names_and_search_follows(world: &World) {
+    async fn an_edit_changes_named_members_and_the_search_index(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let (red, blue) = (space(world, &ada).await, space(world, &ada).await);
@@ -130,7 +130,7 @@ on_each_vector_index! {
         assert!(matches!(draft.put(store, 9).await, Put::Created(_)), "the old text is another memory now");
     }
 
-    async fn an_import_restores_what_is_missing_and_leaves_the_rest(world: &World) {
+    async fn an_import_restores_missing_memories_and_leaves_others(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let red = space(world, &ada).await;

@@ -70,7 +70,8 @@ on_each_database! {
                 let response = world.send(world.request(route.method.clone(), &path, &key).json(&json!({}))).await;
                 // Its tools have a scope each.
                 let is_tools = route.path == "/v1/mcp" && scope != "settings";
-                if is_tools || needed(&route.method, route.path) == scope {
+                let is_key = route.path == "/v1/key";
+                if is_tools || is_key || needed(&route.method, route.path) == scope {
                     assert_ne!(response.status, 403, "{} {path}", route.method);
                 } else {
                     refused(&response, 403, "insufficient_scope");

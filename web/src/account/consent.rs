@@ -21,7 +21,7 @@ use domain::consent::{Author, ConsentLevel};
 use domain::envelope::Lane;
 use store::machine::Computer;
 
-use self::matrix::{Cell, CellChange, CellState, Matrix, RowScope, columns};
+use self::matrix::{Cell, CellChange, CellState, ConsentMatrix, RowScope, columns};
 use self::undo::SaveUndo;
 use super::AccountOwner;
 use super::undo::gone;
@@ -45,7 +45,7 @@ struct ConsentPage {
     base: String,
     /// Path after saving.
     back: String,
-    /// All computers.
+    /// Levels for all computers of the account.
     general: Option<Row>,
     /// Computers with fields, those with exceptions first.
     rows: Vec<Row>,
@@ -108,7 +108,7 @@ pub async fn show(
     owner: AccountOwner,
     headers: HeaderMap,
 ) -> PageResult {
-    let matrix = Matrix::load(&site, &owner).await?;
+    let matrix = ConsentMatrix::load(&site, &owner).await?;
     let undo = cookies.read(Cookie::Undo, &headers).and_then(|value| SaveUndo::open(value.expose(), &owner.account));
     let undo = undo.filter(|undo| undo.fits(&matrix));
     let view = View { site: &site, owner: &owner, consent: &consent, only: None };
@@ -122,7 +122,7 @@ pub async fn show_computer(
     owner: AccountOwner,
     Named(machine_uuid): Named,
 ) -> PageResult {
-    let matrix = Matrix::load(&site, &owner).await?;
+    let matrix = ConsentMatrix::load(&site, &owner).await?;
     let computer = matrix.computer(&machine_uuid).cloned().ok_or_else(|| gone(&site, &owner.visitor))?;
     let view = View { site: &site, owner: &owner, consent: &consent, only: Some(computer) };
     Ok(view.draw(StatusCode::OK, &matrix, &Submitted::new(), Vec::new(), None))
@@ -143,7 +143,7 @@ pub async fn save(
         submitted.insert(name.clone(), state);
     }
     for _ in 0..ATTEMPTS {
-        let matrix = Matrix::load(&site, &owner).await?;
+        let matrix = ConsentMatrix::load(&site, &owner).await?;
         let changes = matrix.changes(&base, &submitted).map_err(|_| not_attached(&site, &owner))?;
         let conflicts: Vec<String> =
             changes.iter().filter(|change| change.is_conflict()).map(|change| conflict(&matrix, change)).collect();
@@ -198,7 +198,7 @@ fn back(site: &Site, computer: Option<&String>) -> Response {
 }
 
 /// What changed elsewhere, in words.
-fn conflict(matrix: &Matrix, change: &CellChange) -> String {
+fn conflict(matrix: &ConsentMatrix, change: &CellChange) -> String {
     let name = matrix.name_of(&change.scope);
     let lane = change.lane.map_or("all lanes", Lane::as_str);
     format!("{name}, {lane}: now “{}”, you chose “{}”", state_words(change.now), state_words(change.to))
@@ -224,7 +224,7 @@ impl View<'_> {
     fn draw(
         &self,
         status: StatusCode,
-        matrix: &Matrix,
+        matrix: &ConsentMatrix,
         submitted: &Submitted,
         conflicts: Vec<String>,
         undo: Option<SaveUndo>,
@@ -263,7 +263,7 @@ impl View<'_> {
         )
     }
 
-    fn row(&self, matrix: &Matrix, scope: &RowScope, submitted: &Submitted) -> Row {
+    fn row(&self, matrix: &ConsentMatrix, scope: &RowScope, submitted: &Submitted) -> Row {
         let name = matrix.name_of(scope);
         let exceptions = matrix.exceptions(scope);
         let cells: Vec<Field> =
@@ -283,7 +283,7 @@ impl View<'_> {
     }
 }
 
-fn field(matrix: &Matrix, name: &str, cell: &Cell, submitted: &Submitted) -> Field {
+fn field(matrix: &ConsentMatrix, name: &str, cell: &Cell, submitted: &Submitted) -> Field {
     let was = matrix.state(cell);
     let field = cell.to_string();
     let shown = submitted.get(&field).copied().unwrap_or(was);

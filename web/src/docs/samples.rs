@@ -11,7 +11,7 @@ pub struct CodeSample {
     pub language: &'static str,
     /// Name of the language for people.
     pub label: &'static str,
-    /// Program text.
+    /// Text of the sample program.
     pub code: String,
 }
 
@@ -29,15 +29,15 @@ pub(super) enum Credential {
 pub(super) enum AnswerKind {
     /// One JSON value.
     Json,
-    /// Text.
+    /// Value that is text.
     Text,
     /// Lines that come one by one.
     Stream,
-    /// No body.
+    /// The request has no body.
     Empty,
 }
 
-/// One request.
+/// The request that a sample sends.
 #[derive(Debug)]
 pub(super) struct Call<'c> {
     /// HTTP method, in capitals.

@@ -2,7 +2,7 @@
 
 use api::named::Named;
 use app::services::knowledge::Refusal;
-use app::services::knowledge::edit::MemoryChange;
+use app::services::knowledge::edit::RequestedEdit;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -39,7 +39,7 @@ struct Place {
     is_chosen: bool,
 }
 
-/// The input.
+/// Values that the form shows again.
 struct Entered {
     title: String,
     tags: String,
@@ -79,7 +79,7 @@ pub async fn save(
         spaces: pairs.iter().filter(|(name, _)| name == "space").filter_map(|(_, id)| id.parse().ok()).collect(),
     };
     let tags = entered.tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect();
-    let change = MemoryChange {
+    let change = RequestedEdit {
         title: Some(entered.title.clone()),
         // Browsers send text with the line ends of DOS.
         content: entered.text.as_ref().map(|text| text.replace("\r\n", "\n")),

@@ -74,7 +74,7 @@ struct Searched {
 
 /// `?q=…&space=…`
 #[derive(Debug, Default, Deserialize)]
-pub struct SearchQuery {
+pub struct SearchPageQuery {
     q: Option<String>,
     space: Option<String>,
 }
@@ -83,7 +83,7 @@ pub struct SearchQuery {
 pub async fn show(
     State(pages): State<HomePages>,
     owner: AccountOwner,
-    PageQuery(query): PageQuery<SearchQuery>,
+    PageQuery(query): PageQuery<SearchPageQuery>,
 ) -> PageResult {
     draw(&pages, &owner, query).await
 }
@@ -93,7 +93,7 @@ pub async fn search(
     State(pages): State<HomePages>,
     owner: AccountOwner,
     headers: HeaderMap,
-    PageQuery(query): PageQuery<SearchQuery>,
+    PageQuery(query): PageQuery<SearchPageQuery>,
 ) -> PageResult {
     if !headers.contains_key(PART) {
         return draw(&pages, &owner, query).await;
@@ -104,7 +104,7 @@ pub async fn search(
     Ok(page(StatusCode::OK, &ResultsPart { frame: PageLayout::new(&pages.site, Some(&owner.visitor)), searched }))
 }
 
-async fn draw(pages: &HomePages, owner: &AccountOwner, query: SearchQuery) -> PageResult {
+async fn draw(pages: &HomePages, owner: &AccountOwner, query: SearchPageQuery) -> PageResult {
     let site = &pages.site;
     let (store, now, page_failed) = (&site.ports.store, site.ports.clock.now(), PageError::store(site));
     let (access, newest) = (owner.access(), ListParams { limit: Some(NEWEST), ..ListParams::default() });
@@ -134,7 +134,7 @@ impl Searched {
     async fn by(
         pages: &HomePages,
         owner: &AccountOwner,
-        asked: SearchQuery,
+        asked: SearchPageQuery,
         names: &SpaceNames,
     ) -> Result<Self, PageError> {
         let (query, space) = (asked.q.unwrap_or_default().trim().to_owned(), asked.space.unwrap_or_default());

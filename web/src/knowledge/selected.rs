@@ -1,7 +1,7 @@
 //! Several memories of the library at a time: moved, tagged, deleted.
 
 use app::services::knowledge::Refusal;
-use app::services::knowledge::edit::MemoryChange;
+use app::services::knowledge::edit::RequestedEdit;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -120,11 +120,11 @@ async fn apply(
     let change = match action {
         Action::Delete | Action::Question => return pages.memories.delete(&access, memory.id).await,
         Action::Move(space) => {
-            MemoryChange { spaces: Some(after(memory, &query.space, *space)), ..MemoryChange::default() }
+            RequestedEdit { spaces: Some(after(memory, &query.space, *space)), ..RequestedEdit::default() }
         }
         Action::Tag(new) => {
             let tags = memory.tags.iter().map(ToString::to_string).chain(new.iter().cloned()).collect();
-            MemoryChange { tags: Some(tags), ..MemoryChange::default() }
+            RequestedEdit { tags: Some(tags), ..RequestedEdit::default() }
         }
     };
     pages.memories.edit(&access, memory.id, &change).await.map(drop)

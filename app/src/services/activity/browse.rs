@@ -67,13 +67,13 @@ impl ActivitySettings {
 /// Which events a person wants to see; `None` does not restrict them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActivityFilter {
-    /// The computer.
+    /// Only events of this computer.
     pub machine: Option<MachineUuid>,
     /// The agent kind.
     pub agent: Option<String>,
     /// The event type.
     pub event_type: Option<String>,
-    /// The lane.
+    /// Only events of this lane.
     pub lane: Option<Lane>,
     /// The first day.
     pub first: Option<Day>,
@@ -93,7 +93,7 @@ pub struct ActivityEntry {
     pub event_type: String,
     /// Lane of the event.
     pub lane: String,
-    /// Agent kind.
+    /// Only events of this agent kind.
     pub agent_id: String,
     /// The computer that recorded it.
     pub machine_uuid: Option<MachineUuid>,
@@ -161,9 +161,9 @@ pub struct Activity {
 /// The values that a person chooses from.
 #[derive(Debug, Default)]
 pub struct ActivityChoices {
-    /// Agent kinds.
+    /// Agent kinds that the account has events of.
     pub agents: Vec<String>,
-    /// Event types.
+    /// Event types of the registry.
     pub types: Vec<String>,
 }
 
@@ -178,7 +178,7 @@ impl Activity {
         &self.choices
     }
 
-    /// The limits.
+    /// The settings of the section `[activity]`.
     pub fn settings(&self) -> &ActivitySettings {
         &self.settings
     }

@@ -1,7 +1,7 @@
 //! Batches: add items, rejoin the stream of a batch, cancel it (`docs/decisions/0040-batches-and-streams.md`).
 
 use actors::InfraError;
-use actors::ingest::{Added, BatchSettings, BatchStreamReader, Ingestion, Repeatable};
+use actors::ingest::{AddedBatch, BatchSettings, BatchStreamReader, Ingestion, Repeatable};
 use domain::batch::{Item, MessageId};
 use domain::ids::BatchId;
 use store::batch::BatchAccess;
@@ -44,18 +44,18 @@ impl Batches {
         let work = async move {
             match ingestion.add(&account, (&spaces, within.as_deref()), &items, repeat.as_ref()).await? {
                 // The actor starts also if the client leaves now.
-                Added::New(batch) => Ok((ingestion.join(&batch, None).await?, Added::New(batch))),
+                AddedBatch::New(batch) => Ok((ingestion.join(&batch, None).await?, AddedBatch::New(batch))),
                 other => Ok::<_, InfraError>((None, other)),
             }
         };
         match actors::detached(work).await?? {
-            (stream, Added::New(_)) => stream.ok_or(Refusal::NotFound),
-            (_, Added::Known(batch)) if batch.spaces.iter().all(|space| access.covers(*space)) => {
+            (stream, AddedBatch::New(_)) => stream.ok_or(Refusal::NotFound),
+            (_, AddedBatch::Known(batch)) if batch.spaces.iter().all(|space| access.covers(*space)) => {
                 self.ingestion.join(&batch, None).await?.ok_or(Refusal::NotFound)
             }
-            (_, Added::Known(_)) => Err(Refusal::SpaceForbidden),
-            (_, Added::KeyReused) => Err(Refusal::KeyReused),
-            (_, Added::TooMany) => Err(Refusal::TooManyBatches { retry_after: self.settings.heartbeat }),
+            (_, AddedBatch::Known(_)) => Err(Refusal::SpaceForbidden),
+            (_, AddedBatch::KeyReused) => Err(Refusal::KeyReused),
+            (_, AddedBatch::TooMany) => Err(Refusal::TooManyBatches { retry_after: self.settings.heartbeat }),
         }
     }
 

@@ -12,12 +12,12 @@ use super::refusal::Refusal;
 
 /// A change of a memory, not yet checked; `None` keeps the value.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryChange {
-    /// New title.
+pub struct RequestedEdit {
+    /// New title; unchanged if absent.
     pub title: Option<String>,
     /// New text of a note.
     pub content: Option<String>,
-    /// All tags.
+    /// All tags of the memory; unchanged if absent.
     pub tags: Option<Vec<String>>,
     /// All spaces that the party covers.
     pub spaces: Option<Vec<Uuid>>,
@@ -28,7 +28,12 @@ const ATTEMPTS: usize = 5;
 
 impl Memories {
     /// Changes a memory of the account. A key for certain spaces changes title, text and tags only of memories that are in no other space.
-    pub async fn edit(&self, access: &KnowledgeAccess, id: MemoryId, change: &MemoryChange) -> Result<Memory, Refusal> {
+    pub async fn edit(
+        &self,
+        access: &KnowledgeAccess,
+        id: MemoryId,
+        change: &RequestedEdit,
+    ) -> Result<Memory, Refusal> {
         let title = change.title.as_deref().map(title).transpose()?;
         let tags = change.tags.as_deref().map(|tags| self.tags_of(tags)).transpose()?;
         self.check_content(change)?;
@@ -77,7 +82,7 @@ impl Memories {
         Ok(tags)
     }
 
-    fn check_content(&self, change: &MemoryChange) -> Result<(), Refusal> {
+    fn check_content(&self, change: &RequestedEdit) -> Result<(), Refusal> {
         let most = self.limits.note_bytes_max;
         match &change.content {
             Some(content) if content.len() > most => {

@@ -38,7 +38,7 @@ pub struct Fold {
     pub summary: String,
 }
 
-/// One event.
+/// A single event, not folded.
 pub struct ActivityLine {
     pub id: String,
     pub kind: String,

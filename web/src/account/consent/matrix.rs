@@ -56,7 +56,7 @@ impl fmt::Display for RowScope {
 /// One level of the matrix. As text it is the name of its field: `<scope>.<lane>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// The row.
+    /// All computers, or one of them.
     pub scope: RowScope,
     /// The column; `None` for all lanes.
     pub lane: Option<Lane>,
@@ -109,15 +109,15 @@ impl CellState {
 /// A change that a form makes to a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellChange {
-    /// The row.
+    /// All computers, or one of them.
     pub scope: RowScope,
-    /// The column.
+    /// One lane; `None` for all lanes.
     pub lane: Option<Lane>,
     /// The state from which the form was built.
     pub from: CellState,
     /// The state now.
     pub now: CellState,
-    /// The choice.
+    /// Level that the form asks for.
     pub to: CellState,
 }
 
@@ -127,7 +127,7 @@ impl CellChange {
         self.now != self.from
     }
 
-    /// The cell.
+    /// Row and lane that change.
     pub fn cell(&self) -> Cell {
         Cell { scope: self.scope.clone(), lane: self.lane }
     }
@@ -145,16 +145,16 @@ pub fn parse_base(text: &str) -> BTreeMap<String, CellState> {
 
 /// The computers of an account and its levels.
 #[derive(Debug)]
-pub struct Matrix {
+pub struct ConsentMatrix {
     /// The identities of the account.
     pub identities: Vec<UserCuid>,
     /// The attached computers, newest first.
     pub computers: Vec<Computer>,
-    /// The levels.
+    /// Recorded levels of the account.
     pub records: Vec<ConsentRecord>,
 }
 
-impl Matrix {
+impl ConsentMatrix {
     /// Reads the levels of an account.
     pub async fn load(site: &Site, owner: &AccountOwner) -> Result<Self, PageError> {
         let (store, page_error) = (&site.ports.store, PageError::store(site));
@@ -328,7 +328,7 @@ mod tests {
 
     use super::*;
 
-    fn matrix() -> (Matrix, RowScope) {
+    fn matrix() -> (ConsentMatrix, RowScope) {
         let (rng, now) = (Rng::seeded(1), Timestamp::UNIX_EPOCH);
         let identities: Vec<UserCuid> = (0..2).map(|_| rng.cuid2().parse().unwrap()).collect();
         let computer = Computer {
@@ -344,11 +344,11 @@ mod tests {
             label: None,
         };
         let scope = RowScope::of(&computer);
-        (Matrix { identities, computers: vec![computer], records: Vec::new() }, scope)
+        (ConsentMatrix { identities, computers: vec![computer], records: Vec::new() }, scope)
     }
 
     fn put(
-        matrix: &mut Matrix,
+        matrix: &mut ConsentMatrix,
         identity: usize,
         machine: Option<MachineUuid>,
         lane: Option<Lane>,
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_without_a_choice_shows_what_it_follows() {
+    fn a_cell_without_a_choice_shows_the_level_that_it_follows() {
         let (mut matrix, scope) = matrix();
         let machine = scope.machine();
         let cell = Cell { scope: scope.clone(), lane: Some(Lane::Llm) };

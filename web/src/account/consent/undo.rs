@@ -7,7 +7,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use domain::ids::UserAccountId;
 
-use super::matrix::{CellChange, CellState, Matrix};
+use super::matrix::{CellChange, CellState, ConsentMatrix};
 
 /// Maximum number of changes that can be undone: browsers keep cookies of 4096 bytes.
 const CHANGES_MAX: usize = 24;
@@ -56,7 +56,7 @@ impl SaveUndo {
     }
 
     /// Whether the levels are still as the save left them.
-    pub fn fits(&self, matrix: &Matrix) -> bool {
+    pub fn fits(&self, matrix: &ConsentMatrix) -> bool {
         let after: BTreeMap<String, CellState> = self.pairs(|step| step.after).collect();
         let before: BTreeMap<String, CellState> = self.pairs(|step| step.before).collect();
         let changes = matrix.changes(&after, &before);
