@@ -187,17 +187,24 @@ impl Browser {
     }
 
     pub async fn press(&self, name: &str) {
-        self.find(Role::Button, name).await.click().await.unwrap();
+        self.click(self.find(Role::Button, name).await).await;
         self.settle().await;
     }
 
     pub async fn follow(&self, name: &str) {
-        self.find(Role::Link, name).await.click().await.unwrap();
+        self.click(self.find(Role::Link, name).await).await;
         self.settle().await;
     }
 
     pub async fn choose(&self, name: &str) {
-        self.find(Role::Choice, name).await.click().await.unwrap();
+        self.click(self.find(Role::Choice, name).await).await;
+    }
+
+    /// Clicks in the middle of the screen, as a person scrolls: a bar may cover the element at an edge.
+    async fn click(&self, element: Element) {
+        let shown = vec![serde_json::to_value(&element).unwrap()];
+        self.client.execute("arguments[0].scrollIntoView({ block: 'center' })", shown).await.unwrap();
+        element.click().await.unwrap();
     }
 
     /// Replaces the value of a field.

@@ -128,6 +128,7 @@ pages! {
         browser.signed_in(&jo).await;
         browser.visit(&format!("/account/consent/{}", foreign.uuid)).await;
         browser.sees("Not found in your account").await;
+        browser.look("not found").await;
         browser.visit("/account/consent").await;
         browser.press(&name_of(&own)).await;
         browser.evaluate(&format!("for (const field of document.querySelectorAll('select')) field.name = field.name.replace('{}', '{}')", own.uuid, foreign.uuid)).await;

@@ -25,7 +25,13 @@ filter.addEventListener("input", narrow);
 
 function openNamed() {
   const named = document.getElementById(location.hash.slice(1));
-  if (named instanceof HTMLDetailsElement) named.open = true;
+  if (!(named instanceof HTMLDetailsElement)) return;
+  if (named.hidden) {
+    filter.value = "";
+    narrow();
+    named.scrollIntoView();
+  }
+  named.open = true;
 }
 addEventListener("hashchange", openNamed);
 openNamed();
