@@ -151,7 +151,7 @@ impl EventTable {
         if self.is_wide {
             let columns = ["received", "lane", "type", "computer", "agent", "level", "event"];
             let row = |event: &Value| {
-                let members = ["lane", "event_type", "machine_id", "agent_id", "consent_level", "event_id"];
+                let members = ["lane", "event_type", "machine_uuid", "agent_id", "consent_level", "event_id"];
                 let received = moment::seconds(&text(event, "received_at"));
                 [received].into_iter().chain(members.map(|name| text(event, name))).collect()
             };
@@ -161,7 +161,7 @@ impl EventTable {
             vec![
                 moment::ago_of(&text(event, "received_at"), self.now),
                 text(event, "event_type"),
-                moment::short(&text(event, "machine_id")),
+                moment::short(&text(event, "machine_uuid")),
                 text(event, "agent_id"),
                 moment::short(&text(event, "event_id")),
             ]
@@ -198,7 +198,7 @@ mod tests {
         let id = "019b76da-a800-7274-8acf-2e56e162ebd9";
         let event = json!({
             "received_at": "2026-01-01T00:00:00.000Z", "lane": "identity", "event_type": "rsi.retrospective_completed",
-            "machine_id": id, "agent_id": "svc-control-plane", "consent_level": "metadata-only", "event_id": id,
+            "machine_uuid": id, "agent_id": "svc-control-plane", "consent_level": "metadata-only", "event_id": id,
         });
         let narrow = EventTable { is_wide: false, now: Timestamp::UNIX_EPOCH }.events(std::slice::from_ref(&event));
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");

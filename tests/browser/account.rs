@@ -16,7 +16,7 @@ pages! {
         browser.visit("/account").await;
         browser.sees("Welcome. Three steps to start").await;
         browser.sees("0 of 3 done").await;
-        browser.sees(&format!("attache attach {}", world.url)).await;
+        browser.sees(&format!("attache login {}", world.url)).await;
         browser.sees(&format!("Read {}/auth.md and register for jo@example.com", world.url)).await;
         browser.sees("No computer is attached").await;
         browser.sees("No agent acts for you").await;
@@ -37,7 +37,7 @@ pages! {
         browser.signed_in(&person).await;
         browser.visit("/account").await;
         browser.sees("1 of 3 done").await;
-        assert!(!browser.text().await.contains("attache attach "), "a done step says no more");
+        assert!(!browser.text().await.contains("attache login "), "a done step says no more");
         world.agent_of(&person).await;
         browser.visit("/account").await;
         browser.sees("2 of 3 done").await;

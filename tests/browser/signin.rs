@@ -82,7 +82,7 @@ pages! {
         browser.press("Send a new code").await;
         browser.sees("Check your mail").await;
         type_code(browser, &world.code_to(JO, 1).await).await;
-        browser.sees("No computer or agent acts for you yet").await;
+        browser.sees("Three steps to start").await;
     }
 
     async fn an_expired_sign_in_code_is_refused(world: World, browser: Browser) {
@@ -101,7 +101,7 @@ pages! {
         browser.sees("Check your mail").await;
         let code = world.code_to(JO, 0).await;
         browser.type_into("The eight digits", &format!("{code}\n")).await;
-        browser.sees("No computer or agent acts for you yet").await;
+        browser.sees("Three steps to start").await;
     }
 
     async fn a_session_revoked_elsewhere_ends_here(world: World, browser: Browser) {

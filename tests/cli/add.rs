@@ -162,7 +162,6 @@ async fn all_unreadable_files_are_reported_before_anything_is_added() {
         "binary.md",
         "zero.md",
         "huge.md",
-        "folder",
         "example.com",
         "--list",
         "nowhere",
@@ -173,11 +172,11 @@ async fn all_unreadable_files_are_reported_before_anything_is_added() {
         "binary.md: is not UTF-8 text",
         "zero.md: is not text",
         "huge.md: is larger than 1 MiB",
-        "folder: is a folder",
         "example.com: No such file or directory (os error 2); URLs begin with https://",
         "nowhere: No such file",
     ];
     done.refused(1, &reasons);
+    home.run(&["add", "good.md", "folder"]).refused(2, &["separate commands"]);
     home.run(&["add", "good.md", "https://example.com/", "good.md", "--title", "x"])
         .refused(1, &["--title requires a single note"]);
     write(&home, "comments", "# nothing\n");
@@ -265,7 +264,7 @@ async fn without_a_server_or_a_key_the_next_step_is_named() {
     let commands: [&[&str]; 4] = [&["add", "note.md"], &["search", "x"], &["space", "list"], &["space", "create", "x"]];
     let each = |reasons: &[&str]| {
         for command in commands {
-            home.run(command).refused(1, reasons);
+            home.run(command).refused(5, reasons);
         }
     };
     each(&["no API key", "/account/access", "ATTACHE_API_KEY"]);

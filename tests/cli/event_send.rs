@@ -165,7 +165,7 @@ async fn the_same_command_continues_after_the_server_was_down() {
     let arguments = ["event", "send", &name, "--consent-level", "full", "--lane", "memory", "--json"];
     let done = home.run(&arguments);
     done.refused(
-        1,
+        7,
         &[
             "cannot be reached",
             "check that the server is running",
@@ -371,7 +371,7 @@ async fn an_unavailable_upstream_is_reported_with_the_stored_line() {
     let done =
         home.run_with_input(&["event", "send", "-", "--json"], ids.iter().map(line).collect::<String>().as_bytes());
     done.refused(
-        1,
+        75,
         &["rate_limited (429)", "line 2 is stored and sent first", "the lines after it were not sent", "1 were"],
     );
     let done = home.run_with_input(&["event", "send", "-", "--json"], line(&ids[2]).as_bytes());
