@@ -25,7 +25,7 @@ const DOCUMENTS: [(&str, &[&str]); 5] = [
     (
         "docs/agents.md",
         &[
-            "\"3.1",
+            "\"1.0.0\"",
             "\"ok\": true",
             "\"scope\": \"svc.account\"",
             "\"receipt_id\":",
