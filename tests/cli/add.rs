@@ -181,7 +181,7 @@ async fn all_unreadable_files_are_reported_before_anything_is_added() {
         .refused(1, &["--title requires a single note"]);
     write(&home, "comments", "# nothing\n");
     home.run(&["add", "--list", "comments"]).refused(1, &["the list contains no URL"]);
-    home.run(&["add"]).refused(2, &["URL|FILE|-"]);
+    home.run(&["add"]).refused(2, &["URL|FILE|FOLDER|-"]);
     home.run(&["add", "good.md", "--join", &flow::uuid()]).refused(2, &["cannot be used with"]);
     assert_eq!(home.run(&["search", "good"]).said(), "no results");
 }

@@ -246,7 +246,7 @@ on_each_database! {
         line["spaces"] = json!([own]);
         line["title"] = json!("Other title");
         assert_eq!(outcome(&lines(&imported(&world, &limited, line.to_string()).await)), all(0, 1, 0));
-        assert_eq!(world.get(&format!("/v1/memories/{first}"), &key).await.expect(200)["title"], "Two  words");
+        assert_eq!(world.get(&format!("/v1/memories/{first}"), &key).await.expect(200)["title"], "Two words");
     }
 
     async fn lines_that_are_no_memories_are_reported_one_by_one(world: World) {
