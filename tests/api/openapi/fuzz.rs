@@ -42,7 +42,7 @@ async fn fuzz(paths: &str) {
     let ran = Command::new(python)
         .args(["-m", "schemathesis.cli", "--config-file"])
         .arg(config)
-        .args(["run", &format!("{}/openapi.json", world.url), "--checks=all", "--workers=2", "--no-color"])
+        .args(["run", &format!("{}/openapi.json", world.url), "--checks=all", "--workers=1", "--no-color"])
         .args(["--generation-database=none", "--include-path-regex", paths])
         .args(extent)
         .envs([
