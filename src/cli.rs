@@ -1,6 +1,6 @@
 //! The command line: one binary, one file per command.
 //!
-//! [`failure::FailureKind`] lists the exit codes. Results are printed to standard output, progress and errors to standard error.
+//! `failure::FailureKind` lists the exit codes. Results are printed to standard output, progress and errors to standard error.
 
 mod account;
 mod activity;

@@ -33,7 +33,7 @@ const POSTGRES: &str = "SELECT e.event_id FROM jsonb_array_elements_text($1::JSO
     WHERE e.prev_event_id = $3";
 
 impl Log {
-    /// The event that follows another one in its chain, if the scope includes it. It is looked for among the [`ENTRIES_MAX`] events of each
+    /// The event that follows another one in its chain, if the scope includes it. It is looked for among the `ENTRIES_MAX` events of each
     /// lane that were received after it; a later one is not found.
     pub async fn follower(
         &self,
