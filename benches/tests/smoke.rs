@@ -40,6 +40,7 @@ fn every_name_is_listed() {
         "machines_registered",
         "audit_proof",
         "peer_events",
+        "events_postgres",
         "batch_notes",
         "batch_pages",
         "search_1k",
