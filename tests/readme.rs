@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 /// Documents with commands, each with output that its commands print.
 const DOCUMENTS: [(&str, &[&str]); 5] = [
-    ("README.md", &["\"user_code\":", "\"type\":\"complete\"", "\"title\": \"Roses\"", "backup-"]),
-    ("docs/first-hour.md", &["is attached to the account", "the proof holds", "1 added", " 1. Bread"]),
+    ("README.md", &["\"user_code\":", "\"type\":\"complete\"", "\"title\": \"Roses\"", "backup-", "ada@example.com"]),
+    ("docs/first-hour.md", &["attached to the account of ada@example.com", "a key for the memory", "the proof holds", "1 added", " 1. Bread"]),
     (
         "docs/agents.md",
         &[
@@ -43,17 +43,17 @@ const DOCUMENTS: [(&str, &[&str]); 5] = [
 /// The line with which each document finds the binary.
 const FIND: &str = r#"PATH="$PWD/target/release:$PATH""#;
 
-/// The person at the browser: approves the code that `attache attach` shows, as an operator may.
+/// The person at the browser: approves the code that `attache login` shows, with the box for the key.
 const PERSON: &str = r#"
 person() {
   local cookie
   until [ -e "$HOME/.config/attache/default/attach.json" ]; do sleep 0.1; done
   cookie=$(command attache admin session create --email ada@example.com)
-  curl -fsS "$URL/api/v1/device/approve" -H "Cookie: $cookie" -H 'Content-Type: application/json' \
-    -d "$(jq '{user_code: .code.user_code}' "$HOME/.config/attache/default/attach.json")" > /dev/null
+  curl -fsS "$URL/device" -H "Cookie: $cookie" -H "Origin: $URL" -H 'Sec-Fetch-Site: same-origin' -d decision=approve -d with_key=yes \
+    -d "user_code=$(jq -r .code.user_code "$HOME/.config/attache/default/attach.json")" > /dev/null
 }
 attache() {
-  if [ "$1" != attach ]; then
+  if [ "$1" != login ]; then
     command attache "$@"
     return
   fi

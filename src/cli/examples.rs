@@ -108,6 +108,12 @@ pub const ALL: &[Examples] = &[
     of("agent token", &["attache agent token"]),
     of("agent revoke", &["attache agent revoke", "attache agent revoke --registration"]),
     of("agent show", &["attache agent show"]),
+    Examples {
+        command: "mcp",
+        lines: &["attache mcp", "attache mcp --profile work"],
+        note: "For a program that starts MCP servers:\n  \
+               { \"mcpServers\": { \"attache\": { \"command\": \"attache\", \"args\": [\"mcp\"] } } }",
+    },
     of("demo", &["attache demo --auto", "attache demo --url https://attache.example.com"]),
     of("serve", &["attache serve", "attache serve --config /etc/attache/config.toml"]),
     of("check", &["attache check --config /etc/attache/config.toml"]),
@@ -129,6 +135,7 @@ pub const ALL: &[Examples] = &[
     ),
     of("manual", &["attache manual | man -l -"]),
     of("admin account create", &["attache admin account create --email ada@example.com"]),
+    of("admin account close", &["attache admin account close --email ada@example.com"]),
     of(
         "admin account list",
         &["attache admin account list", "attache admin account list --email ada@example.com --json"],

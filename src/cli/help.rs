@@ -12,8 +12,8 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Start here", &["login", "demo", "status", "open"]),
     ("Your account", &["whoami", "attach", "account", "usage", "consent", "machine", "profile"]),
     ("Events and proofs", &["activity", "event", "verify", "audit"]),
-    ("Memory", &["search", "add", "space", "key", "mcp"]),
-    ("Agents", &["agent"]),
+    ("Memory", &["search", "add", "space", "key"]),
+    ("Agents", &["agent", "mcp"]),
     ("Run a server", &["serve", "check", "doctor", "migrate", "backup", "keys", "admin", "openapi"]),
     ("More", &["completions", "manual", "help"]),
 ];

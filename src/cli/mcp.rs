@@ -36,8 +36,6 @@ const MEMORY_URI: &str = "attache://memories/";
 
 /// Options of `attache mcp`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example, for a program that starts MCP servers:\n  \
-    { \"mcpServers\": { \"attache\": { \"command\": \"attache\", \"args\": [\"mcp\"] } } }")]
 pub struct Arguments {
     #[command(flatten)]
     remote: Remote,

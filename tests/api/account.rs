@@ -114,7 +114,12 @@ on_each_database! {
         let event = chain.next();
         world.event(&machine, &event).await.receipt();
         world.post("/api/v1/consent", &person.cookie, &json!({ "level": "full" })).await.expect(200);
-        let export = world.get("/account/data/export", &person.cookie).await;
+        // Usage is counted within a second.
+        let export = eventually("usage is counted", async || {
+            let export = world.get("/account/data/export", &person.cookie).await;
+            String::from_utf8_lossy(&export.body).contains("\"usage\"").then_some(export)
+        })
+        .await;
         assert_eq!((export.status, export.header("content-type")), (200, Some("application/x-ndjson")));
         let text = String::from_utf8(export.body.to_vec()).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -119,8 +119,11 @@ on_each_database! {
         let page = response.page(200);
         assert_eq!(page.matches("Computer: No content").count(), 1, "{page}");
         // Saving the displayed form changes neither the person's level nor the computer's.
-        let shown = [("scope", uuid.as_str()), ("all", "off"), ("memory", "full"), ("llm", "off")];
-        browser.submit("/account/consent", &shown).await.goes_to("/account/consent?saved=0");
+        let base = format!("all.all=off all.memory=full {uuid}.memory=full");
+        let names = ["all", "memory", "llm"].map(|lane| format!("{uuid}.{lane}"));
+        let shown = [("base", base.as_str()), (names[0].as_str(), ""), (names[1].as_str(), "full"), (names[2].as_str(), "")];
+        browser.submit("/account/consent", &shown).await.goes_to("/account/consent");
+        assert!(browser.get("/account/consent").await.page(200).contains("No levels were changed"));
         // The event contains the actor and the change.
         let events = world.activity(person.cookie.clone(), "?lane=security").await.expect(200)["events"].clone();
         assert_eq!(events.as_array().unwrap().len(), 5);
@@ -187,23 +190,30 @@ on_each_database! {
         // A lane that is stricter for all computers stays so when one computer's other lanes change.
         set(&world, browser.credential(), json!({ "level": "full" })).await;
         set(&world, browser.credential(), json!({ "level": "off", "lane": "llm" })).await;
-        let shown = [("memory", "full"), ("llm", "off"), ("skill", "full"), ("security", "full"), ("squad", "full"), ("rsi", "full")];
-        let row = |scope, all| [&[("scope", scope), ("all", all)], &shown[..]].concat();
-        browser.submit("/account/consent", &row(&machine.uuid, "full")).await.goes_to("/account/consent?saved=0");
-        browser.submit("/account/consent", &row(&machine.uuid, "metadata-only")).await.goes_to("/account/consent?saved=2");
+        let save = async |form: &[(&str, &str)], said: &str| {
+            browser.submit("/account/consent", form).await.goes_to("/account/consent");
+            let page = browser.get("/account/consent").await;
+            assert!(page.page(200).contains(said), "{}", page.page(200));
+        };
+        let base = ("base", "all.all=full all.llm=off");
+        let fields = ["all", "memory", "llm", "skill", "security", "squad", "rsi"].map(|lane| format!("{}.{lane}", machine.uuid));
+        let row = |all| [&[base, (fields[0].as_str(), all)], &fields[1..].iter().map(|field| (field.as_str(), "")).collect::<Vec<_>>()[..]].concat();
+        save(&row(""), "No levels were changed").await;
+        save(&row("metadata-only"), "Saved: 2 levels changed").await;
         assert_eq!(level(&world, &machine, "?lane=llm").await, "off");
         assert_eq!(level(&world, &machine, "?lane=memory").await, "metadata-only");
 
-        // Two identities with different levels: the strictest is shown, and saving it sets it for both.
+        // Two identities with different levels: the page says so, and a choice sets it for both.
         let second = world.attached_machine(&person).await;
         assert_eq!(level(&world, &second, "").await, "metadata-only");
-        let everywhere = [("scope", "all"), ("all", "full"), ("memory", "full"), ("llm", "off")];
-        browser.submit("/account/consent", &everywhere).await.goes_to("/account/consent?saved=2");
+        let everywhere = [("base", "all.all=mixed all.llm=mixed"), ("all.all", "full"), ("all.memory", ""), ("all.llm", "off")];
+        assert_eq!(browser.get("/account/consent").await.page(200).matches(">Differs<").count(), 2);
+        save(&everywhere, "Saved: 2 levels changed").await;
         assert_eq!((level(&world, &second, "").await, level(&world, &second, "?lane=llm").await), ("full".into(), "off".into()));
-        browser.submit("/account/consent", &everywhere).await.goes_to("/account/consent?saved=0");
+        save(&everywhere, "No levels were changed").await;
         // A field without a choice is sent empty.
-        let empty = [("scope", second.uuid.as_str()), ("all", ""), ("rsi", "")];
-        browser.submit("/account/consent", &empty).await.goes_to("/account/consent?saved=0");
+        let names = ["all", "rsi"].map(|lane| format!("{}.{lane}", second.uuid));
+        save(&[base, (names[0].as_str(), ""), (names[1].as_str(), "")], "No levels were changed").await;
     }
 
     async fn every_consent_change_is_an_event_with_a_proof(world: World) {

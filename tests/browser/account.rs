@@ -165,6 +165,7 @@ pages! {
         browser.fill("Type your e-mail address to confirm", "jo@example.com").await;
         browser.press("Close my account").await;
         browser.sees("Your account is closed").await;
+        assert_eq!(browser.path().await, "/account/closed");
         browser.look("closed").await;
         assert_eq!(world.get("/account", &person.cookie).await.status, 303);
         world.activity(&machine, "").await.refused(401, "machine_unknown");
@@ -230,6 +231,7 @@ async fn law_of_strangers(screen: Screen) {
     let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
     let codes = world.post("/api/v1/device/code", &(&machine).into(), &body).await.expect(200);
     browser.visit(codes["verification_uri_complete"].as_str().unwrap()).await;
+    browser.choose("My computer shows this code").await;
     browser.press("Approve").await;
     browser.sees("You have no account yet").await;
     browser.look("device").await;

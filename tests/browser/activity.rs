@@ -207,7 +207,7 @@ pages! {
         browser.look("verify").await;
         check("good", &proof).await;
         browser.sees("Everything was computed in this browser and holds").await;
-        browser.sees("The key is the one that you trust").await;
+        browser.sees("The key is the one that you trust.").await;
         browser.look("verified").await;
 
         let text = |name: &str| proof[name].as_str().unwrap().to_owned();

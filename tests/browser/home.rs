@@ -43,7 +43,8 @@ pages! {
         browser.type_keys("\n").await;
         browser.sees("Copied").await;
         browser.visit("/").await;
-        browser.follow("API").await;
+        browser.follow("Read the API").await;
+        browser.sees("The API").await;
         assert_eq!(browser.path().await, "/docs");
     }
 
@@ -59,16 +60,20 @@ pages! {
     }
 
     async fn errors_have_the_frame_of_a_page(world: World, browser: Browser) {
-        for path in ["/nope", "/account/nope", "/api/v1/nope", "/v1/nope"] {
-            browser.visit(path).await;
-            browser.sees("There is no such page").await;
-        }
+        browser.visit("/account/nope").await;
+        browser.sees("There is no such page").await;
         browser.look("404").await;
         browser.visit("/api/v1/device/token").await;
         browser.sees("This address cannot be opened like that").await;
         browser.look("405").await;
         browser.follow("Start page").await;
         browser.sees("See what your agents do").await;
+        browser.visit("/robots.txt").await;
+        browser.sees("Disallow: /account").await;
+        for icon in ["/favicon.ico", "/apple-touch-icon.png"] {
+            browser.visit(icon).await;
+            assert!(browser.evaluate("return document.images[0].naturalWidth").await.as_u64().unwrap() >= 16, "{icon}");
+        }
         // Programs get what they always got.
         world.get("/nope", &Credential::None).await.refused(404, "not_found");
     }
@@ -101,7 +106,7 @@ pages! {
     }
 
     async fn no_page_is_heavier_than_60_kilobytes(world: World, browser: Browser) {
-        for path in ["/", "/signin", "/docs", "/nope"] {
+        for path in ["/", "/signin", "/docs"] {
             browser.visit(path).await;
             let weight = browser.evaluate(WEIGHT).await.as_u64().unwrap();
             assert!((1..WEIGHT_MAX).contains(&weight), "{path}: {weight} bytes");

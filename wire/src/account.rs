@@ -144,8 +144,9 @@ pub struct Agent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelRequest {
-    /// The account's name for it, of at most 100 characters on one line; `null` or an empty text removes the name.
-    #[schema(required = true, max_length = 100)]
+    /// The account's name for it; `null` removes the name.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(schema_with = schema::name_or_null, required = true)]
     pub label: Option<String>,
 }
 

@@ -383,6 +383,13 @@ class Library(WithServer):
         self.assertEqual(list(joined), messages[5:])
         self.assertEqual(joined.last_event_id, f"{batch.id}:13")
 
+    def test_a_batch_whose_answer_is_lost_is_added_once(self) -> None:
+        relay, space = self.relay(), self.knowledge.create_space("lost")
+        relay.watched, relay.lose = b"POST /v1/batch-add ", 1
+        batch = self.through(relay).add(contents=[{"title": "Lost", "content": "An answer that was lost on its way."}], spaces=[space.id])
+        self.assertEqual([message.type for message in batch], ["progress", "success", "progress", "complete"])
+        self.assertEqual((relay.seen, [found.title for found in self.knowledge.search("answer", spaces=[space.id])]), (2, ["Lost"]))
+
     def test_a_stream_that_always_breaks_is_given_up(self) -> None:
         relay = self.relay()
         relay.watched, relay.cut_after = b"", [1] + [0] * 20

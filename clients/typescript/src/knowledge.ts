@@ -2,7 +2,7 @@
 
 import { BatchFailed, Unreachable } from "./errors.js";
 import { Http, type Options } from "./http.js";
-import { sleep } from "./platform.js";
+import { sleep, uuid7 } from "./platform.js";
 import type { BatchMessage, Memory, Note, SearchResult, Space } from "./types.js";
 
 /** Seconds without a byte after which a stream is interrupted. The server sends a comment at least every 15 s. */
@@ -58,7 +58,9 @@ export class Knowledge extends Http {
 
   /** Adds pages and notes. Returns once the server has stored the batch, which continues if this program ends. */
   async add(items: { urls?: string[]; contents?: Note[]; spaces?: string[] }): Promise<Batch> {
-    const response = await this.request("POST", "/v1/batch-add", { json: items, stream: true });
+    // A request whose answer was lost is repeated with its key, and joins the same batch.
+    const headers = { "idempotency-key": await uuid7() };
+    const response = await this.request("POST", "/v1/batch-add", { json: items, headers, stream: true, idempotent: true });
     return new Batch(this, response.headers.get("x-batch-id") ?? "", undefined, response);
   }
 
@@ -89,6 +91,8 @@ export class Batch implements AsyncIterable<BatchMessage> {
     for (let attempt = 1; attempt <= attempts; attempt++) {
       const response = this.response ?? (await this.joined());
       this.response = undefined;
+      // The last message was read before.
+      if (response.status === 204) return;
       for await (const { id, data } of messages(response)) {
         this.lastEventId = id ?? this.lastEventId;
         const message = JSON.parse(data) as BatchMessage & { fatal?: boolean };

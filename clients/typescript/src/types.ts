@@ -210,8 +210,8 @@ export interface Note {
 export type BatchMessage =
   /** Number of items with an outcome. */
   | { type: "progress"; processed: number; total: number }
-  /** An item is searchable now. */
-  | { type: "success"; id: string; url: string }
+  /** An item is searchable now. `index` is its number, from 0: `urls` first, then `contents`. */
+  | { type: "success"; id: string; url: string; index?: number }
   /** An item was not added. */
   | { type: "error"; error: string; message: string; index?: number; url?: string; title?: string }
   /** An item was left out: `filtered` or `robots_disallowed`. */

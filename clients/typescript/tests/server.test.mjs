@@ -305,6 +305,15 @@ describe("knowledge", withServer, () => {
     assert.equal(joined.lastEventId, `${batch.id}:13`);
   });
 
+  test("a batch whose answer is lost is added once", async (t) => {
+    const [cut, space] = [Object.assign(await relay(t), { watched: "POST /v1/batch-add ", lose: 1 }), await knowledge.createSpace("lost")];
+    const contents = [{ title: "Lost", content: "An answer that was lost on its way." }];
+    const messages = await all(await through(cut.url).add({ contents, spaces: [space.id] }));
+    assert.deepEqual(messages.map(({ type }) => type), ["progress", "success", "progress", "complete"]);
+    const found = await knowledge.search("answer", { spaces: [space.id] });
+    assert.deepEqual([cut.seen, found.map(({ title }) => title)], [2, ["Lost"]]);
+  });
+
   test("a stream that always breaks is given up", async (t) => {
     const cut = Object.assign(await relay(t), { watched: "", cutAfter: [1, ...Array(20).fill(0)] });
     const batch = await through(cut.url).add({ contents: [{ content: "A note of a stream that always breaks." }] });

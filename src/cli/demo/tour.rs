@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use client::{Client, Credential, Error};
+use domain::api_key::ApiKeyScope;
 use domain::clock::date_time;
 use domain::envelope::AgentKinds;
 use domain::foreign::visible;
-use domain::ids::{ApiKeyId, BatchId, EventId};
-use domain::secret::Secret;
-use domain::{Clock, Rng, Timestamp};
+use domain::ids::{ApiKeyId, EventId};
+use domain::secret::{Secret, SecretKind};
+use domain::{Digest, Rng, Timestamp};
 use serde_json::{Map, Value, json};
 use statistics::proof::{AuditProof, ProofStatus, verify};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use wire::account::KeyRequest;
+use wire::account::{Key, KeyRequest};
 use wire::agent_auth::AgentClaim;
-use wire::device::CodeRequest;
+use wire::device::{CodeRequest, KeyWanted};
 use wire::knowledge::{BatchRequest, Note, SearchRequest};
 
 use super::operator::Operator;
@@ -80,7 +81,14 @@ impl<'a> Tour<'a> {
         let who = self.email.as_deref().map(|email| format!(", signed in as {}", visible(email))).unwrap_or_default();
         let activity = format!("{base}/account/activity");
         self.print_progress(&format!("\n{}", self.strong(&format!("Worth a look now{who}:"))));
-        self.print_progress(&format!("  {}  the three events and their proofs", self.strong(&activity)));
+        self.print_progress(&format!("  {}  the three events", self.strong(&activity)));
+        if let Some(event) = self.proven {
+            let event = format!("{activity}/{event}");
+            self.print_progress(&format!(
+                "  {}\n  the proof of the last one, computed in your browser",
+                self.strong(&event)
+            ));
+        }
         self.print_progress(&format!("  {}  the notes and pages", self.strong(&format!("{base}/knowledge"))));
         if let Some(way_in) = self.operator.as_ref().map(|operator| operator.way_in(&base)) {
             self.print_progress(&self.faint(&way_in));
@@ -176,8 +184,12 @@ impl<'a> Tour<'a> {
         let Machine { user_cuid, machine_uuid, .. } = self.connection.machine()?.clone();
         self.print_progress(&format!("registered as {machine_uuid}, with its secret stored in the profile"));
         let computer = self.connection.as_machine()?;
-        let code =
-            computer.device_code(&CodeRequest { user_cuid, machine_uuid, api_key: None }).await.map_err(failed)?;
+        // One approval brings the key too, unless there is one or an operator makes it (`docs/decisions/0086-one-approval-at-login.md`).
+        let asks_for_key = self.operator.is_none() && !has_key_of_environment();
+        let key = asks_for_key.then(|| Secret::mint(SecretKind::ApiKey, &Rng::system()));
+        let scopes = vec![ApiKeyScope::Search, ApiKeyScope::Write];
+        let api_key = key.as_ref().map(|key| KeyWanted { sha256: Digest::from(key.hash()), scopes });
+        let code = computer.device_code(&CodeRequest { user_cuid, machine_uuid, api_key }).await.map_err(failed)?;
         self.print_progress(&format!(
             "it shows a link and a code:\n  {}\n  {}",
             self.strong(&code.verification_uri_complete),
@@ -202,6 +214,7 @@ impl<'a> Tour<'a> {
             if let Some(machine) = &mut profile.machine {
                 machine.user_account_id = Some(account);
             }
+            profile.api_key = key;
         })
     }
 
@@ -284,7 +297,7 @@ impl<'a> Tour<'a> {
             self.good(&format!("created the API key {}", made.about.id));
             return self.connection.with_key();
         }
-        if std::env::var_os("ATTACHE_API_KEY").is_some_and(|key| !key.is_empty()) {
+        if has_key_of_environment() {
             let key = self.connection.with_key()?;
             return match lacks(&key).await? {
                 None => {
@@ -293,6 +306,11 @@ impl<'a> Tour<'a> {
                 }
                 Some(lack) => Err(Failure::refused(format!("the key in ATTACHE_API_KEY {lack}"))),
             };
+        }
+        let approved = self.connection.with_key()?;
+        if lacks(&approved).await?.is_none() {
+            self.good("the approval of the computer brought one");
+            return Ok(approved);
         }
         let page = format!("{}/account/access", self.connection.client.base_url());
         self.print_progress(&format!(
@@ -405,30 +423,23 @@ impl<'a> Tour<'a> {
     }
 }
 
-/// The permission that an API key lacks for the tour, as the end of a sentence that begins with the key.
+/// What an API key lacks for the tour, as the end of a sentence that begins with the key.
 async fn lacks(key: &Client) -> Result<Option<&'static str>, Failure> {
-    let refused = |error: Error| match error.code() {
-        Some("insufficient_scope") => Ok(true),
-        Some("unauthorized") => {
-            Err(Failure::refused("the server does not know this API key, or it was revoked or has expired"))
+    match key.key().await {
+        Ok(Key { scopes, .. }) if !scopes.contains(&ApiKeyScope::Search) => {
+            Ok(Some("must not search: it needs the scope search"))
         }
-        _ => Err(failed(error)),
-    };
-    if let Err(error) = key.spaces().await
-        && refused(error)?
-    {
-        return Ok(Some("must not search: it needs the scope search"));
+        Ok(Key { scopes, .. }) if !scopes.contains(&ApiKeyScope::Write) => {
+            Ok(Some("must not add: it needs the scope write"))
+        }
+        Ok(_) => Ok(None),
+        Err(error) if error.code() == Some("unauthorized") => Ok(Some("is not known to the server")),
+        Err(error) => Err(failed(error)),
     }
-    // There is no batch with a new id: a key with the scope write is answered 404.
-    let (clock, rng) = (Clock::system(), Rng::system());
-    let none = BatchId::from(rng.uuid_v7(clock.now()));
-    if let Err(error) = key.batch_cancel(none).await
-        && error.code() != Some("not_found")
-        && refused(error)?
-    {
-        return Ok(Some("must not add: it needs the scope write"));
-    }
-    Ok(None)
+}
+
+fn has_key_of_environment() -> bool {
+    std::env::var_os("ATTACHE_API_KEY").is_some_and(|key| !key.is_empty())
 }
 
 /// Reads a pasted API key on a detached thread, so that Ctrl-C can end the tour during the read.

@@ -586,14 +586,14 @@ on_each_database! {
         };
         let agree = async |code: &DeviceCode, keys_max: Option<u32>, at: Timestamp| {
             let grant = keys_max.map(|keys_max| KeyGrant { id: world.rng.uuid_v7(at).into(), keys_max });
-            let has_key = std::cell::Cell::new(None);
+            let has_key = std::sync::Mutex::new(None);
             let notice = |attached: &AttachedDevice| {
-                has_key.set(Some(attached.has_key));
+                *has_key.lock().unwrap() = Some(attached.has_key);
                 let mail = OutgoingMail { to: ada.email.clone(), subject: "attached".into(), text: String::new() };
                 QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
             };
             let done = store.device_approve(&code.code, machine, &by(&ada), grant, notice, at).await.unwrap();
-            (done, has_key.get())
+            (done, has_key.into_inner().unwrap())
         };
 
         // Declined by the person: attached without a key.

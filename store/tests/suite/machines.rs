@@ -43,7 +43,7 @@ on_each_database! {
         assert_eq!(store.machines(10).await.unwrap()[0].label, label);
         assert_eq!(store.computers_ended(&ada, 10).await.unwrap(), []);
         // A detached computer keeps its name in the list of ended ones.
-        assert!(store.machine_detach(machine, &ada).await.unwrap());
+        assert!(store.machine_detach(machine, &ada, now()).await.unwrap());
         let ended = store.computers_ended(&ada, 10).await.unwrap();
         assert_eq!((ended.len(), &ended[0].label, ended[0].machine_uuid), (1, &label, machine));
         assert_eq!(store.computers_ended(&bob, 10).await.unwrap(), []);

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use store::machine::Computer;
 
 use super::AccountOwner;
-use super::home::{HomePages, STRIP_DAYS, state_of, strip_of};
+use super::home::{OverviewPages, STRIP_DAYS, state_of, strip_of};
 use super::undo::gone;
 use crate::strip::DayStrip;
 use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, page};
@@ -53,13 +53,13 @@ pub struct LabelForm {
 pub(super) const LABEL_FAULT: &str = "A name has at most 100 characters on one line.";
 
 /// `GET /account/computers/{machine_uuid}`
-pub async fn show(State(pages): State<HomePages>, owner: AccountOwner, Named(machine_uuid): Named) -> PageResult {
+pub async fn show(State(pages): State<OverviewPages>, owner: AccountOwner, Named(machine_uuid): Named) -> PageResult {
     draw(&pages, &owner, &machine_uuid, StatusCode::OK, None).await
 }
 
 /// `POST /account/computers/{machine_uuid}`: the account's name for the computer.
 pub async fn rename(
-    State(pages): State<HomePages>,
+    State(pages): State<OverviewPages>,
     State(labels): State<Labels>,
     owner: AccountOwner,
     Named(machine_uuid): Named,
@@ -82,13 +82,13 @@ pub async fn rename(
 }
 
 async fn draw(
-    pages: &HomePages,
+    pages: &OverviewPages,
     owner: &AccountOwner,
     machine_uuid: &str,
     status: StatusCode,
     fault: Option<(String, &'static str)>,
 ) -> PageResult {
-    let HomePages { site, bars, .. } = pages;
+    let OverviewPages { site, bars, .. } = pages;
     let now = site.ports.clock.now();
     let computer = find(site, owner, machine_uuid).await?;
     let history = bars.history(&owner.account, STRIP_DAYS).await.map_err(PageError::of(site))?;

@@ -21,8 +21,8 @@ use domain::consent::{Author, ConsentLevel};
 use domain::envelope::Lane;
 use store::machine::Computer;
 
-use self::matrix::{Cell, CellState, Change, Matrix, Scope, columns};
-use self::undo::Undo;
+use self::matrix::{Cell, CellChange, CellState, Matrix, RowScope, columns};
+use self::undo::SaveUndo;
 use super::AccountOwner;
 use super::undo::gone;
 use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, Site, flash, page};
@@ -109,7 +109,7 @@ pub async fn show(
     headers: HeaderMap,
 ) -> PageResult {
     let matrix = Matrix::load(&site, &owner).await?;
-    let undo = cookies.read(Cookie::Undo, &headers).and_then(|value| Undo::open(value.expose(), &owner.account));
+    let undo = cookies.read(Cookie::Undo, &headers).and_then(|value| SaveUndo::open(value.expose(), &owner.account));
     let undo = undo.filter(|undo| undo.fits(&matrix));
     let view = View { site: &site, owner: &owner, consent: &consent, only: None };
     Ok(view.draw(StatusCode::OK, &matrix, &Submitted::new(), Vec::new(), undo))
@@ -156,7 +156,7 @@ pub async fn save(
         let done = consent.edit(edits, Author::Person).await.map_err(PageError::of(&site))?;
         let Edited::Written(written) = done else { continue };
         let mut response = back(&site, form.get("computer").filter(|uuid| matrix.computer(uuid).is_some()));
-        match Undo::of(&changes).seal(&owner.account) {
+        match SaveUndo::of(&changes).seal(&owner.account) {
             Some(undo) if written.records > 0 => cookies.set(Cookie::Undo, &mut response, &undo),
             _ => cookies.clear(Cookie::Undo, &mut response),
         }
@@ -198,7 +198,7 @@ fn back(site: &Site, computer: Option<&String>) -> Response {
 }
 
 /// What changed elsewhere, in words.
-fn conflict(matrix: &Matrix, change: &Change) -> String {
+fn conflict(matrix: &Matrix, change: &CellChange) -> String {
     let name = matrix.name_of(&change.scope);
     let lane = change.lane.map_or("all lanes", Lane::as_str);
     format!("{name}, {lane}: now “{}”, you chose “{}”", state_words(change.now), state_words(change.to))
@@ -227,22 +227,23 @@ impl View<'_> {
         matrix: &Matrix,
         submitted: &Submitted,
         conflicts: Vec<String>,
-        undo: Option<Undo>,
+        undo: Option<SaveUndo>,
     ) -> Response {
         let mut computers: Vec<&Computer> = match &self.only {
             Some(computer) => vec![computer],
             None => matrix.computers.iter().collect(),
         };
-        computers.sort_by_key(|computer| matrix.exceptions(&Scope::of(computer)).is_empty());
+        computers.sort_by_key(|computer| matrix.exceptions(&RowScope::of(computer)).is_empty());
         let (inline, others) = computers.split_at(computers.len().min(INLINE_MAX));
         let frame = PageLayout::new(self.site, Some(&self.owner.visitor));
         let other = |computer: &&Computer| Other {
             uuid: computer.machine_uuid.to_string(),
             name: matrix::name(computer),
-            exceptions: matrix.exceptions(&Scope::of(computer)).len(),
+            exceptions: matrix.exceptions(&RowScope::of(computer)).len(),
         };
-        let general = self.only.is_none().then(|| self.row(matrix, &Scope::Everywhere, submitted));
-        let rows: Vec<Row> = inline.iter().map(|computer| self.row(matrix, &Scope::of(computer), submitted)).collect();
+        let general = self.only.is_none().then(|| self.row(matrix, &RowScope::Everywhere, submitted));
+        let rows: Vec<Row> =
+            inline.iter().map(|computer| self.row(matrix, &RowScope::of(computer), submitted)).collect();
         page(
             status,
             &ConsentPage {
@@ -262,7 +263,7 @@ impl View<'_> {
         )
     }
 
-    fn row(&self, matrix: &Matrix, scope: &Scope, submitted: &Submitted) -> Row {
+    fn row(&self, matrix: &Matrix, scope: &RowScope, submitted: &Submitted) -> Row {
         let name = matrix.name_of(scope);
         let exceptions = matrix.exceptions(scope);
         let cells: Vec<Field> =
@@ -287,7 +288,7 @@ fn field(matrix: &Matrix, name: &str, cell: &Cell, submitted: &Submitted) -> Fie
     let field = cell.to_string();
     let shown = submitted.get(&field).copied().unwrap_or(was);
     let follows = match (&cell.scope, cell.lane) {
-        (Scope::Everywhere, None) => "Not chosen".to_owned(),
+        (RowScope::Everywhere, None) => "Not chosen".to_owned(),
         _ => match matrix.inherited(cell) {
             Some(level) => format!("Follows: {}", words(level)),
             None => "Follows: not chosen".to_owned(),

@@ -29,14 +29,14 @@ const ACTIVE_WITHIN: TimeDelta = TimeDelta::minutes(10);
 
 /// The state of these pages.
 #[derive(Debug, Clone)]
-pub struct HomePages {
+pub struct OverviewPages {
     pub(super) site: Site,
     pub(super) bars: UsageBars,
     /// Memories that an account may have (`knowledge.memories_per_account_max`).
     memories_max: u32,
 }
 
-impl FromRef<HttpState> for HomePages {
+impl FromRef<HttpState> for OverviewPages {
     fn from_ref(state: &HttpState) -> Self {
         Self {
             site: Site::from_ref(state),
@@ -114,8 +114,8 @@ struct AgentRow {
 }
 
 /// `GET /account`
-pub async fn show(State(pages): State<HomePages>, owner: AccountOwner) -> PageResult {
-    let HomePages { site, bars, memories_max } = &pages;
+pub async fn show(State(pages): State<OverviewPages>, owner: AccountOwner) -> PageResult {
+    let OverviewPages { site, bars, memories_max } = &pages;
     let now = site.ports.clock.now();
     let page_error = PageError::store(site);
     let store = &site.ports.store;

@@ -7,8 +7,15 @@ if (form) {
   const words = { off: "Nothing", "metadata-only": "No content", full: "Everything" };
   const chosen = (name) => selects.find((select) => select.name === name)?.value ?? "";
 
+  const strictness = ["off", "metadata-only", "full"];
+
   // The most specific other choice: the computer for all lanes, then all computers for the lane, then all computers for all lanes.
+  // A computer that gets a level for all lanes now keeps the lanes that are stricter for all computers.
   function followed(scope, lane) {
+    const all = selects.find((select) => select.name === `${scope}.all`);
+    const general = chosen(`all.${lane}`);
+    const stricter = general !== "" && strictness.indexOf(general) < strictness.indexOf(all?.value);
+    if (scope !== "all" && lane !== "all" && all?.dataset.was === "" && general !== "mixed" && stricter) return general;
     const names = scope === "all" ? ["all.all"] : [`${scope}.all`, `all.${lane}`, "all.all"];
     return names.filter((name) => name !== `${scope}.${lane}`).map(chosen).find((value) => value !== "") ?? "";
   }

@@ -15,7 +15,9 @@ function narrow() {
     if (fits) shown += 1;
   }
   for (const section of document.querySelectorAll(".operations")) {
-    section.hidden = !section.querySelector("details.operation:not([hidden])");
+    const is_empty = !section.querySelector("details.operation:not([hidden])");
+    section.hidden = is_empty;
+    document.querySelector(`nav h2 a[href="#${section.id}"]`).parentElement.hidden = is_empty;
   }
   status.textContent = words.length === 0 ? "" : `${shown} of ${operations.length} operations`;
 }

@@ -49,7 +49,13 @@ document.addEventListener("click", async (event) => {
   const { copy: wanted } = button.dataset;
   const source = wanted.startsWith("#") ? document.getElementById(wanted.slice(1)) : null;
   const label = button.textContent;
-  const say = (words) => { button.textContent = words; document.body.append(spoken); spoken.textContent = words; };
+  const name = button.getAttribute("aria-label");
+  const say = (words) => {
+    button.textContent = words;
+    button.removeAttribute("aria-label");
+    document.body.append(spoken);
+    spoken.textContent = words;
+  };
   try {
     await copy(source ? (source.value ?? source.textContent).trim() : wanted);
     button.classList.add("is-done");
@@ -58,7 +64,12 @@ document.addEventListener("click", async (event) => {
     say("Not copied");
   }
   button.focus();
-  setTimeout(() => { button.textContent = label; button.classList.remove("is-done"); spoken.textContent = ""; }, 2000);
+  setTimeout(() => {
+    button.textContent = label;
+    if (name !== null) button.setAttribute("aria-label", name);
+    button.classList.remove("is-done");
+    spoken.textContent = "";
+  }, 2000);
 });
 
 // "/" and Ctrl-K or ⌘K lead to the search of the page, or to the page with the search.

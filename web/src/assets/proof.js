@@ -192,10 +192,10 @@ async function signature(proof) {
   return `The checkpoint is signed by the key ${key.name}+${key.id}.`;
 }
 
-function trusted(proof, keys) {
+function trusted(proof, keys, own) {
   if (keys.length === 0) throw new Missing("No key was given to compare with. Compare the key below with the one that you wrote down.");
-  if (!keys.includes(proof.vkey)) throw new Fault(`The proof names the key ${proof.vkey}, which is not the one that you trust.`);
-  return "The key is the one that you trust.";
+  if (!keys.includes(proof.vkey)) throw new Fault(`The proof names the key ${proof.vkey}, which is not ${own ? "one of this server" : "the one that you trust"}.`);
+  return own ? "The key is one of this server. Compare it with the one that you wrote down." : "The key is the one that you trust.";
 }
 
 /** The steps after which the checkpoint covers the event; a proof that is pending has none of them. */
@@ -205,9 +205,10 @@ const OF_TREE = ["path", "checkpoint", "signature"];
  * Computes every step of a proof: `[{ step, state, says }]`, where state is `holds`, `fails`, `unknown` or `pending`.
  * @param {object} proof the proof, parsed
  * @param {string[]} keys the trusted keys
+ * @param {boolean} own whether the keys are those that the server names
  */
-export async function check(proof, keys) {
-  const steps = { content, leaf, path, checkpoint, signature, key: async () => trusted(proof, keys) };
+export async function check(proof, keys, own = false) {
+  const steps = { content, leaf, path, checkpoint, signature, key: async () => trusted(proof, keys, own) };
   const results = [];
   for (const [step, compute] of Object.entries(steps)) {
     if (proof.status === "pending" && OF_TREE.includes(step)) {
@@ -295,7 +296,7 @@ function verdict(proof, results) {
 
 /** Fills the section with the values and the results of a proof. */
 async function show(section, proof, keys, further = []) {
-  const results = [...await check(proof, keys), ...further.map((compute) => compute(proof))];
+  const results = [...await check(proof, keys, "proof" in section.dataset), ...further.map((compute) => compute(proof))];
   for (const element of section.querySelectorAll("[data-value]")) {
     const value = proof[element.dataset.value];
     element.textContent = value ?? "–";

@@ -35,6 +35,9 @@ struct Found<'v> {
     schemas: Vec<&'v Value>,
 }
 
+/// 2^53 − 1: a bound that every JSON integer has.
+const INTEGER_MAX: i64 = 9_007_199_254_740_991;
+
 /// Reads the description.
 pub(super) struct Reader<'d>(pub &'d Value);
 
@@ -140,17 +143,22 @@ impl Reader<'_> {
             return each.join(" or ");
         }
         let mut words = Vec::new();
-        let number = |name: &str| schema.get(name).filter(|value| value.is_number());
+        let is_bound = |value: &Value| value.as_i64().is_none_or(|number| number.abs() < INTEGER_MAX);
+        let number = |name: &str| schema.get(name).filter(|value| value.is_number() && is_bound(value));
         for (least, most, unit) in
-            [("minLength", "maxLength", " characters"), ("minimum", "maximum", ""), ("minItems", "maxItems", " items")]
+            [("minLength", "maxLength", " character"), ("minimum", "maximum", ""), ("minItems", "maxItems", " item")]
         {
+            let counted = |number: &Value| {
+                let plural = if unit.is_empty() || *number == json!(1) { "" } else { "s" };
+                format!("{number}{unit}{plural}")
+            };
             match (number(least), number(most)) {
-                (Some(least), Some(most)) if least == most => words.push(format!("exactly {least}{unit}")),
-                (Some(least), Some(most)) => words.push(format!("{least} to {most}{unit}")),
+                (Some(least), Some(most)) if least == most => words.push(format!("exactly {}", counted(most))),
+                (Some(least), Some(most)) => words.push(format!("{least} to {}", counted(most))),
                 (Some(least), None) if *least != json!(0) || unit.is_empty() => {
-                    words.push(format!("at least {least}{unit}"))
+                    words.push(format!("at least {}", counted(least)));
                 }
-                (None, Some(most)) => words.push(format!("at most {most}{unit}")),
+                (None, Some(most)) => words.push(format!("at most {}", counted(most))),
                 _ => {}
             }
         }
@@ -161,7 +169,8 @@ impl Reader<'_> {
             Some("email") => words.push("e-mail address".into()),
             _ => {}
         }
-        if let Some(pattern) = schema["pattern"].as_str() {
+        // A format has a name, which says more than its pattern.
+        if let Some(pattern) = schema["pattern"].as_str().filter(|_| schema["format"].is_null()) {
             words.push(format!("`{pattern}`"));
         }
         if let Some(default) = schema.get("default").filter(|value| !value.is_null()) {

@@ -27,7 +27,6 @@ use crate::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Site
 struct BatchPage {
     frame: PageLayout,
     tab: &'static str,
-    view: &'static str,
     begun: Moment,
     places: Vec<SpaceLink>,
     lines: Vec<Line>,
@@ -113,7 +112,6 @@ pub async fn show(
         StatusCode::OK,
         &BatchPage {
             tab: TAB,
-            view: "add",
             begun: Moment::new(batch.created_at, now),
             places: links(&site, &spaces, &owner.account, &batch.spaces).await?,
             lines,

@@ -22,7 +22,6 @@ use crate::{LargeForms, PageError, PageForm, PageLayout, PageResult, flash, page
 struct EditPage {
     frame: PageLayout,
     tab: &'static str,
-    view: &'static str,
     id: String,
     heading: String,
     title: String,
@@ -133,7 +132,6 @@ async fn draw(
         &EditPage {
             frame: PageLayout::new(site, Some(&owner.visitor)),
             tab: TAB,
-            view: "library",
             id: memory.id.to_string(),
             heading: titled(memory.title.clone()),
             title: entered.title,

@@ -52,7 +52,6 @@ impl MemoryPages {
 struct MemoryPage {
     frame: PageLayout,
     tab: &'static str,
-    view: &'static str,
     id: String,
     title: String,
     kind: &'static str,
@@ -81,7 +80,6 @@ pub async fn show(State(pages): State<MemoryPages>, owner: AccountOwner, Named(i
         &MemoryPage {
             frame: PageLayout::new(&pages.site, Some(&owner.visitor)),
             tab: TAB,
-            view: "library",
             id: memory.id.to_string(),
             title: titled(memory.title),
             kind: memory.kind.as_str(),

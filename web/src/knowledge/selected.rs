@@ -25,7 +25,6 @@ const SELECTED_MAX: usize = 100;
 struct ForgetPage {
     frame: PageLayout,
     tab: &'static str,
-    view: &'static str,
     memories: Vec<(String, String)>,
     /// The end of the address of the list.
     list: String,
@@ -107,7 +106,7 @@ pub async fn change(
 fn question(pages: &LibraryPages, owner: &AccountOwner, own: Vec<Memory>, query: &LibraryQuery) -> Response {
     let memories = own.into_iter().map(|memory| (memory.id.to_string(), titled(memory.title))).collect();
     let frame = PageLayout::new(&pages.site, Some(&owner.visitor));
-    page(StatusCode::OK, &ForgetPage { frame, tab: TAB, view: "library", memories, list: query.end() })
+    page(StatusCode::OK, &ForgetPage { frame, tab: TAB, memories, list: query.end() })
 }
 
 async fn apply(

@@ -24,7 +24,6 @@ const NAME_FAULT: &str = "Enter a name of 1 to 100 characters on one line.";
 struct SpacePage {
     frame: PageLayout,
     tab: &'static str,
-    view: &'static str,
     space: Space,
     /// The input in the field for the name.
     entered: String,
@@ -57,7 +56,6 @@ pub struct SpaceForm {
 struct SpaceDeletePage {
     frame: PageLayout,
     tab: &'static str,
-    view: &'static str,
     space: Space,
     memories: u64,
 }
@@ -130,7 +128,7 @@ pub async fn question(State(site): State<Site>, owner: AccountOwner, Named(id): 
     }
     let memories = site.ports.store.memories_in_space(space.id).await.map_err(PageError::store(&site))?;
     let frame = PageLayout::new(&site, Some(&owner.visitor));
-    Ok(page(StatusCode::OK, &SpaceDeletePage { frame, tab: TAB, view: "settings", space, memories }))
+    Ok(page(StatusCode::OK, &SpaceDeletePage { frame, tab: TAB, space, memories }))
 }
 
 /// `POST /knowledge/spaces/{id}/delete`
@@ -183,7 +181,6 @@ async fn shown(
         &SpacePage {
             frame: PageLayout::new(site, Some(&owner.visitor)),
             tab: TAB,
-            view: "settings",
             entered,
             memories,
             created: Moment::new(space.created_at, site.ports.clock.now()),

@@ -463,7 +463,9 @@ class Knowledge(_Http):
         """Adds pages and notes. Returns once the server has stored the batch, which continues if this program ends."""
         given = {"urls": list(urls), "contents": list(contents), "spaces": list(spaces)}
         body = {name: value for name, value in given.items() if value}
-        response = self._request("POST", "/v1/batch-add", json=body, stream=True)
+        # A request whose answer was lost is repeated with its key, and joins the same batch.
+        headers = {"idempotency-key": core.uuid7()}
+        response = self._request("POST", "/v1/batch-add", json=body, headers=headers, stream=True, idempotent=True)
         return Batch(self, response.headers["x-batch-id"], None, response)
 
     def join(self, batch_id: str, last_event_id: Optional[str] = None) -> Batch:
@@ -494,6 +496,8 @@ class Batch:
                 raise BatchFailed(self.id, self.last_event_id, "unreachable", str(error)) from error
             lines = SseLines()
             try:
+                if response.status_code == 204:
+                    return  # The last message was read before.
                 for line in response.iter_lines():
                     for message_id, data in lines.feed(line):
                         self.last_event_id = message_id or self.last_event_id

@@ -188,6 +188,8 @@ class Success:
 
     id: str
     url: str
+    #: Number of the item, from 0: ``urls`` first, then ``contents``.
+    index: Optional[int] = None
     type: Literal["success"] = "success"
 
 

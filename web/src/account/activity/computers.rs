@@ -8,6 +8,8 @@ use domain::ids::{MachineUuid, UserAccountId};
 use statistics::contract::RecordScope;
 use store::{Store, StoreError};
 
+use crate::account::computer::computer_name;
+
 /// The name of the service among the computers.
 pub const SERVICE: &str = "attache";
 
@@ -28,10 +30,11 @@ pub struct ComputerChoice {
 impl Computers {
     /// Reads the names of the computers in `scope`.
     pub async fn of(store: &Store, account: &UserAccountId, scope: &RecordScope) -> Result<Self, StoreError> {
-        let attached = store.computers_of_account(account, COMPUTERS_MAX).await?;
+        let mut known = store.computers_ended(account, COMPUTERS_MAX).await?;
+        known.extend(store.computers_of_account(account, COMPUTERS_MAX).await?);
         let mut names: BTreeMap<MachineUuid, String> =
             scope.shown.computers.iter().map(|known| (known.machine, nameless(known.machine))).collect();
-        names.extend(attached.into_iter().filter_map(|known| Some((known.machine_uuid, known.name?))));
+        names.extend(known.iter().map(|computer| (computer.machine_uuid, computer_name(computer))));
         let service: Vec<MachineUuid> = scope.shown.service.iter().map(|known| known.machine).collect();
         names.extend(service.iter().map(|machine| (*machine, SERVICE.to_owned())));
         Ok(Self { names, service })

@@ -17,7 +17,7 @@ use statistics::proof::AuditProof;
 
 use super::PATH;
 use super::computers::Computers;
-use super::rows::LevelChange;
+use super::rows::ReportedChange;
 use crate::account::AccountOwner;
 use crate::proof::{ProofValues, ProofView, command};
 use crate::{Moment, PageError, PageErrorTexts, PageLayout, PageResult, Site, page};
@@ -143,8 +143,9 @@ pub async fn show(
     payload.truncate(MEMBERS_MAX);
     let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
     let kind = text("event_type");
-    let change =
-        event_bytes(&proof).filter(|_| kind == ConsentChange::EVENT_TYPE).and_then(|bytes| LevelChange::read(&bytes));
+    let change = event_bytes(&proof)
+        .filter(|_| kind == ConsentChange::EVENT_TYPE)
+        .and_then(|bytes| ReportedChange::read(&bytes));
     let file = format!("{id}.json");
     Ok(page(
         StatusCode::OK,
@@ -178,7 +179,7 @@ pub async fn show(
 }
 
 impl ChangeView {
-    fn of(change: &LevelChange, computers: &Computers) -> Self {
+    fn of(change: &ReportedChange, computers: &Computers) -> Self {
         Self {
             lane: change.lane_words(),
             computer: change.computer_words(computers),

@@ -78,7 +78,7 @@ pub async fn rows(
         let is_report = entry.machine_uuid.is_some_and(|machine| computers.is_service(machine));
         let change = event.filter(|_| entry.event_type == ConsentChange::EVENT_TYPE);
         ActivityLine {
-            summary: change.and_then(|event| LevelChange::read(&event)).map(|change| change.in_words(computers)),
+            summary: change.and_then(|event| ReportedChange::read(&event)).map(|change| change.in_words(computers)),
             received: at.map(|at| Moment::new(at, now)),
             id: entry.event_id,
             kind: entry.event_type,
@@ -113,7 +113,7 @@ async fn proof(activity: &Activity, scope: &RecordScope, event_id: &str) -> (Pro
 
 /// A change of a consent level, as its event says.
 #[derive(Debug, Deserialize)]
-pub struct LevelChange {
+pub struct ReportedChange {
     pub level: String,
     pub previous_level: Option<String>,
     pub machine_uuid: Option<MachineUuid>,
@@ -122,12 +122,12 @@ pub struct LevelChange {
     pub reason: Option<String>,
 }
 
-impl LevelChange {
+impl ReportedChange {
     /// Reads the payload of an event.
     pub fn read(event: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Event {
-            payload: LevelChange,
+            payload: ReportedChange,
         }
         serde_json::from_slice::<Event>(event).ok().map(|event| event.payload)
     }

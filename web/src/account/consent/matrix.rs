@@ -23,14 +23,14 @@ pub fn columns() -> impl Iterator<Item = Option<Lane>> {
 
 /// All computers, or one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
+pub enum RowScope {
     /// All computers of all identities of the account.
     Everywhere,
     /// A computer with its identity.
     Machine(UserCuid, MachineUuid),
 }
 
-impl Scope {
+impl RowScope {
     /// The scope of a computer.
     pub fn of(computer: &Computer) -> Self {
         Self::Machine(computer.user_cuid.clone(), computer.machine_uuid)
@@ -44,7 +44,7 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for RowScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Everywhere => f.write_str(ALL),
@@ -57,7 +57,7 @@ impl fmt::Display for Scope {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
     /// The row.
-    pub scope: Scope,
+    pub scope: RowScope,
     /// The column; `None` for all lanes.
     pub lane: Option<Lane>,
 }
@@ -108,9 +108,9 @@ impl CellState {
 
 /// A change that a form makes to a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct CellChange {
     /// The row.
-    pub scope: Scope,
+    pub scope: RowScope,
     /// The column.
     pub lane: Option<Lane>,
     /// The state from which the form was built.
@@ -121,7 +121,7 @@ pub struct Change {
     pub to: CellState,
 }
 
-impl Change {
+impl CellChange {
     /// Whether the level was changed elsewhere since the form was built.
     pub fn is_conflict(&self) -> bool {
         self.now != self.from
@@ -176,7 +176,7 @@ impl Matrix {
     }
 
     /// The name of a row.
-    pub fn name_of(&self, scope: &Scope) -> String {
+    pub fn name_of(&self, scope: &RowScope) -> String {
         let computer =
             scope.machine().and_then(|machine| self.computers.iter().find(|one| one.machine_uuid == machine));
         computer.map_or_else(|| "All computers".to_owned(), name)
@@ -185,7 +185,7 @@ impl Matrix {
     /// The cell of a field.
     fn cell(&self, field: &str) -> Option<Cell> {
         let (scope, lane) = field.split_once('.')?;
-        let scope = if scope == ALL { Scope::Everywhere } else { Scope::of(self.computer(scope)?) };
+        let scope = if scope == ALL { RowScope::Everywhere } else { RowScope::of(self.computer(scope)?) };
         let lane = if lane == ALL { None } else { Some(lane.parse().ok()?) };
         Some(Cell { scope, lane })
     }
@@ -195,7 +195,7 @@ impl Matrix {
         &self,
         base: &BTreeMap<String, CellState>,
         submitted: &BTreeMap<String, CellState>,
-    ) -> Result<Vec<Change>, UnknownScope> {
+    ) -> Result<Vec<CellChange>, UnknownScope> {
         let mut changes = Vec::new();
         for (field, to) in submitted {
             let from = base.get(field).copied().unwrap_or(CellState::Follows);
@@ -205,15 +205,38 @@ impl Matrix {
             let cell = self.cell(field).ok_or(UnknownScope)?;
             let now = self.state(&cell);
             if now != *to {
-                changes.push(Change { scope: cell.scope, lane: cell.lane, from, now, to: *to });
+                changes.push(CellChange { scope: cell.scope, lane: cell.lane, from, now, to: *to });
             }
         }
+        let kept = self.kept(&changes);
+        changes.extend(kept);
         Ok(changes)
     }
 
+    /// Lanes that are stricter for all computers than the level that a computer gets for all of its lanes: as the most specific level
+    /// counts, each needs a level of its own to stay as the form showed it.
+    fn kept(&self, changes: &[CellChange]) -> Vec<CellChange> {
+        let to = |scope: &RowScope, lane: Option<Lane>| {
+            let changed = changes.iter().find(|change| change.scope == *scope && change.lane == lane);
+            changed.map_or_else(|| self.state(&Cell { scope: scope.clone(), lane }), |change| change.to)
+        };
+        let mut kept = Vec::new();
+        for change in changes.iter().filter(|change| change.scope != RowScope::Everywhere && change.lane.is_none()) {
+            let Some(level) = change.to.level().filter(|_| change.now == CellState::Follows) else { continue };
+            for lane in Lane::ALL.iter().copied().map(Some) {
+                let general = to(&RowScope::Everywhere, lane).level().filter(|general| *general < level);
+                if let (CellState::Follows, Some(general)) = (to(&change.scope, lane), general) {
+                    let (scope, now) = (change.scope.clone(), CellState::Follows);
+                    kept.push(CellChange { scope, lane, from: now, now, to: CellState::Level(general) });
+                }
+            }
+        }
+        kept
+    }
+
     /// The edits of records that make these changes.
-    pub fn edits(&self, changes: &[Change]) -> Vec<ConsentEdit> {
-        let edit = |change: &Change, identity: &UserCuid| ConsentEdit {
+    pub fn edits(&self, changes: &[CellChange]) -> Vec<ConsentEdit> {
+        let edit = |change: &CellChange, identity: &UserCuid| ConsentEdit {
             identity: identity.clone(),
             machine: change.scope.machine(),
             lane: change.lane,
@@ -226,10 +249,10 @@ impl Matrix {
         edits.filter(|edit| edit.before != edit.after).collect()
     }
 
-    fn identities_of<'m>(&'m self, scope: &'m Scope) -> Vec<&'m UserCuid> {
+    fn identities_of<'m>(&'m self, scope: &'m RowScope) -> Vec<&'m UserCuid> {
         match scope {
-            Scope::Everywhere => self.identities.iter().collect(),
-            Scope::Machine(identity, _) => vec![identity],
+            RowScope::Everywhere => self.identities.iter().collect(),
+            RowScope::Machine(identity, _) => vec![identity],
         }
     }
 
@@ -261,14 +284,14 @@ impl Matrix {
     }
 
     /// The choices of a computer of its own.
-    pub fn exceptions(&self, scope: &Scope) -> Vec<(Option<Lane>, ConsentLevel)> {
+    pub fn exceptions(&self, scope: &RowScope) -> Vec<(Option<Lane>, ConsentLevel)> {
         let own = columns().map(|lane| (lane, self.state(&Cell { scope: scope.clone(), lane }).level()));
         own.filter_map(|(lane, level)| Some((lane, level?))).collect()
     }
 
     /// The level that a computer set for itself, where it differs from the person's choice.
     pub fn by_computer(&self, cell: &Cell) -> Option<ConsentLevel> {
-        let Scope::Machine(identity, machine) = &cell.scope else { return None };
+        let RowScope::Machine(identity, machine) = &cell.scope else { return None };
         let own = computer_rule(self.rules_of(identity), Some(*machine), cell.lane)?.level;
         let chosen = person_rule(self.rules_of(identity), Some(*machine), cell.lane).map(|rule| rule.level);
         chosen.is_none_or(|chosen| own < chosen).then_some(own)
@@ -276,7 +299,7 @@ impl Matrix {
 
     /// The choices of all cells, for [`parse_base`].
     pub fn base(&self) -> String {
-        let scopes = std::iter::once(Scope::Everywhere).chain(self.computers.iter().map(Scope::of));
+        let scopes = std::iter::once(RowScope::Everywhere).chain(self.computers.iter().map(RowScope::of));
         let cells = scopes.flat_map(|scope| columns().map(move |lane| Cell { scope: scope.clone(), lane }));
         let chosen = cells.map(|cell| (self.state(&cell), cell)).filter(|(state, _)| *state != CellState::Follows);
         chosen.map(|(state, cell)| format!("{cell}={}", state.as_str())).collect::<Vec<_>>().join(" ")
@@ -305,7 +328,7 @@ mod tests {
 
     use super::*;
 
-    fn matrix() -> (Matrix, Scope) {
+    fn matrix() -> (Matrix, RowScope) {
         let (rng, now) = (Rng::seeded(1), Timestamp::UNIX_EPOCH);
         let identities: Vec<UserCuid> = (0..2).map(|_| rng.cuid2().parse().unwrap()).collect();
         let computer = Computer {
@@ -320,7 +343,7 @@ mod tests {
             has_secret: true,
             label: None,
         };
-        let scope = Scope::of(&computer);
+        let scope = RowScope::of(&computer);
         (Matrix { identities, computers: vec![computer], records: Vec::new() }, scope)
     }
 
@@ -361,9 +384,28 @@ mod tests {
     }
 
     #[test]
+    fn a_stricter_lane_of_all_computers_stays_when_a_computer_gets_a_level_for_all_lanes() {
+        let (mut matrix, scope) = matrix();
+        for identity in [0, 1] {
+            put(&mut matrix, identity, None, None, ConsentLevel::Full);
+            put(&mut matrix, identity, None, Some(Lane::Llm), ConsentLevel::Off);
+        }
+        let base = parse_base(&matrix.base());
+        let all = Cell { scope: scope.clone(), lane: None };
+        let form = fields(&[(&all, CellState::Level(ConsentLevel::MetadataOnly))]);
+        let edits = matrix.edits(&matrix.changes(&base, &form).unwrap());
+        let written: Vec<_> = edits.iter().map(|edit| (edit.lane, edit.after)).collect();
+        assert_eq!(written, [(None, Some(ConsentLevel::MetadataOnly)), (Some(Lane::Llm), Some(ConsentLevel::Off))]);
+        // Unless the form chose a level for that lane.
+        let llm = Cell { scope, lane: Some(Lane::Llm) };
+        let level = CellState::Level(ConsentLevel::MetadataOnly);
+        assert_eq!(matrix.changes(&base, &fields(&[(&all, level), (&llm, level)])).unwrap().len(), 2);
+    }
+
+    #[test]
     fn a_level_of_all_computers_is_written_for_each_identity_that_differs() {
         let (mut matrix, _) = matrix();
-        let cell = Cell { scope: Scope::Everywhere, lane: None };
+        let cell = Cell { scope: RowScope::Everywhere, lane: None };
         put(&mut matrix, 0, None, None, ConsentLevel::Off);
         assert_eq!(matrix.state(&cell), CellState::Mixed);
         let base = parse_base(&matrix.base());

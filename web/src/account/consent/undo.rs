@@ -7,14 +7,14 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use domain::ids::UserAccountId;
 
-use super::matrix::{CellState, Change, Matrix};
+use super::matrix::{CellChange, CellState, Matrix};
 
 /// Maximum number of changes that can be undone: browsers keep cookies of 4096 bytes.
 const CHANGES_MAX: usize = 24;
 
 /// The states before and after a save, by the names of the fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Undo(Vec<Step>);
+pub struct SaveUndo(Vec<Step>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Step {
@@ -23,10 +23,11 @@ struct Step {
     after: CellState,
 }
 
-impl Undo {
+impl SaveUndo {
     /// The inverse of these changes.
-    pub fn of(changes: &[Change]) -> Self {
-        let step = |change: &Change| Step { field: change.cell().to_string(), before: change.now, after: change.to };
+    pub fn of(changes: &[CellChange]) -> Self {
+        let step =
+            |change: &CellChange| Step { field: change.cell().to_string(), before: change.now, after: change.to };
         Self(changes.iter().map(step).collect())
     }
 
@@ -87,18 +88,18 @@ mod tests {
     #[test]
     fn an_inverse_is_read_as_it_was_written() {
         let step = |field: &str, before, after| Step { field: field.into(), before, after };
-        let undo = Undo(vec![
+        let undo = SaveUndo(vec![
             step("all.all", CellState::Follows, CellState::Level(ConsentLevel::Off)),
             step("all.llm", CellState::Level(ConsentLevel::Full), CellState::Follows),
         ]);
         let [ada, bob]: [UserAccountId; 2] = ["account1", "account2"].map(|id| id.parse().unwrap());
         let sealed = undo.seal(&ada).unwrap();
-        assert_eq!(Undo::open(&sealed, &ada), Some(undo.clone()));
-        assert_eq!(Undo::open(&sealed, &bob), None);
+        assert_eq!(SaveUndo::open(&sealed, &ada), Some(undo.clone()));
+        assert_eq!(SaveUndo::open(&sealed, &bob), None);
         assert_eq!(undo.base(), "all.all=off all.llm=");
         assert_eq!(undo.fields(), [("all.all".to_owned(), ""), ("all.llm".to_owned(), "full")]);
-        assert_eq!(Undo(Vec::new()).seal(&ada), None);
-        assert_eq!(Undo(vec![step("all.all", CellState::Mixed, CellState::Follows)]).seal(&ada), None);
-        assert_eq!(Undo::open("!", &ada), None);
+        assert_eq!(SaveUndo(Vec::new()).seal(&ada), None);
+        assert_eq!(SaveUndo(vec![step("all.all", CellState::Mixed, CellState::Follows)]).seal(&ada), None);
+        assert_eq!(SaveUndo::open("!", &ada), None);
     }
 }
