@@ -90,7 +90,19 @@ fn instructions(dockerfile: &str) -> Vec<String> {
 #[test]
 fn the_image_has_pinned_bases_and_a_server_without_rights_of_root_that_is_asked_for_its_health() {
     const WORDS: [&str; 13] = [
-        "FROM", "WORKDIR", "COPY", "RUN", "ENV", "EXPOSE", "VOLUME", "USER", "HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT", "CMD", "ARG",
+        "FROM",
+        "WORKDIR",
+        "COPY",
+        "RUN",
+        "ENV",
+        "EXPOSE",
+        "VOLUME",
+        "USER",
+        "HEALTHCHECK",
+        "STOPSIGNAL",
+        "ENTRYPOINT",
+        "CMD",
+        "ARG",
     ];
     let instructions = instructions(&text("docs/deploy/Dockerfile"));
     let of = |word: &str| -> Vec<&str> {
@@ -103,7 +115,10 @@ fn the_image_has_pinned_bases_and_a_server_without_rights_of_root_that_is_asked_
     assert_eq!(bases.len(), 2, "{bases:?}");
     assert!(bases.iter().all(|base| base.contains(':') && !base.contains(":latest")), "{bases:?}");
     let rust = bases[0].strip_prefix("rust:").unwrap().split('-').next().unwrap();
-    assert!(text("Cargo.toml").contains(&format!("rust-version = \"{rust}\"")), "{rust} is not the oldest compiler that builds it");
+    assert!(
+        text("Cargo.toml").contains(&format!("rust-version = \"{rust}\"")),
+        "{rust} is not the oldest compiler that builds it"
+    );
     // Both have the same C library.
     assert!(bases[0].contains("bookworm AS build") && bases[1] == "debian:bookworm-slim", "{bases:?}");
     assert!(of("RUN").iter().all(|run| !run.contains("apt-get upgrade") && !run.contains("sudo")));
@@ -114,11 +129,16 @@ fn the_image_has_pinned_bases_and_a_server_without_rights_of_root_that_is_asked_
         }
     }
     assert_eq!(of("USER"), ["10001:10001"]);
-    let last_of_root = instructions.iter().rposition(|line| line.starts_with("RUN") || line.starts_with("COPY")).unwrap();
+    let last_of_root =
+        instructions.iter().rposition(|line| line.starts_with("RUN") || line.starts_with("COPY")).unwrap();
     let user = instructions.iter().position(|line| line.starts_with("USER")).unwrap();
     assert!(last_of_root < user, "what follows USER runs as that user");
     assert_eq!(of("STOPSIGNAL"), ["SIGTERM"]);
-    assert_eq!((of("ENTRYPOINT"), of("CMD")), (vec!["[\"attache\"]"], vec!["[\"serve\"]"]), "arguments reach the server, which gets signals");
+    assert_eq!(
+        (of("ENTRYPOINT"), of("CMD")),
+        (vec!["[\"attache\"]"], vec!["[\"serve\"]"]),
+        "arguments reach the server, which gets signals"
+    );
     let settings = Settings::default();
     let ports = [settings.http.bind.port(), settings.admin.bind.port()];
     assert_eq!(of("EXPOSE"), [format!("{} {}", ports[0], ports[1])]);

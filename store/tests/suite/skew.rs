@@ -47,7 +47,11 @@ async fn migrations_change_nothing_that_the_servers_they_are_for_rely_on() {
             let newer = tables(&mut connection, schema).await;
             if servers_from < version {
                 let older = after.get(&servers_from).unwrap_or_else(|| panic!("{folder}: no migration {servers_from}"));
-                assert_eq!(broken(older, &newer), Vec::<String>::new(), "{folder}: {version} is for servers from {servers_from}");
+                assert_eq!(
+                    broken(older, &newer),
+                    Vec::<String>::new(),
+                    "{folder}: {version} is for servers from {servers_from}"
+                );
                 compared += 1;
             }
             after.insert(version, newer);
@@ -62,7 +66,11 @@ fn each_kind_of_change_that_breaks_an_older_server_is_found() {
     let key = |table: &str, name: &str| (table.to_owned(), name.to_owned());
     let unique = key("codes", "UNIQUE (code)");
     let older = Tables {
-        columns: [(key("codes", "code"), column("text", false, false)), (key("codes", "note"), column("text", true, false))].into(),
+        columns: [
+            (key("codes", "code"), column("text", false, false)),
+            (key("codes", "note"), column("text", true, false)),
+        ]
+        .into(),
         rules: [unique.clone()].into(),
     };
     let changed = |change: &dyn Fn(&mut Tables)| {
@@ -105,8 +113,12 @@ fn broken(older: &Tables, newer: &Tables) -> Vec<String> {
         match newer.columns.get(&(table.clone(), name.clone())) {
             None => broken.push(format!("{place}: is gone")),
             Some(now) if now.kind != before.kind => broken.push(format!("{place}: another type")),
-            Some(now) if before.is_optional && !now.is_optional => broken.push(format!("{place}: may no longer be null")),
-            Some(now) if before.has_default && !now.has_default => broken.push(format!("{place}: has lost its default")),
+            Some(now) if before.is_optional && !now.is_optional => {
+                broken.push(format!("{place}: may no longer be null"))
+            }
+            Some(now) if before.has_default && !now.has_default => {
+                broken.push(format!("{place}: has lost its default"))
+            }
             Some(_) => {}
         }
     }
@@ -143,7 +155,8 @@ fn migrations(folder: &str) -> Vec<Migration> {
         .map(|path| {
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
             let version = name.split('_').next().unwrap().parse().unwrap();
-            let servers_from = name.rsplit_once("_for_servers_from_").map_or(version, |(_, from)| from.parse().unwrap());
+            let servers_from =
+                name.rsplit_once("_for_servers_from_").map_or(version, |(_, from)| from.parse().unwrap());
             Migration { version, servers_from, sql: fs::read_to_string(path).unwrap() }
         })
         .collect();
