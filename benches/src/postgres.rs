@@ -50,11 +50,12 @@ enum Kind {
     Peer,
 }
 
-/// The samples of one kind: the cost of its servers, and of PostgreSQL.
+/// The samples of one kind: the cost of its servers, of PostgreSQL, and of all of these processes.
 struct Row {
     kind: Kind,
     servers: Contestant,
     postgres: Contestant,
+    all: Contestant,
 }
 
 /// One measurement.
@@ -81,30 +82,36 @@ pub fn events(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut 
     let three = rows[3].servers.against(&rows[1].servers, rate);
     let of_one = Finding::of("rate of three nodes, of that of one", three.show(2));
     report.find(name, of_one.should("≥ 1", three.at_least(1.0)));
+    let cpu = |sample: &Sample| sample.cpu_us;
+    let three = rows[3].all.against(&rows[1].all, cpu);
+    report.find(name, Finding::of("CPU of all processes with three nodes, of that with one", three.show(2)));
     if let Some(peer) = rows.get(4) {
         let one = rows[1].servers.against(&peer.servers, rate);
         let of_peer = Finding::of(format!("rate of one node, of that of {PEER}"), one.show(2));
         report.find(name, of_peer.should("≥ 2", one.at_least(PEER_RATE)));
+        let one = rows[1].all.against(&peer.all, cpu);
+        report.find(name, Finding::of(format!("CPU of all processes with one node, of that with {PEER}"), one.show(2)));
     }
     Ok(())
 }
 
 fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| server | per second | of the floor | CPU µs each, servers | CPU µs each, PostgreSQL | p50 µs | p99 µs | generator |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "| | CPU µs each, all processes | servers | PostgreSQL | per second | of the floor | p50 µs | p99 µs | generator |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
-        let Row { servers, postgres, .. } = row;
+        let Row { servers, postgres, all, .. } = row;
         // Writing to a `String` cannot fail.
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             servers.name,
-            servers.spread(|sample| sample.rate).show(0),
-            servers.against(&rows[0].servers, |sample| sample.rate).show(2),
+            all.spread(|sample| sample.cpu_us).show(1),
             servers.spread(|sample| sample.cpu_us).show(1),
             postgres.spread(|sample| sample.cpu_us).show(1),
+            servers.spread(|sample| sample.rate).show(0),
+            servers.against(&rows[0].servers, |sample| sample.rate).show(2),
             servers.spread(|sample| sample.p50_us).show(0),
             servers.spread(|sample| sample.p99_us).show(0),
             generator(servers.median(|sample| sample.generator)),
@@ -127,7 +134,8 @@ impl Kind {
 
 impl Row {
     fn new(kind: Kind) -> Self {
-        Self { kind, servers: Contestant::new(kind.name()), postgres: Contestant::new(kind.name()) }
+        let contestant = || Contestant::new(kind.name());
+        Self { kind, servers: contestant(), postgres: contestant(), all: contestant() }
     }
 
     /// One measurement on a new database.
@@ -166,6 +174,7 @@ impl Row {
         ));
         self.servers.samples.push(whole);
         self.postgres.samples.push(own);
+        self.all.samples.push(Sample { cpu_us: whole.cpu_us + own.cpu_us, ..whole });
         Ok(())
     }
 }
