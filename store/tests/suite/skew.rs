@@ -80,9 +80,15 @@ fn each_kind_of_change_that_breaks_an_older_server_is_found() {
     };
     let add = |name: &str, added: Column| {
         let name = key("codes", name);
-        changed(&move |newer| drop(newer.columns.insert(name.clone(), added.clone())))
+        changed(&move |newer| {
+            newer.columns.insert(name.clone(), added.clone());
+        })
     };
-    let rule = |rule: &str| changed(&|newer| drop(newer.rules.insert(key("codes", rule))));
+    let rule = |rule: &str| {
+        changed(&|newer| {
+            newer.rules.insert(key("codes", rule));
+        })
+    };
 
     assert_eq!(changed(&|_| {}), Vec::<String>::new());
     assert_eq!(add("label", column("text", true, false)), Vec::<String>::new());
@@ -90,8 +96,18 @@ fn each_kind_of_change_that_breaks_an_older_server_is_found() {
     assert_eq!(add("label", column("text", false, false)), ["codes.label: a new row has to name it"]);
     assert_eq!(add("code", column("bytea", false, false)), ["codes.code: another type"]);
     assert_eq!(add("note", column("text", false, true)), ["codes.note: may no longer be null"]);
-    assert_eq!(changed(&|newer| drop(newer.columns.remove(&key("codes", "note")))), ["codes.note: is gone"]);
-    assert_eq!(changed(&|newer| drop(newer.rules.remove(&unique))), ["codes: UNIQUE (code) is gone"]);
+    assert_eq!(
+        changed(&|newer| {
+            newer.columns.remove(&key("codes", "note"));
+        }),
+        ["codes.note: is gone"]
+    );
+    assert_eq!(
+        changed(&|newer| {
+            newer.rules.remove(&unique);
+        }),
+        ["codes: UNIQUE (code) is gone"]
+    );
     assert_eq!(rule("CHECK ((note <> ''::text))"), ["codes: CHECK ((note <> ''::text)) is new"]);
     let with_column = changed(&|newer| {
         newer.columns.insert(key("codes", "label"), column("text", true, false));
