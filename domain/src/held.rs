@@ -53,6 +53,9 @@ pub enum HoldReason {
 }
 
 impl HoldReason {
+    /// The names, in the order of the checks.
+    pub const NAMES: &[&str] = <Self as strum::VariantNames>::VARIANTS;
+
     /// The name in warnings, lists and rows.
     pub fn as_str(self) -> &'static str {
         self.into()

@@ -40,5 +40,5 @@ fn the_protocol_lists_the_hold_reasons_in_the_order_of_the_checks() {
     let section = events.split("\n## Held reasons\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows: Vec<&str> = section.lines().filter_map(|line| line.split('|').nth(2)).map(str::trim).collect();
     let names: Vec<&str> = rows.iter().filter_map(|cell| cell.strip_prefix('`')?.strip_suffix('`')).collect();
-    assert_eq!(names, <domain::held::HoldReason as strum::VariantNames>::VARIANTS);
+    assert_eq!(names, domain::held::HoldReason::NAMES);
 }

@@ -23,7 +23,7 @@ use domain::clock::date_time;
 pub enum Command {
     /// List held events
     List {
-        /// Show only events held for this reason, for example unknown_event_type
+        /// Show only events held for this reason, for example `unknown_event_type`
         #[arg(long)]
         reason: Option<HoldReason>,
         /// Show only events of this sender, as the list names it: machine:UUID, registration:UUID or account:ID
