@@ -260,7 +260,7 @@ pub struct Unclassified {
     pub machine_uuid: Option<MachineUuid>,
     /// Why it is held.
     pub reason: HoldReason,
-    /// Where and what, for a person, as the newest warning says; of a malformed event that is not stored, without what the body contains.
+    /// Where and why, for a person, in the words of the newest warning. That of a malformed event which is not stored quotes no member.
     pub detail: String,
     /// When the event was received.
     pub received_at: Timestamp,

@@ -173,7 +173,7 @@ impl Store {
             },
             commit if |outcomes: &Vec<Option<HeldOutcome>>| outcomes
                 .iter()
-                .any(|outcome| matches!(outcome, Some(HeldOutcome::Held(_))))
+                .any(|outcome| matches!(outcome, Some(HeldOutcome::Held(_) | HeldOutcome::AlreadyHeld(_))))
         )
         .await
     }
