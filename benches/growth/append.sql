@@ -1,19 +1,42 @@
--- One group of 16 events of 16 computers, each the next of its chain, with the reads and writes of an append.
+-- One group of 16 events of 16 computers, each the next of its chain: the statement of an append, with parameters that are made here. A server
+-- knows the heads that it expects; here `c` reads them, without a lock.
 \set first random(1, :computers - 16)
-\set now random(1, 1000000000)
-BEGIN;
-SELECT h.* FROM generate_series(:first, :first + 15) n CROSS JOIN LATERAL (SELECT h.chain_epoch, h.seq, h.self, h.event_id, h.moves
-    FROM chain_heads h WHERE h.machine_id = md5('m' || n)::UUID AND h.agent_id = 'codex' FOR UPDATE) h;
-SELECT e.* FROM generate_series(1, 16) n CROSS JOIN LATERAL (SELECT e.event_id, e.receipt_id, e.self FROM events e
-    WHERE e.event_id = md5(:client_id || ':' || :now || ':' || n)::UUID OFFSET 0) e;
-WITH added AS (
-    INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted, chain_epoch, seq, self,
-        prev_event_id, received_at_ms, leaf_hash, canonical)
-    SELECT (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::BIGINT), 12, '0') || '7' || substr(h, 1, 3) || '8' || substr(h, 4, 15))::UUID,
-        h::UUID, :first + n, 'memory.stored', 1700000000000, 'full', false, 0, 1, decode(h || h, 'hex'), h::UUID,
-        (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT, decode(h || md5(h), 'hex'), ''
-    FROM (SELECT n, md5(random()::TEXT || n) AS h FROM generate_series(0, 15) n) r RETURNING id, leaf_hash)
-INSERT INTO unsequenced (event, leaf_hash) SELECT id, leaf_hash FROM added;
-UPDATE chain_heads SET seq = seq + 1, moves = moves + 1
-    WHERE machine_id IN (SELECT md5('m' || n)::UUID FROM generate_series(:first, :first + 15) n) AND agent_id = 'codex';
-COMMIT;
+WITH c AS MATERIALIZED (
+        SELECT n AS chain, 'codex' AS agent_id, h.chain_epoch, h.seq + 1 AS seq, h.moves, h.machine_id, h.self AS expected,
+            sha256(h.self) AS self, gen_random_uuid() AS event_id
+        FROM (SELECT set_config('lock_timeout', '250ms', TRUE) OFFSET 0) AS w CROSS JOIN generate_series(:first, :first + 15) n
+        CROSS JOIN LATERAL (SELECT h.* FROM chain_heads h
+            WHERE h.machine_id = md5('m' || n)::UUID AND h.agent_id = 'codex' OFFSET 0) h),
+    e AS MATERIALIZED (
+        SELECT c.chain, c.chain AS source_id, c.chain AS pos, c.chain_epoch, c.seq, c.self, c.event_id AS receipt_id,
+            (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::BIGINT), 12, '0') || '7' || substr(r.h, 1, 3) || '8'
+                || substr(r.h, 4, 15))::UUID AS event_id, (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT AS now
+        FROM c CROSS JOIN LATERAL (SELECT md5(c.event_id::TEXT) AS h) r),
+    taken AS MATERIALIZED (
+        SELECT DISTINCT e.chain FROM e
+        CROSS JOIN LATERAL (SELECT 1 FROM events x WHERE x.event_id = e.event_id OFFSET 0) x),
+    h AS MATERIALIZED (
+        SELECT c.chain, h.* FROM c CROSS JOIN LATERAL (
+            SELECT h.chain_epoch, h.seq, h.self, h.event_id, h.moves FROM chain_heads h
+            WHERE h.machine_id = c.machine_id AND h.agent_id = c.agent_id FOR UPDATE SKIP LOCKED) h
+        WHERE c.moves > 0),
+    moved AS (
+        INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
+        SELECT c.machine_id, c.agent_id, c.chain_epoch, c.seq, c.self, c.event_id, c.moves + 1
+        FROM c LEFT JOIN h ON h.chain = c.chain LEFT JOIN taken t ON t.chain = c.chain
+        WHERE t.chain IS NULL AND (c.moves = 0 OR (h.moves = c.moves AND h.self = c.expected))
+        ORDER BY c.machine_id, c.agent_id
+        ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
+            self = excluded.self, event_id = excluded.event_id, moves = excluded.moves
+        WHERE chain_heads.moves = excluded.moves - 1 RETURNING machine_id, agent_id),
+    won AS MATERIALIZED (
+        SELECT c.chain FROM c JOIN moved m ON m.machine_id = c.machine_id AND m.agent_id = c.agent_id),
+    added AS (
+        INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,
+            chain_epoch, seq, self, prev_event_id, received_at_ms, leaf_hash, canonical)
+        SELECT e.event_id, e.receipt_id, e.source_id, 'memory.stored', e.now, 'full', FALSE, e.chain_epoch, e.seq, e.self,
+            e.receipt_id, e.now, sha256(e.self), ''
+        FROM e JOIN won w ON w.chain = e.chain ORDER BY e.pos RETURNING id, leaf_hash),
+    queued AS (INSERT INTO unsequenced (event, leaf_hash) SELECT id, leaf_hash FROM added)
+    SELECT c.chain, w.chain IS NOT NULL AS won, t.chain IS NOT NULL AS taken, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
+    FROM c LEFT JOIN won w ON w.chain = c.chain LEFT JOIN taken t ON t.chain = c.chain LEFT JOIN h ON h.chain = c.chain;

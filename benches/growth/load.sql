@@ -1,4 +1,5 @@
--- Fills the tables of the embedded log with :events events of :computers computers, without bodies, on PostgreSQL.
+-- Fills the tables of the embedded log with :events events of :computers computers, without bodies, and the table of usage with 30 days of each
+-- computer, on PostgreSQL.
 --
 -- Rows, columns and indexes are those of the product; hashes and ids have their size and their distribution. The tree has its tiles and its
 -- places, but hashes above the leaves are not those of RFC 6962, and nothing is signed: an audit of this log fails.
@@ -36,6 +37,12 @@ INSERT INTO tiles (level, place, hashes)
     SELECT 2, place / 256, string_agg(sha256(hashes), ''::BYTEA ORDER BY place) FROM tiles WHERE level = 1 GROUP BY 2;
 INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at)
     VALUES (1, :events, sha256('root'), 'not signed', 'none', now());
+
+CREATE TABLE usage_days (user_cuid TEXT NOT NULL, day BIGINT NOT NULL, memory BIGINT NOT NULL, retrospectives BIGINT NOT NULL, machine_uuid UUID NOT NULL);
+INSERT INTO usage_days (user_cuid, day, memory, retrospectives, machine_uuid)
+    SELECT 'c' || substr(md5('u' || n), 1, 23), day, 3, 1, md5('m' || n)::UUID FROM generate_series(20000, 20029) day, generate_series(1, :computers) n;
+ALTER TABLE usage_days ADD PRIMARY KEY (user_cuid, machine_uuid, day);
+CREATE INDEX usage_days_by_day ON usage_days (day);
 
 ALTER TABLE events ADD CONSTRAINT events_event_id_key UNIQUE (event_id);
 CREATE INDEX events_by_source ON events (source_id, received_at_ms, id);

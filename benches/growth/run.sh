@@ -19,11 +19,22 @@ psql -XAtq -d "$database" -F ' ' -c "SELECT relname, pg_relation_size(oid) AS he
     FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::REGNAMESPACE AND pg_total_relation_size(oid) > 65536"
 psql -XAtq -d "$database" -F ' ' -c "SELECT relname, pg_relation_size(oid) FROM pg_class WHERE relkind IN ('i', 'I')
     AND relname IN ('events_pkey', 'events_event_id_key', 'events_by_source', 'leaves_pkey', 'leaves_by_place', 'tiles_pkey')"
-for script in proof page append; do
+waiting() {
+    psql -XAtq -d "$database" -c "SELECT count(*) FROM unsequenced"
+}
+for script in proof page append usage; do
     for clients in 1 8; do
+        # Usage is counted by one node at a time.
+        [ "$script$clients" = usage8 ] && continue
+        before=$(waiting)
         figures=$(pgbench -n -M prepared -f "$here/$script.sql" -c "$clients" -j 2 -T "$seconds" \
             -D "events=$events" -D "computers=$computers" "$database" | grep -E 'latency average|^tps' | tr '\n' ' ')
-        echo "$script clients=$clients $figures"
+        echo "$script clients=$clients $figures appended=$((($(waiting) - before) / seconds))/s"
     done
 done
+passes=$(($(waiting) / 256))
+echo "sequence passes=$passes $(pgbench -n -f "$here/sequence.sql" -c 1 -t "$((passes < 200 ? passes : 200))" "$database" | grep 'latency average')"
+# What the janitor does with one batch of days that no window reaches.
+psql -XAtq -d "$database" -c "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) DELETE FROM usage_days WHERE (user_cuid, machine_uuid, day) IN
+    (SELECT user_cuid, machine_uuid, day FROM usage_days WHERE day >= 0 AND day < 20002 ORDER BY day LIMIT 1000)" | grep 'Execution Time'
 [ "${KEEP:-0}" = 1 ] || dropdb "$database"

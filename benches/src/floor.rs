@@ -3,6 +3,7 @@
 mod disk;
 mod embed;
 mod fetch;
+mod postgres;
 pub mod scan;
 pub mod stream;
 
@@ -26,6 +27,8 @@ pub enum Floor {
     Hash,
     /// F3r: groups of 1.1 KB records in a plain file, with one `fdatasync` per group, without HTTP.
     Disk,
+    /// The records of F3r in a table of PostgreSQL, with one `COPY` per group, without HTTP and without a driver.
+    Postgres,
     /// F4: the sentence model alone on texts from standard input, with one thread per connection.
     Embed,
     /// F4 as a search uses it: one text at a time on one thread.
@@ -44,6 +47,9 @@ pub struct Size {
     /// Folder of the disk floor and of the stream's messages.
     #[arg(long)]
     pub folder: Option<PathBuf>,
+    /// URL of the database of the floor of PostgreSQL, `postgres://user@address/name`.
+    #[arg(long)]
+    pub database: Option<String>,
     /// Number of senders, threads, or concurrent fetches.
     #[arg(long, default_value_t = 64)]
     pub connections: usize,
@@ -75,6 +81,7 @@ impl Floor {
             Self::Bare => "F1b bare",
             Self::Hash => "F2r hash",
             Self::Disk => "F3r disk",
+            Self::Postgres => "PostgreSQL, one COPY per group",
             Self::Embed => "F4 embed",
             Self::Query => "F4 embed, one query at a time",
             Self::Scan => "F5 scan",
@@ -89,6 +96,7 @@ impl Floor {
             Self::Bare => "bare",
             Self::Hash => "hash",
             Self::Disk => "disk",
+            Self::Postgres => "postgres",
             Self::Embed => "embed",
             Self::Query => "query",
             Self::Scan => "scan",
@@ -102,7 +110,7 @@ impl Floor {
         match self {
             Self::Fetch | Self::Stream => 200,
             Self::Bare | Self::Hash => 202,
-            Self::Disk | Self::Embed | Self::Query | Self::Scan => 0,
+            Self::Disk | Self::Postgres | Self::Embed | Self::Query | Self::Scan => 0,
         }
     }
 
@@ -114,6 +122,10 @@ impl Floor {
                 Self::Bare => serve(floors::bare()).await,
                 Self::Hash => serve(floors::hash()).await,
                 Self::Disk => disk::measure(size.folder()?, size.connections, size.length()).await,
+                Self::Postgres => {
+                    let database = size.database.as_ref().ok_or("this floor needs a database")?;
+                    postgres::measure(database, size.connections, size.length()).await
+                }
                 Self::Embed => embed::together(size.connections),
                 Self::Query => embed::one_by_one(size.length()),
                 Self::Scan => scan::measure(size.rows, size.seed, size.length()),

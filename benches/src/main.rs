@@ -30,6 +30,7 @@ mod outcome;
 mod peers;
 mod plan;
 mod population;
+mod postgres;
 mod probe;
 mod process;
 mod product;

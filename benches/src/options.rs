@@ -57,6 +57,9 @@ pub(crate) struct Options {
     /// Folder with the peers' `node_modules`, which `make bench-peers` fills
     #[arg(long, env = "ATTACHE_BENCH_PEERS")]
     pub(crate) peers_folder: Option<PathBuf>,
+    /// PostgreSQL to measure, `postgres://user@address/database`: a cluster on this machine that nothing else uses
+    #[arg(long)]
+    pub(crate) postgres: Option<String>,
     /// Path of the report; `-` for the terminal only
     #[arg(long, default_value = "benches/results.md")]
     pub(crate) report: PathBuf,

@@ -33,8 +33,9 @@ use crate::{client, population};
 pub const ALL: [(&str, TrialFn); 3] =
     [("peer_events", events), ("peer_one_connection", one_connection), ("peer_polls", polls)];
 
-const SCRIPTS: [(&str, &str); 3] = [
+const SCRIPTS: [(&str, &str); 4] = [
     ("events.mjs", include_str!("../peers/events.mjs")),
+    ("events-postgres.mjs", include_str!("../peers/events-postgres.mjs")),
     ("better-auth.mjs", include_str!("../peers/better-auth.mjs")),
     ("oidc-provider.mjs", include_str!("../peers/oidc-provider.mjs")),
 ];
@@ -45,12 +46,13 @@ const README_HEAD: &str = "| | attache | what its users would pick instead | |\n
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A folder in which Node resolves the packages.
-struct Peers {
+pub struct Peers {
     folder: TempDir,
 }
 
 impl Peers {
-    fn new(options: &Options) -> Result<Self> {
+    /// Copies the scripts beside the installed packages.
+    pub fn new(options: &Options) -> Result<Self> {
         let packages =
             options.peers_folder.clone().ok_or("the peers are not installed: `make bench-peers` does that")?;
         let packages = packages.join("node_modules");
@@ -70,7 +72,8 @@ impl Peers {
         self.folder.path().join(name)
     }
 
-    fn start(&self, script: &str, arguments: &[&str]) -> Result<Server> {
+    /// Starts a script and waits for its first line, which is its address.
+    pub fn start(&self, script: &str, arguments: &[&str]) -> Result<Server> {
         let mut command = Command::new("node");
         command.arg(script).args(arguments).current_dir(self.folder.path()).env("NODE_ENV", "production");
         Server::start(&mut command, &self.path(&format!("{script}.log")), PATIENCE)
@@ -102,20 +105,7 @@ impl EventServer {
     fn peer(peers: &Peers, name: &'static str, mode: &str, options: &Options) -> Result<Self> {
         let database = peers.path(&format!("{mode}.db"));
         let server = peers.start("events.mjs", &[mode, database.to_str().ok_or("the folder's name is no text")?])?;
-        let rng = Rng::seeded(options.seed);
-        let mut machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&rng)).collect();
-        let requests: Vec<Bytes> = machines
-            .iter()
-            .map(|machine| {
-                let body = json!({"machine_uuid": machine.uuid}).to_string();
-                plan::request("POST", "/api/v1/machines", &["Content-Type: application/json"], body.as_bytes())
-            })
-            .collect();
-        let answers = client::send_all(server.ready.parse()?, &requests, 1)?;
-        for (machine, answer) in machines.iter_mut().zip(answers) {
-            let answer = answer.json(201)?;
-            answer["machine_secret"].as_str().ok_or("no machine_secret")?.clone_into(&mut machine.secret);
-        }
+        let machines = machines_of(server.ready.parse()?, options)?;
         Ok(Self::of(name, Process::Peer(server, database), machines))
     }
 
@@ -175,6 +165,25 @@ impl EventServer {
         let requests: Vec<Bytes> = self.forwarded.iter().map(proof).collect();
         Plan::dealt(&requests, options.connections, options.seconds)
     }
+}
+
+/// Registers a computer for each connection with a peer.
+pub fn machines_of(address: std::net::SocketAddr, options: &Options) -> Result<Vec<Machine>> {
+    let rng = Rng::seeded(options.seed);
+    let mut machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&rng)).collect();
+    let requests: Vec<Bytes> = machines
+        .iter()
+        .map(|machine| {
+            let body = json!({"machine_uuid": machine.uuid}).to_string();
+            plan::request("POST", "/api/v1/machines", &["Content-Type: application/json"], body.as_bytes())
+        })
+        .collect();
+    let answers = client::send_all(address, &requests, 1)?;
+    for (machine, answer) in machines.iter_mut().zip(answers) {
+        let answer = answer.json(201)?;
+        answer["machine_secret"].as_str().ok_or("no machine_secret")?.clone_into(&mut machine.secret);
+    }
+    Ok(machines)
 }
 
 /// Durable events over all connections, and then proofs of the recorded events.

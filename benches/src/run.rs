@@ -14,13 +14,14 @@ use crate::report::{Contestant, Report, Section};
 use crate::scenario::{self, Scenario};
 use crate::settle::{Debtor, settled};
 use crate::stock::Stocks;
-use crate::{events, knowledge_api, peers, probe};
+use crate::{events, knowledge_api, peers, postgres, probe};
 
 /// Runs everything that the options select.
 pub fn everything(options: &Options) -> Result<()> {
     let mut scenarios = scenario::all();
     let names: Vec<&str> = (scenarios.iter().map(|scenario| scenario.name()))
         .chain(EVENT_TRIALS.iter().chain(&peers::ALL).map(|(name, _)| *name))
+        .chain([postgres::NAME])
         .chain(knowledge_api::ALL.iter().map(|trial| trial.name))
         .chain(probe::ALL.iter().map(|(name, _)| *name))
         .collect();
@@ -59,6 +60,10 @@ pub fn everything(options: &Options) -> Result<()> {
         for finding in probe(options, &mut stocks)? {
             report.find(name, finding);
         }
+    }
+    if asked_for(postgres::NAME) {
+        say(&format!("· {}", postgres::NAME));
+        postgres::events(postgres::NAME, options, &mut stocks, &mut report)?;
     }
     for (name, trial) in peers::ALL.iter().filter(|(name, _)| asked_for(name) || options.peers) {
         say(&format!("· {name}"));

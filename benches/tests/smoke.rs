@@ -40,6 +40,7 @@ fn every_name_is_listed() {
         "machines_registered",
         "audit_proof",
         "peer_events",
+        "events_postgres",
         "batch_notes",
         "batch_pages",
         "search_1k",
@@ -252,6 +253,17 @@ fn a_lone_sender_memory_and_starts_are_measured() {
         assert!(report.contains(&format!("\n## {name}\n")), "{name}: {report}");
     }
     assert!(report.contains(" commits | p50 ≤ 2 commits | "), "{report}");
+}
+
+#[tokio::test]
+async fn events_are_measured_on_postgresql_with_one_to_three_nodes() {
+    let Some(server) = server() else { return };
+    let Some(database) = harness::postgres::database().await else { return };
+    let report = measure(&server, &["--postgres", &database.url, "events_postgres"]);
+    assert!(report.contains("\n## events_postgres\n"), "{report}");
+    for name in ["PostgreSQL, one COPY per group", "attache, 1 node", "attache, 2 nodes", "attache, 3 nodes"] {
+        assert!(report.lines().any(|line| line.starts_with(&format!("| {name} | "))), "{name}: {report}");
+    }
 }
 
 /// The packages of the peers are large and one of them must be compiled, so `make test` skips this test without them.

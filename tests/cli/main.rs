@@ -27,6 +27,7 @@ mod keys;
 mod login;
 mod manual;
 mod mcp;
+mod nodes;
 mod profile;
 mod proof;
 #[cfg(target_os = "linux")]

@@ -29,4 +29,5 @@ mod observer;
 mod postgres;
 mod rolling;
 mod scale;
+mod versions;
 mod world;

@@ -40,6 +40,8 @@ pub struct Differences {
     pub clocks: Option<(PathBuf, [i64; NODES])>,
     /// Settings of all nodes, beside those of [`node_home`].
     pub settings: Vec<(&'static str, String)>,
+    /// The program of all nodes, if it is not the one that is tested.
+    pub program: Option<PathBuf>,
 }
 
 /// A node, its relay to the database, and its server while it runs.
@@ -274,6 +276,9 @@ async fn node(addresses: Addresses, number: usize, database: &str, differences: 
         && let Some(shift) = shifts.get(number - 1).filter(|shift| **shift != 0)
     {
         home = home.preloading(library).environment("ATTACHE_TEST_CLOCK", &shift.to_string());
+    }
+    if let Some(program) = &differences.program {
+        home.run_program(program);
     }
     let target = Target { url: format!("http://{public}"), availability: Mutex::new(Availability::new()) };
     Node { home, public, operator, relay, target: Arc::new(target), server: None }

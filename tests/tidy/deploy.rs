@@ -79,6 +79,79 @@ fn systemd_reads_its_sample() {
     assert_accepts(&analyze, &["verify", "--man=no", unit.to_str().unwrap()]);
 }
 
+/// The instructions of a Dockerfile, each on one line, without comments.
+fn instructions(dockerfile: &str) -> Vec<String> {
+    let lines = dockerfile.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    let joined = lines.collect::<Vec<_>>().join("\n").replace("\\\n", "");
+    joined.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// No program that reads the file without building it is packaged by Debian, so its rules are written out here.
+#[test]
+fn the_image_has_pinned_bases_and_a_server_without_rights_of_root_that_is_asked_for_its_health() {
+    const WORDS: [&str; 13] = [
+        "FROM",
+        "WORKDIR",
+        "COPY",
+        "RUN",
+        "ENV",
+        "EXPOSE",
+        "VOLUME",
+        "USER",
+        "HEALTHCHECK",
+        "STOPSIGNAL",
+        "ENTRYPOINT",
+        "CMD",
+        "ARG",
+    ];
+    let instructions = instructions(&text("docs/deploy/Dockerfile"));
+    let of = |word: &str| -> Vec<&str> {
+        instructions.iter().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' ')).collect()
+    };
+    for line in &instructions {
+        assert!(WORDS.contains(&line.split(' ').next().unwrap()), "{line}");
+    }
+    let bases = of("FROM");
+    assert_eq!(bases.len(), 2, "{bases:?}");
+    assert!(bases.iter().all(|base| base.contains(':') && !base.contains(":latest")), "{bases:?}");
+    let rust = bases[0].strip_prefix("rust:").unwrap().split('-').next().unwrap();
+    assert!(
+        text("Cargo.toml").contains(&format!("rust-version = \"{rust}\"")),
+        "{rust} is not the oldest compiler that builds it"
+    );
+    // Both have the same C library.
+    assert!(bases[0].contains("bookworm AS build") && bases[1] == "debian:bookworm-slim", "{bases:?}");
+    assert!(of("RUN").iter().all(|run| !run.contains("apt-get upgrade") && !run.contains("sudo")));
+    let installs = of("RUN").into_iter().filter(|run| run.contains("apt-get install"));
+    for install in installs {
+        for part in ["apt-get update && ", "--no-install-recommends", "rm -rf /var/lib/apt/lists/*"] {
+            assert!(install.contains(part), "{part:?} is missing: {install}");
+        }
+    }
+    assert_eq!(of("USER"), ["10001:10001"]);
+    let last_of_root =
+        instructions.iter().rposition(|line| line.starts_with("RUN") || line.starts_with("COPY")).unwrap();
+    let user = instructions.iter().position(|line| line.starts_with("USER")).unwrap();
+    assert!(last_of_root < user, "what follows USER runs as that user");
+    assert_eq!(of("STOPSIGNAL"), ["SIGTERM"]);
+    assert_eq!(
+        (of("ENTRYPOINT"), of("CMD")),
+        (vec!["[\"attache\"]"], vec!["[\"serve\"]"]),
+        "arguments reach the server, which gets signals"
+    );
+    let settings = Settings::default();
+    let ports = [settings.http.bind.port(), settings.admin.bind.port()];
+    assert_eq!(of("EXPOSE"), [format!("{} {}", ports[0], ports[1])]);
+    let environment = of("ENV").join(" ");
+    for (setting, port) in [("HTTP", ports[0]), ("ADMIN", ports[1])] {
+        assert!(environment.contains(&format!("ATTACHE_{setting}__BIND=0.0.0.0:{port}")), "{environment}");
+    }
+    let data = environment.split("ATTACHE_DATA__DIR=").nth(1).unwrap().split(' ').next().unwrap();
+    assert_eq!(of("VOLUME"), [format!("[\"{data}\"]")]);
+    let health = of("HEALTHCHECK").join(" ");
+    assert!(health.contains(&format!("attache status --url http://127.0.0.1:{}", ports[0])), "{health}");
+}
+
 #[test]
 fn samples_agree_with_the_defaults() {
     let settings = Settings::default();

@@ -8,8 +8,10 @@
 //! | [`bare`] | F1b: an axum handler that reads the request body and answers 202 with a small JSON body |
 //! | [`hash`] | F2r: F1b, plus a `serde_json::Value` of the body and the SHA-256 of its text |
 //! | [`disk`] | F3r: groups of 1.1 KB records written to a plain file, one `fdatasync` a group |
+//! | [`postgres`] | the same records in a table of PostgreSQL with one index, one `COPY` a group, without a driver |
 
 pub mod disk;
+pub mod postgres;
 
 use axum::Router;
 use axum::body::Bytes;

@@ -32,6 +32,7 @@ mod replica;
 mod schemas;
 mod signin;
 mod silence;
+mod skew;
 mod spaces;
 mod tokens;
 mod usage;

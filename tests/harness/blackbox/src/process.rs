@@ -20,6 +20,7 @@ pub struct Home {
     /// The folder that has everything; the home folder of the person too.
     pub dir: TempDir,
     environment: BTreeMap<String, String>,
+    program: OsString,
 }
 
 impl Default for Home {
@@ -34,7 +35,7 @@ impl Home {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
-        let home = Self { dir, environment: BTreeMap::new() };
+        let home = Self { dir, environment: BTreeMap::new(), program: program() };
         home.set("data.dir", data.to_str().unwrap())
             .set("http.bind", "127.0.0.1:0")
             .set("admin.bind", "127.0.0.1:0")
@@ -64,6 +65,11 @@ impl Home {
         self.environment("LD_PRELOAD", library.to_str().unwrap())
     }
 
+    /// Runs another program from now on, such as one of an older version.
+    pub fn run_program(&mut self, program: &Path) {
+        self.program = program.into();
+    }
+
     /// The folder with the embedded databases.
     pub fn data(&self) -> PathBuf {
         self.dir.path().join("data")
@@ -71,7 +77,7 @@ impl Home {
 
     /// The program with this environment and nothing of the test's own.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        let mut command = Command::new(&self.program);
         command.args(arguments).current_dir(self.dir.path()).env_clear().envs(&self.environment).stdin(Stdio::null());
         command.env("HOME", self.dir.path());
         command
