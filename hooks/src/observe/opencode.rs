@@ -1,0 +1,84 @@
+//! Hooks of opencode, which are functions of a plugin. The plugin passes `{"hook", "input", "output", "directory"}` for a hook, and
+//! `{"type", "properties"}` for an event of the event bus, with `directory` beside it or around it.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::{Activity, Observation};
+use crate::members::{first, label, label_of, millis, number, text};
+
+/// Reads a payload.
+pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Option<Observation<'p>> {
+    let outer = members;
+    let object = |members: &'p Map<String, Value>, name: &str| members.get(name).and_then(Value::as_object);
+    let members = object(members, "event").unwrap_or(members);
+    let hook = label_of(members, &["hook", "type", "hook_event_name"]).or_else(|| hook.and_then(label))?;
+    let inner = ["properties", "input"].iter().find_map(|name| object(members, name)).unwrap_or(members);
+    let info = object(inner, "info").or_else(|| object(inner, "part")).unwrap_or(inner);
+    let output = object(members, "output");
+    let activity = match hook {
+        "session.created" => Activity::SessionStarted,
+        "session.deleted" => Activity::SessionEnded,
+        "chat.message" => Activity::PromptSubmitted,
+        "message.updated" if is_completed(info) => Activity::Completed,
+        "session.error" => Activity::Failed,
+        "tool.execute.before" => Activity::ToolStarted,
+        "tool.execute.after" => Activity::ToolFinished,
+        "file.edited" => Activity::FileEdited,
+        "permission.ask" | "permission.updated" | "permission.asked" => Activity::PermissionRequested,
+        "permission.replied" if text(inner, &["response", "reply"]) == Some("reject") => Activity::PermissionDenied,
+        "session.compacted" => Activity::Compacted,
+        // Other events of the bus report steps and states of the above.
+        _ => return None,
+    };
+    let mut seen = Observation::common(hook, activity, info);
+    seen.session = seen.session.or_else(|| text(inner, &["sessionID"]).map(Cow::Borrowed));
+    if matches!(activity, Activity::SessionStarted | Activity::SessionEnded) {
+        seen.session = text(info, &["id"]).map(Cow::Borrowed).or(seen.session);
+    }
+    let around = text(outer, &["directory"]).map(Cow::Borrowed);
+    seen.folder = around.or_else(|| path_of(info).map(Cow::Borrowed)).or(seen.folder);
+    seen.at_ms = info.get("time").and_then(|time| first(time.as_object()?, &["completed", "created"])).and_then(millis);
+    match activity {
+        Activity::PromptSubmitted => {
+            let texts = output.and_then(|output| output.get("parts")).and_then(texts);
+            seen.content.extend(texts.map(|prompt| ("prompt", Cow::Owned(prompt))));
+            seen.key = text(inner, &["messageID"]).map(str::to_owned);
+        }
+        Activity::Completed => {
+            seen.key = text(info, &["id"]).map(str::to_owned);
+            let tokens = |name| info.get("tokens")?.get(name)?.as_u64();
+            seen.tokens = tokens("input").zip(tokens("output"));
+            let time = |name| info.get("time")?.get(name).and_then(number);
+            seen.duration_ms = time("completed").zip(time("created")).map(|(end, begin)| (end - begin).max(0.0));
+        }
+        Activity::ToolStarted => {
+            let input = output.and_then(|output| output.get("args"));
+            seen.content.extend(input.map(|input| ("input", Cow::Borrowed(input))));
+        }
+        Activity::ToolFinished | Activity::FileEdited => {
+            if let Some(output) = output {
+                seen.output(output);
+            }
+        }
+        _ => {}
+    }
+    Some(seen)
+}
+
+/// Whether a message of the agent is complete; a message is reported each time it grows.
+fn is_completed(message: &Map<String, Value>) -> bool {
+    text(message, &["role"]) == Some("assistant")
+        && message.get("time").and_then(|time| time.get("completed")).is_some_and(Value::is_number)
+}
+
+fn path_of(info: &Map<String, Value>) -> Option<&str> {
+    info.get("path")?.get("cwd")?.as_str()
+}
+
+/// The texts of the parts of a message.
+fn texts(parts: &Value) -> Option<Value> {
+    let texts: Vec<&str> = parts.as_array()?.iter().filter_map(|part| part.get("text")?.as_str()).collect();
+    (!texts.is_empty()).then(|| Value::String(texts.join("\n")))
+}
