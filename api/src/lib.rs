@@ -152,9 +152,11 @@ pub fn knowledge_routes() -> Vec<Route> {
 
 /// The description of both surfaces, for a server with these settings and URLs.
 pub fn description(settings: &Settings, urls: &Urls) -> Description {
-    let mut table = routes();
-    table.extend(knowledge_routes());
-    Description::new(settings, urls, &table)
+    Description::new(settings.clone(), urls.clone(), all_routes)
+}
+
+fn all_routes() -> Vec<Route> {
+    routes().into_iter().chain(knowledge_routes()).collect()
 }
 
 /// The state of all routes and pages of a running server. Streams end when the server stops.

@@ -19,7 +19,7 @@ mod schemas;
 mod security;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use app::config::{Settings, Urls};
 use axum::extract::State;
@@ -33,19 +33,31 @@ use self::security::security_schemes;
 use super::document::Document;
 use super::route::Route;
 
-/// The description as JSON for programs and as a page for people.
+/// The description as JSON for programs and as a page for people, composed when it is first needed.
 #[derive(Debug)]
 pub struct Description {
-    /// The OpenAPI document.
-    pub document: Value,
+    composed: LazyLock<Composed, Box<dyn FnOnce() -> Composed + Send>>,
+}
+
+#[derive(Debug)]
+struct Composed {
+    document: Value,
     served: Document,
 }
 
 impl Description {
     /// Describes the operations of these routes, for a server with these settings and URLs.
-    pub fn new<S>(settings: &Settings, urls: &Urls, routes: &[Route<S>]) -> Self {
-        let document = document(settings, urls, routes);
-        Self { served: Document::json(&document), document }
+    pub fn new<S: 'static>(settings: Settings, urls: Urls, routes: fn() -> Vec<Route<S>>) -> Self {
+        let composed = LazyLock::new(Box::new(move || {
+            let document = document(&settings, &urls, &routes());
+            Composed { served: Document::json(&document), document }
+        }) as Box<dyn FnOnce() -> Composed + Send>);
+        Self { composed }
+    }
+
+    /// The OpenAPI document.
+    pub fn document(&self) -> &Value {
+        &self.composed.document
     }
 
     /// The ids of all operations, in the order in which `/docs` shows them.
@@ -56,7 +68,7 @@ impl Description {
 
 /// `GET /openapi.json`
 pub async fn show(State(description): State<Arc<Description>>, headers: HeaderMap) -> Response {
-    description.served.answer(&headers)
+    description.composed.served.answer(&headers)
 }
 
 /// The descriptions of all operations; routes without one are not part of the API.

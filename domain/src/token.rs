@@ -3,12 +3,13 @@
 //! Access tokens are opaque ([`crate::secret`]), so that revocation takes effect immediately. Identity assertions are
 //! JWTs (RFC 7519, RFC 7523) signed with Ed25519 (RFC 8037) under keys that rotate `next → active → retired`.
 
+mod eddsa;
+
 use std::fmt;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ed25519_dalek::SigningKey;
-use ed25519_dalek::pkcs8::EncodePrivateKey;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -164,20 +165,20 @@ pub struct AssertionKeys {
 impl AssertionKeys {
     /// Prepares the active and all other usable keys. Fails if none is active.
     pub fn new(issuer: String, keys: &[AssertionKey]) -> Result<Self, KeyError> {
+        eddsa::install();
         let mut signer = None;
         let mut verifiers = Vec::new();
         let mut published = Vec::new();
         for key in keys {
-            let unusable = || KeyError::Unusable { kid: key.kid.clone() };
             let x = key.public_x();
-            let verifier = DecodingKey::from_ed_components(&x).map_err(|_| unusable())?;
+            let verifier =
+                DecodingKey::from_ed_components(&x).map_err(|_| KeyError::Unusable { kid: key.kid.clone() })?;
             verifiers.push((key.kid.clone(), verifier));
             published.push(json!({
                 "kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": key.kid, "x": x,
             }));
             if key.state == KeyState::Active {
-                let der = SigningKey::from_bytes(&key.seed).to_pkcs8_der().map_err(|_| unusable())?;
-                signer = Some((key.kid.clone(), EncodingKey::from_ed_der(der.as_bytes())));
+                signer = Some((key.kid.clone(), eddsa::encoding_key(&key.seed)));
             }
         }
         let signer = signer.ok_or(KeyError::NoneActive)?;
@@ -232,6 +233,9 @@ impl fmt::Debug for AssertionKeys {
 
 #[cfg(test)]
 mod tests {
+    use hmac::{Hmac, KeyInit, Mac};
+    use sha2::Sha256;
+
     use super::*;
 
     const ISSUER: &str = "http://127.0.0.1:8080";
@@ -283,10 +287,13 @@ mod tests {
         let plain = Header { kid: Some(kid.clone()), ..Header::new(Algorithm::EdDSA) };
         let token = jsonwebtoken::encode(&plain, &claims(), signer).unwrap();
         assert_eq!(keys.verify(&token, at(0)), Err(InvalidAssertion), "typ is JWT");
-        let header =
-            Header { kid: Some(kid.clone()), typ: Some(ASSERTION_TYPE.into()), ..Header::new(Algorithm::HS256) };
-        let secret = EncodingKey::from_secret(key(1, KeyState::Active).public_x().as_bytes());
-        let token = jsonwebtoken::encode(&header, &claims(), &secret).unwrap();
+        let header = json!({ "alg": "HS256", "typ": ASSERTION_TYPE, "kid": kid }).to_string();
+        let body = serde_json::to_string(&claims()).unwrap();
+        let signed = [header, body].map(|part| BASE64_URL_SAFE_NO_PAD.encode(part)).join(".");
+        let secret = key(1, KeyState::Active).public_x();
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+        mac.update(signed.as_bytes());
+        let token = format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()));
         assert_eq!(keys.verify(&token, at(0)), Err(InvalidAssertion), "HMAC under the public key");
         let token = keys.sign(&claims()).unwrap();
         let (head, signature) = token.rsplit_once('.').unwrap();

@@ -7,5 +7,5 @@ use super::output;
 /// Prints the document as JSON.
 pub fn print(settings: &Settings) {
     let urls = Urls::configured(settings, settings.http.bind, settings.knowledge.bind);
-    output::print(&format!("{:#}", api::description(settings, &urls).document));
+    output::print(&format!("{:#}", api::description(settings, &urls).document()));
 }

@@ -18,7 +18,8 @@ pub struct Judge {
     screen: Screen,
     /// The source of axe-core.
     axe: String,
-    pictures: PathBuf,
+    /// Folder for pictures of the pages, if they are wanted: taking them is a quarter of the time of a test.
+    pictures: Option<PathBuf>,
 }
 
 /// Elements that are wider than the screen. A phone zooms out until everything fits, so the page alone does not show them.
@@ -57,13 +58,14 @@ impl Judge {
     /// `None` if axe-core is not installed, which the harness reports.
     pub fn of(law: &'static str, screen: Screen) -> Option<Self> {
         let axe = fs::read_to_string(harness::npm::packages()?.join("node_modules/axe-core/axe.min.js")).unwrap();
-        let pictures = env::var_os("ATTACHE_SCREENSHOTS")
-            .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots"), PathBuf::from);
-        fs::create_dir_all(&pictures).unwrap();
+        let pictures = env::var_os("ATTACHE_SCREENSHOTS").map(PathBuf::from);
+        if let Some(folder) = &pictures {
+            fs::create_dir_all(folder).unwrap();
+        }
         Some(Self { law, screen, axe, pictures })
     }
 
-    /// Stores pictures of the page in light and dark; returns its faults.
+    /// Returns the faults of the page in light and dark; stores pictures of it if they are wanted.
     pub async fn faults(&self, browser: &Browser, state: &str) -> Vec<String> {
         let mut faults = Vec::new();
         if browser.evaluate("return typeof axe === 'undefined'").await == json!(true) {
@@ -106,12 +108,13 @@ impl Judge {
             .collect()
     }
 
-    /// The whole page, beyond what fits on the screen.
+    /// A picture of the whole page, beyond what fits on the screen.
     async fn keep_picture(&self, browser: &Browser, name: &str) {
+        let Some(folder) = &self.pictures else { return };
         let whole = json!({ "format": "png", "captureBeyondViewport": true, "optimizeForSpeed": true });
         let taken = browser.devtools("Page.captureScreenshot", whole).await;
         let picture = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
-        fs::write(self.pictures.join(format!("{name}.png")), picture).unwrap();
+        fs::write(folder.join(format!("{name}.png")), picture).unwrap();
     }
 }
 

@@ -52,7 +52,7 @@ async fn show(
     headers: HeaderMap,
     Visitor(visitor): Visitor,
 ) -> Response {
-    let reference = cache.reference.get_or_init(|| Reference::new(&description.document, &Description::order()));
+    let reference = cache.reference.get_or_init(|| Reference::new(description.document(), &Description::order()));
     let cached = cache.for_visitors.get().filter(|_| visitor.is_none()).cloned();
     let page = cached.map_or_else(
         || {

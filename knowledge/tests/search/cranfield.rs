@@ -8,10 +8,11 @@ use domain::Rng;
 use domain::ids::MemoryId;
 use knowledge::backfill::{Step, step};
 use knowledge::embed::{Embedder, EmbeddingProvider, EmbeddingSettings};
-use knowledge::search::{Search, Settings};
+use knowledge::search::{Embed as _, Search, Settings};
 use serde_json::Value;
 use store::memory::MemoryScope;
 
+use crate::remembered::Remembered;
 use crate::world::{World, query};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,9 +51,9 @@ async fn words_alone_rank_as_well_as_bm25_does_and_the_default_better() {
     let scope = MemoryScope::Account(account);
     let ndcg = async |provider: EmbeddingProvider| {
         let settings = EmbeddingSettings { provider, ..EmbeddingSettings::default() };
-        let embedder = Embedder::new(&settings, &Rng::seeded(1)).unwrap();
+        let embedder = Remembered::of(Embedder::new(&settings, &Rng::seeded(1)).unwrap());
         while step(&world.store, &embedder, 256).await.unwrap() != Step::Done {}
-        let search = Search::new(world.store.clone(), embedder, Settings::default());
+        let search = Search::new(world.store.clone(), embedder.clone(), Settings::default());
         let mut sum = 0.0;
         for (text, relevant) in &judged {
             let answer = search.search(&query(text, &scope)).await.unwrap();
@@ -62,6 +63,9 @@ async fn words_alone_rank_as_well_as_bm25_does_and_the_default_better() {
             let reached: f64 =
                 hits.filter(|(found, _)| relevant.contains(&names[&found.memory.id])).map(|(_, gain)| gain).sum();
             sum += reached / gains.take(relevant.len().min(10)).sum::<f64>();
+        }
+        if embedder.model().is_some() {
+            embedder.save();
         }
         #[expect(clippy::cast_precision_loss, reason = "a hundred queries")]
         let queries = judged.len() as f64;

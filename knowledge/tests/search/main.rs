@@ -6,4 +6,5 @@ mod common;
 mod cranfield;
 mod crowd;
 mod laws;
+mod remembered;
 mod world;

@@ -106,9 +106,10 @@ impl UnindexedEvents {
     /// The events of `sources` that were received on a day.
     pub fn of_day(&self, sources: &HashSet<i64>, day: Day) -> RecentDay {
         let known = self.read();
-        // The number is 0 in a process without a writer, which has no events in memory.
+        // A process without a writer has number 0 and no events in memory. A new log also has number 0, until its first events are indexed.
+        let has_writer = known.indexed != 0 || !known.events.is_empty();
         let mut found =
-            RecentDay { indexed: if known.indexed == 0 { i64::MAX } else { known.indexed }, ..RecentDay::default() };
+            RecentDay { indexed: if has_writer { known.indexed } else { i64::MAX }, ..RecentDay::default() };
         for (_, event) in &known.events {
             if sources.contains(&event.source_id) && event.received_at_ms.div_euclid(Day::MILLISECONDS) == day.number()
             {
@@ -192,5 +193,14 @@ mod tests {
             recent.of_day(&HashSet::from([1, 2]), Day::from(7)),
             RecentDay { indexed: 45, ..RecentDay::default() }
         );
+    }
+
+    #[test]
+    fn the_first_events_of_a_log_are_not_counted_in_the_tables_as_well() {
+        let (rng, recent) = (Rng::seeded(1), UnindexedEvents::default());
+        let (sources, day) = (HashSet::from([1]), Day::from(7));
+        assert_eq!(recent.of_day(&sources, day).indexed, i64::MAX, "without a writer, all events are in the tables");
+        recent.push(1, event(&rng, 1, 7 * Day::MILLISECONDS));
+        assert_eq!(recent.of_day(&sources, day), RecentDay { events: HashMap::from([(1, 1)]), indexed: 0 });
     }
 }

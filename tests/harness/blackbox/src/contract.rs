@@ -14,7 +14,7 @@ use crate::client::Response;
 /// The description does not depend on the address of a server.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let url = "http://127.0.0.1".to_owned();
-    strict(api::description(&Settings::default(), &Urls { base: url.clone(), rag: url }).document)
+    strict(api::description(&Settings::default(), &Urls { base: url.clone(), rag: url }).document().clone())
 });
 
 /// Fails the test if the document does not allow this response. Requests that are no operation of the document are not checked.
