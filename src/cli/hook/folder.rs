@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -50,11 +50,6 @@ impl HookFolder {
     /// Path of a file.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
-    }
-
-    /// Path of the folder.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Opens a file for appending, and creates it if it is missing.

@@ -4,6 +4,7 @@
 //! spooled, so that an event that is sent again after a crash is recognised. The level of each lane is read from the server again while events
 //! are sent, and an event is sent as that level permits it, whichever was known when it was spooled.
 
+use std::io::Write;
 use std::time::Duration;
 
 use client::Client;
@@ -67,7 +68,9 @@ pub fn main(profile: &str) {
 async fn run(folder: &HookFolder, profile: &str) -> Done {
     folder.make().map_err(Failure::caused)?;
     loop {
-        let Some(lock) = folder.try_lock(background::LOCK).map_err(Failure::caused)? else { return Ok(()) };
+        let Some(mut lock) = folder.try_lock(background::LOCK).map_err(Failure::caused)? else { return Ok(()) };
+        // For a person who wants to end it.
+        lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())).map_err(Failure::caused)?;
         let mut sender = Sender::new(folder, profile)?;
         sender.work().await;
         drop(lock);
@@ -241,7 +244,7 @@ impl<'f> Sender<'f> {
         };
         let before = sender.counts.clone();
         match sender.next(chain, &self.redacted(draft)).await {
-            Ok(()) => self.attempts = 0,
+            Ok(()) => (self.attempts, progress.error) = (0, None),
             Err(failure) if is_lasting(&failure) && self.attempts + 1 >= ATTEMPTS_MAX => {
                 log::note(self.folder, failure.reason());
                 self.attempts = 0;
