@@ -1,5 +1,7 @@
 //! Reads members of payloads, which name the same thing differently.
 
+use std::borrow::Cow;
+
 use chrono::DateTime;
 use serde_json::{Map, Value};
 
@@ -57,22 +59,33 @@ pub fn number(value: &Value) -> Option<f64> {
 
 /// A value as content, and whether it was cut. Text that is longer than the limit keeps its beginning; other values become text first.
 pub fn content(value: &Value) -> (Value, bool) {
-    let whole = match value {
-        Value::String(text) if text.len() <= CONTENT_BYTES_MAX => return (value.clone(), false),
-        Value::String(text) => text.clone(),
-        other => {
-            let written = other.to_string();
-            if written.len() <= CONTENT_BYTES_MAX {
-                return (other.clone(), false);
-            }
-            written
-        }
+    let text = match value {
+        Value::String(text) => Cow::Borrowed(text),
+        other => Cow::Owned(other.to_string()),
     };
-    let end = whole.floor_char_boundary(CONTENT_BYTES_MAX);
-    let begin = whole.get(..end).unwrap_or_default();
+    let is_short = if value.is_string() { end_of_content(&text) == text.len() } else { text.len() <= CONTENT_BYTES_MAX };
+    if is_short {
+        return (value.clone(), false);
+    }
+    let end = end_of_content(&text);
+    let begin = text.get(..end).unwrap_or_default();
     // A secret that is cut in two is not recognised any more: the last word is left out.
     let word = begin.rfind(char::is_whitespace).filter(|space| end - space <= LAST_WORD_BYTES_MAX);
     (Value::String(begin.get(..word.unwrap_or(end)).unwrap_or_default().to_owned()), true)
+}
+
+/// Where a text ends that is short enough as JSON.
+fn end_of_content(text: &str) -> usize {
+    let mut written = 0;
+    let is_beyond = |character: char| {
+        written += match character {
+            '"' | '\\' | '\n' | '\r' | '\t' => 2,
+            control if control.is_control() => 6,
+            other => other.len_utf8(),
+        };
+        written > CONTENT_BYTES_MAX
+    };
+    text.find(is_beyond).unwrap_or(text.len())
 }
 
 /// JSON within a text, as GitHub Copilot and Cursor pass arguments; other values as they are.
@@ -108,6 +121,8 @@ mod tests {
 
     #[test]
     fn long_content_is_cut_between_characters() {
+        let (cut, is_cut) = content(&json!("\u{1}".repeat(CONTENT_BYTES_MAX)));
+        assert!(is_cut && cut.to_string().len() <= CONTENT_BYTES_MAX + 2);
         let (cut, is_cut) = content(&json!("ü".repeat(CONTENT_BYTES_MAX)));
         assert!(is_cut && cut.as_str().unwrap().len() <= CONTENT_BYTES_MAX);
         let (cut, is_cut) = content(&json!({ "a": "x".repeat(CONTENT_BYTES_MAX) }));

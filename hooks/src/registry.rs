@@ -59,14 +59,12 @@ fn kind(activity: Activity, seen: &Observation<'_>) -> (&'static str, Lane) {
 
 /// The event type of a tool that works on a memory, such as those of `attache mcp`.
 fn memory_tool(skill: &str) -> Option<&'static str> {
-    let name = skill.rsplit([':', '.']).next().unwrap_or(skill);
-    let name = name.rsplit("__").next().unwrap_or(name);
-    match name {
-        "add_memory" | "save_memory" | "store_memory" | "update_memory" => Some("memory.stored"),
-        "search_memory" | "recall_memory" | "search_memories" => Some("memory.recalled"),
-        "forget_memory" | "delete_memory" => Some("memory.forgotten"),
-        _ => None,
-    }
+    // Agents put the name of the MCP server before that of the tool, each in its own way: `mcp__attache__add_memory`, `MCP:attache:add_memory`.
+    let is = |name: &&str| skill.strip_suffix(**name).is_some_and(|before| !before.ends_with(char::is_alphanumeric));
+    let of = |names: &[&str], event_type| names.iter().any(|name| is(&name)).then_some(event_type);
+    of(&["add_memory", "save_memory", "store_memory", "update_memory"], "memory.stored")
+        .or_else(|| of(&["search_memory", "recall_memory", "search_memories"], "memory.recalled"))
+        .or_else(|| of(&["forget_memory", "delete_memory"], "memory.forgotten"))
 }
 
 /// Members that are no content.

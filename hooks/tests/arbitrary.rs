@@ -92,7 +92,7 @@ fn events(bytes: &[u8]) -> Vec<HookEvent> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn metadata_contains_no_content(members in payload()) {

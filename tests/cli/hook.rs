@@ -237,12 +237,14 @@ async fn a_folder_that_cannot_be_written_and_a_full_spool_disturb_no_agent() {
         hook(&home, "claude-code", &tool_call(&nth.to_string(), "true"));
     }
     assert_eq!(status(&home, "claude-code").unwrap()["refused_now"], 3);
-    fs::remove_file(folder(&home).join("claude-code.spool")).unwrap();
+    // A hook that was killed while it wrote: the next event begins on a line of its own.
+    fs::write(folder(&home).join("claude-code.spool"), "{\"spool\":\"x\"}\n{\"event\":{\"event_type\"").unwrap();
     drop(lock);
     hook(&home, "claude-code", &tool_call("4", "true"));
     sent(&home).await;
     let settled = status(&home, "claude-code").unwrap();
     assert_eq!((&settled["sent"], &settled["refused"], &settled["refused_now"]), (&json!(1), &json!(3), &json!(0)));
+    assert_eq!(settled["damaged"], 1);
     let event = log(&server, &machine).await.remove(0);
     let proof = flow::proof(&server, &machine, &flow::text(&event, "event_id")).await;
     let canonical = canonical(&proof);

@@ -32,6 +32,9 @@ use crate::cli::failure::{Done, Failure, FailureKind};
 /// Time without events after which the sender ends.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
+/// How long the lock is waited for: a hook or `--status` that tests it holds it for a moment.
+const LOCKED_FOR_MAX: Duration = Duration::from_millis(200);
+
 /// Delay between two looks at the spool.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -68,7 +71,7 @@ pub fn main(profile: &str) {
 async fn run(folder: &HookFolder, profile: &str) -> Done {
     folder.make().map_err(Failure::caused)?;
     loop {
-        let Some(mut lock) = folder.try_lock(background::LOCK).map_err(Failure::caused)? else { return Ok(()) };
+        let Ok(mut lock) = folder.lock_within(background::LOCK, LOCKED_FOR_MAX) else { return Ok(()) };
         // For a person who wants to end it.
         lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())).map_err(Failure::caused)?;
         let mut sender = Sender::new(folder, profile)?;
