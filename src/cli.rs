@@ -132,7 +132,7 @@ enum Command {
     Add(add::Arguments),
     /// Search pages and notes by meaning and by keyword
     Search(search::Arguments),
-    /// Record what a coding agent does; the agent runs this command on its hooks
+    /// Record the work of a coding agent, which runs this command on its hooks
     ///
     /// The command prints nothing and returns 0, so that it cannot disturb the agent. It appends an event to a file in the profile's folder, and a
     /// process in the background sends it. Consent applies twice: when the event is written, and when it is sent.

@@ -60,7 +60,18 @@ fn files(extensions: &[&str]) -> Vec<PathBuf> {
 
 /// The crates of the product, bottom up.
 const FLOORS: [&str; 12] = [
-    "domain", "hooks", "wire", "client", "store", "statistics", "knowledge", "supervision", "actors", "app", "api", "web",
+    "domain",
+    "hooks",
+    "wire",
+    "client",
+    "store",
+    "statistics",
+    "knowledge",
+    "supervision",
+    "actors",
+    "app",
+    "api",
+    "web",
 ];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {

@@ -54,7 +54,7 @@ pub struct Draft {
 }
 
 impl HookEvent {
-    /// Removes what a level does not permit; `None` at `off`.
+    /// Removes members that a level does not permit; `None` at `off`.
     #[must_use]
     pub fn limited(self, level: ConsentLevel) -> Option<Self> {
         match level {

@@ -7,6 +7,7 @@
 mod event;
 mod identity;
 mod members;
+mod observation;
 mod observe;
 mod payload;
 pub mod redaction;

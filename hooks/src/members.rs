@@ -63,7 +63,8 @@ pub fn content(value: &Value) -> (Value, bool) {
         Value::String(text) => Cow::Borrowed(text),
         other => Cow::Owned(other.to_string()),
     };
-    let is_short = if value.is_string() { end_of_content(&text) == text.len() } else { text.len() <= CONTENT_BYTES_MAX };
+    let is_short =
+        if value.is_string() { end_of_content(&text) == text.len() } else { text.len() <= CONTENT_BYTES_MAX };
     if is_short {
         return (value.clone(), false);
     }

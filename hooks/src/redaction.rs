@@ -79,7 +79,8 @@ impl Redactor {
             Value::Array(values) => values.iter_mut().fold(false, |found, value| self.redact_value(value) || found),
             Value::Object(members) => {
                 // `{"password": "…"}` is one text only when it is written.
-                let named = members.iter_mut().fold(false, |found, (name, value)| self.redact_named(name, value) || found);
+                let named =
+                    members.iter_mut().fold(false, |found, (name, value)| self.redact_named(name, value) || found);
                 self.redact(members) || named
             }
             _ => false,

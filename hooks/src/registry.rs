@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 use crate::event::HookEvent;
 use crate::identity::{self, Salt};
 use crate::members::{content, label};
-use crate::observe::{Activity, Observation};
+use crate::observation::{HookActivity, HookObservation};
 use crate::payload::Payload;
 use crate::tool::Tool;
 
 /// The event of an observation.
-pub fn event(tool: Tool, seen: &Observation<'_>, payload: &Payload, salt: &Salt) -> HookEvent {
-    let activity = seen.activity.unwrap_or(Activity::Other);
+pub fn event(tool: Tool, seen: &HookObservation<'_>, payload: &Payload, salt: &Salt) -> HookEvent {
+    let activity = seen.activity.unwrap_or(HookActivity::Other);
     let (event_type, lane) = kind(activity, seen);
     let session = seen.session.as_deref();
     let key = seen.key.as_deref().zip(session);
@@ -41,15 +41,15 @@ pub fn event(tool: Tool, seen: &Observation<'_>, payload: &Payload, salt: &Salt)
 }
 
 /// Type and lane of an activity.
-fn kind(activity: Activity, seen: &Observation<'_>) -> (&'static str, Lane) {
+fn kind(activity: HookActivity, seen: &HookObservation<'_>) -> (&'static str, Lane) {
     match activity {
-        Activity::PromptSubmitted | Activity::Completed => ("llm.completed", Lane::Llm),
-        Activity::Failed => ("llm.failed", Lane::Llm),
-        Activity::PermissionRequested => ("security.finding", Lane::Security),
-        Activity::PermissionDenied => ("security.blocked", Lane::Security),
-        Activity::Compacting | Activity::Compacted => ("memory.stored", Lane::Memory),
-        Activity::InstructionsLoaded => ("memory.recalled", Lane::Memory),
-        Activity::ToolFinished => match seen.skill.as_deref().and_then(memory_tool) {
+        HookActivity::PromptSubmitted | HookActivity::Completed => ("llm.completed", Lane::Llm),
+        HookActivity::Failed => ("llm.failed", Lane::Llm),
+        HookActivity::PermissionRequested => ("security.finding", Lane::Security),
+        HookActivity::PermissionDenied => ("security.blocked", Lane::Security),
+        HookActivity::Compacting | HookActivity::Compacted => ("memory.stored", Lane::Memory),
+        HookActivity::InstructionsLoaded => ("memory.recalled", Lane::Memory),
+        HookActivity::ToolFinished => match seen.skill.as_deref().and_then(memory_tool) {
             Some(event_type) => (event_type, Lane::Memory),
             None => ("skill.invoked", Lane::Skill),
         },
@@ -68,7 +68,7 @@ fn memory_tool(skill: &str) -> Option<&'static str> {
 }
 
 /// Members that are no content.
-fn metadata(activity: Activity, seen: &Observation<'_>, event_type: &str, salt: &Salt) -> Map<String, Value> {
+fn metadata(activity: HookActivity, seen: &HookObservation<'_>, event_type: &str, salt: &Salt) -> Map<String, Value> {
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     put("activity", json!(activity.as_str()));
@@ -81,8 +81,8 @@ fn metadata(activity: Activity, seen: &Observation<'_>, event_type: &str, salt: 
     match event_type {
         "skill.invoked" => {
             let own = match activity {
-                Activity::SessionStarted | Activity::SessionEnded => Some("session"),
-                Activity::SubagentStarted | Activity::SubagentEnded => Some("subagent"),
+                HookActivity::SessionStarted | HookActivity::SessionEnded => Some("session"),
+                HookActivity::SubagentStarted | HookActivity::SubagentEnded => Some("subagent"),
                 _ => None,
             };
             put("skill", json!(own.or(skill).unwrap_or("unknown")));
@@ -122,15 +122,13 @@ fn metadata(activity: Activity, seen: &Observation<'_>, event_type: &str, salt: 
 }
 
 /// Content members under the names that the registry checks, with their types.
-fn contents(event_type: &str, seen: &Observation<'_>) -> Vec<(&'static str, Value)> {
+fn contents(event_type: &str, seen: &HookObservation<'_>) -> Vec<(&'static str, Value)> {
     let mut contents = Vec::new();
     for (name, value) in &seen.content {
         let value = value.as_ref();
         contents.extend(match (event_type, *name) {
             ("llm.completed" | "llm.failed", "prompt") => Some(("prompt", texts(value))),
-            ("llm.completed" | "llm.failed", "completion" | "error") => {
-                Some((*name, Value::String(plain(value))))
-            }
+            ("llm.completed" | "llm.failed", "completion" | "error") => Some((*name, Value::String(plain(value)))),
             ("memory.recalled", "input") => Some(("query", Value::String(plain(value)))),
             ("memory.stored" | "memory.forgotten", "input" | "summary") | ("memory.recalled", "output") => {
                 Some(("content", Value::String(plain(value))))

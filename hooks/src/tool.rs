@@ -1,8 +1,20 @@
 //! The coding agents whose hooks are known.
 
 /// A coding agent. Its name is the agent kind of its events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[derive(strum::EnumString, strum::IntoStaticStr, strum::Display, strum::VariantArray)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::Display,
+    strum::VariantArray,
+)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Tool {
     /// Claude Code of Anthropic.

@@ -18,27 +18,112 @@ const WORD: &str = "canaryword";
 
 /// Members whose values are labels. They are sent at every level, so that a word in them is no leak.
 const LABELS: [&str; 26] = [
-    "hook_event_name", "hookEventName", "hook", "type", "tool_name", "toolName", "tool", "source", "load_reason",
-    "reason", "stop_reason", "stopReason", "status", "trigger", "permission_mode", "composer_mode", "model", "modelID",
-    "agent_type", "agentName", "agent_name", "subagent_type", "memory_type", "notification_type", "error_type",
+    "hook_event_name",
+    "hookEventName",
+    "hook",
+    "type",
+    "tool_name",
+    "toolName",
+    "tool",
+    "source",
+    "load_reason",
+    "reason",
+    "stop_reason",
+    "stopReason",
+    "status",
+    "trigger",
+    "permission_mode",
+    "composer_mode",
+    "model",
+    "modelID",
+    "agent_type",
+    "agentName",
+    "agent_name",
+    "subagent_type",
+    "memory_type",
+    "notification_type",
+    "error_type",
     "failure_type",
 ];
 
 /// Members that any of the tools has.
 const NAMES: [&str; 40] = [
-    "session_id", "sessionId", "conversation_id", "sessionID", "thread-id", "turn_id", "cwd", "directory",
-    "workspace_roots", "transcript_path", "timestamp", "tool_use_id", "callID", "tool_input", "toolArgs", "args",
-    "tool_response", "toolResult", "output", "result_json", "prompt", "last_assistant_message", "text", "command",
-    "content", "edits", "error", "error_details", "message", "details", "compact_summary", "custom_instructions",
-    "file_path", "file", "input", "properties", "info", "event", "parts", "metadata",
+    "session_id",
+    "sessionId",
+    "conversation_id",
+    "sessionID",
+    "thread-id",
+    "turn_id",
+    "cwd",
+    "directory",
+    "workspace_roots",
+    "transcript_path",
+    "timestamp",
+    "tool_use_id",
+    "callID",
+    "tool_input",
+    "toolArgs",
+    "args",
+    "tool_response",
+    "toolResult",
+    "output",
+    "result_json",
+    "prompt",
+    "last_assistant_message",
+    "text",
+    "command",
+    "content",
+    "edits",
+    "error",
+    "error_details",
+    "message",
+    "details",
+    "compact_summary",
+    "custom_instructions",
+    "file_path",
+    "file",
+    "input",
+    "properties",
+    "info",
+    "event",
+    "parts",
+    "metadata",
 ];
 
 const HOOKS: [&str; 34] = [
-    "SessionStart", "SessionEnd", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest",
-    "PermissionDenied", "Stop", "StopFailure", "SubagentStop", "PostCompact", "InstructionsLoaded", "Notification",
-    "agent-turn-complete", "beforeSubmitPrompt", "afterShellExecution", "afterFileEdit", "beforeReadFile", "stop",
-    "BeforeAgent", "AfterAgent", "AfterTool", "BeforeTool", "postToolUse", "errorOccurred", "chat.message",
-    "message.updated", "tool.execute.before", "tool.execute.after", "permission.ask", "session.created", "file.edited",
+    "SessionStart",
+    "SessionEnd",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PermissionRequest",
+    "PermissionDenied",
+    "Stop",
+    "StopFailure",
+    "SubagentStop",
+    "PostCompact",
+    "InstructionsLoaded",
+    "Notification",
+    "agent-turn-complete",
+    "beforeSubmitPrompt",
+    "afterShellExecution",
+    "afterFileEdit",
+    "beforeReadFile",
+    "stop",
+    "BeforeAgent",
+    "AfterAgent",
+    "AfterTool",
+    "BeforeTool",
+    "postToolUse",
+    "errorOccurred",
+    "chat.message",
+    "message.updated",
+    "tool.execute.before",
+    "tool.execute.after",
+    "permission.ask",
+    "session.created",
+    "file.edited",
     "SomethingNew",
 ];
 
@@ -56,7 +141,8 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 40, 6, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::vec((name(), inner), 0..6).prop_map(|members| Value::Object(members.into_iter().collect())),
+            prop::collection::vec((name(), inner), 0..6)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
         ]
     })
 }
@@ -71,7 +157,8 @@ fn name() -> impl Strategy<Value = String> {
 
 fn payload() -> impl Strategy<Value = Map<String, Value>> {
     let members = prop::collection::vec((name(), value()), 0..14);
-    let labels = prop::collection::vec((prop::sample::select(&LABELS[..]), prop::sample::select(&[SENTENCE, PATH][..])), 0..4);
+    let labels =
+        prop::collection::vec((prop::sample::select(&LABELS[..]), prop::sample::select(&[SENTENCE, PATH][..])), 0..4);
     let hook = prop::sample::select(&HOOKS[..]);
     (members, labels, hook, prop::sample::select(&["hook_event_name", "type", "hook"][..])).prop_map(
         |(members, labels, hook, place)| {

@@ -116,7 +116,7 @@ pub const ALL: &[Examples] = &[
             "attache hook codex '{\"type\":\"agent-turn-complete\"}'",
             "attache hook --status",
         ],
-        note: "docs/hooks.md lists the hooks of each agent and what is recorded of them.",
+        note: "docs/hooks.md lists the hooks of each agent and their events.",
     },
     Examples {
         command: "mcp",

@@ -1,4 +1,4 @@
-//! `attache hook`: records what a coding agent does, from the payloads of its hooks (`docs/hooks.md`).
+//! `attache hook`: records the work of a coding agent from the payloads of its hooks (`docs/hooks.md`).
 //!
 //! The agent waits for its hooks, so that a hook only reads its input, appends to the spool and starts the sender. [`intercepted`] handles it
 //! before the command line is parsed. It prints nothing and returns 0, because agents read the output and the exit code of a hook as decisions.
@@ -138,7 +138,9 @@ mod tests {
         assert_eq!((profile, hook), (Some("work".as_ref()), Some("stop".as_ref())));
         assert_eq!(read.words, ["cursor"]);
         assert!(call("attache hook --send").unwrap().is_send);
-        for other in ["attache", "attache hook", "attache hook --help", "attache hook --status --json", "attache status"] {
+        for other in
+            ["attache", "attache hook", "attache hook --help", "attache hook --status --json", "attache status"]
+        {
             assert_eq!(call(other), None, "{other}");
         }
     }

@@ -80,7 +80,9 @@ pub async fn status(arguments: &Arguments) -> Done {
             |(id, event_type)| format!("{}, {id}: the next `attache event send` sends it", visible(event_type)),
         );
         let hooks: String = hooks.iter().map(|status| hook_line(status, now)).collect();
-        format!("{good} server     {base} answers\n{computer}\n{key}\n  last event {last}\n  pending    {pending}{hooks}")
+        format!(
+            "{good} server     {base} answers\n{computer}\n{key}\n  last event {last}\n  pending    {pending}{hooks}"
+        )
     });
     if account.is_some() && key.accepted().is_some() {
         return Ok(());
@@ -92,7 +94,7 @@ pub async fn status(arguments: &Arguments) -> Done {
     }))
 }
 
-/// What the hooks of one coding agent have recorded.
+/// The events of the hooks of one coding agent.
 fn hook_line(status: &ToolStatus, now: Timestamp) -> String {
     let ToolStatus { tool, spooled, progress, .. } = status;
     let last = progress.sent_at.map(|at| format!(", last {}", moment::ago(at, now))).unwrap_or_default();

@@ -200,13 +200,18 @@ async fn bad_input_disturbs_no_agent() {
     assert!(!flow::profile_folder(&home).exists());
     let (server, machine) = computer(&home).await;
     let large = json!({ "session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "x".repeat(100 << 20) });
-    let inputs: [&[u8]; 6] = [b"", b"{", b"[1]", b"\xff\xfe", br#"{"session_id":"s","hook_event_name":"Stop","x":"#, b"null"];
+    let inputs: [&[u8]; 6] =
+        [b"", b"{", b"[1]", b"\xff\xfe", br#"{"session_id":"s","hook_event_name":"Stop","x":"#, b"null"];
     for input in inputs {
         hook(&home, "claude-code", input);
     }
     hook(&home, "claude-code", large.to_string().as_bytes());
     hook(&home, "no-agent", &tool_call("1", "true"));
-    for arguments in [&["hook", "codex", "no json"][..], &["hook", "codex", "{}", "--new-option"], &["hook", "codex", "--profile", "../x", "{}"]] {
+    for arguments in [
+        &["hook", "codex", "no json"][..],
+        &["hook", "codex", "{}", "--new-option"],
+        &["hook", "codex", "--profile", "../x", "{}"],
+    ] {
         assert_eq!(home.run(arguments).said(), "");
     }
     sent(&home).await;

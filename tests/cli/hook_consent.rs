@@ -125,7 +125,11 @@ async fn with_metadata_only_no_content_is_sent_or_spooled() {
     hook(&home, "claude-code", &edit());
     hook(&home, "claude-code", &tool_call("call-1", "canary-command"));
     let secret = format!("ghp_{}", "x1Y2".repeat(9));
-    hook(&home, "claude-code", &json!({ "session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": secret }).to_string().into_bytes());
+    hook(
+        &home,
+        "claude-code",
+        &json!({ "session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": secret }).to_string().into_bytes(),
+    );
     assert!(!on_disk(&home).contains("canary"));
     sent(&home).await;
     wire.contains_none(&["canary", "/home/ada", &secret]);
@@ -150,7 +154,8 @@ async fn with_full_content_is_sent_without_its_secrets() {
     for content in ["canary-prompt [redacted:api-key]", "canary-text", "canary-file.rs"] {
         assert!(wire.text().contains(content), "{content}");
     }
-    let events: Vec<Value> = log(&server, &machine).await.into_iter().filter(|event| event["agent_id"] == "claude-code").collect();
+    let events: Vec<Value> =
+        log(&server, &machine).await.into_iter().filter(|event| event["agent_id"] == "claude-code").collect();
     let mut redacted = 0;
     for event in &events {
         let event = canonical(&flow::proof(&server, &machine, &flow::text(event, "event_id")).await);
@@ -160,7 +165,7 @@ async fn with_full_content_is_sent_without_its_secrets() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_level_that_is_lowered_holds_for_what_is_spooled() {
+async fn a_lower_level_holds_for_spooled_events() {
     let home = Home::new();
     let (server, machine, wire) = watched(&home).await;
     home.run(&["consent", "set", "full"]).said();

@@ -2,36 +2,36 @@
 
 use serde_json::{Map, Value};
 
-use super::{Activity, Observation};
 use crate::members::text;
+use crate::observation::{HookActivity, HookObservation};
 
 /// The activity of a hook; `None` for hooks that report parts of what other hooks report.
-pub fn activity(hook: &str, members: &Map<String, Value>) -> Option<Activity> {
+pub fn activity(hook: &str, members: &Map<String, Value>) -> Option<HookActivity> {
     Some(match hook {
-        "SessionStart" => Activity::SessionStarted,
-        "SessionEnd" => Activity::SessionEnded,
-        "UserPromptSubmit" => Activity::PromptSubmitted,
-        "PreToolUse" => Activity::ToolStarted,
-        "PostToolUse" | "PostToolUseFailure" => Activity::ToolFinished,
-        "PermissionRequest" => Activity::PermissionRequested,
-        "PermissionDenied" => Activity::PermissionDenied,
-        "Stop" => Activity::Completed,
-        "StopFailure" => Activity::Failed,
-        "SubagentStart" => Activity::SubagentStarted,
-        "SubagentStop" => Activity::SubagentEnded,
-        "PreCompact" => Activity::Compacting,
-        "PostCompact" => Activity::Compacted,
-        "InstructionsLoaded" => Activity::InstructionsLoaded,
+        "SessionStart" => HookActivity::SessionStarted,
+        "SessionEnd" => HookActivity::SessionEnded,
+        "UserPromptSubmit" => HookActivity::PromptSubmitted,
+        "PreToolUse" => HookActivity::ToolStarted,
+        "PostToolUse" | "PostToolUseFailure" => HookActivity::ToolFinished,
+        "PermissionRequest" => HookActivity::PermissionRequested,
+        "PermissionDenied" => HookActivity::PermissionDenied,
+        "Stop" => HookActivity::Completed,
+        "StopFailure" => HookActivity::Failed,
+        "SubagentStart" => HookActivity::SubagentStarted,
+        "SubagentStop" => HookActivity::SubagentEnded,
+        "PreCompact" => HookActivity::Compacting,
+        "PostCompact" => HookActivity::Compacted,
+        "InstructionsLoaded" => HookActivity::InstructionsLoaded,
         "Notification" if text(members, &["notification_type"]).is_some_and(|kind| kind.contains("permission")) => {
-            Activity::PermissionRequested
+            HookActivity::PermissionRequested
         }
         // A message is reported while it is displayed, and a batch after its calls.
         "MessageDisplay" | "PostToolBatch" | "Notification" => return None,
-        _ => Activity::Other,
+        _ => HookActivity::Other,
     })
 }
 
 /// Reads a payload.
-pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<Observation<'p>> {
-    activity(hook, members).map(|activity| Observation::common(hook, activity, members))
+pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<HookObservation<'p>> {
+    activity(hook, members).map(|activity| HookObservation::common(hook, activity, members))
 }

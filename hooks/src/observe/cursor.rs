@@ -4,31 +4,33 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Activity, Observation};
 use crate::members::text;
+use crate::observation::{HookActivity, HookObservation};
 
 /// Reads a payload.
-pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<Observation<'p>> {
+pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<HookObservation<'p>> {
     let activity = match hook {
-        "sessionStart" => Activity::SessionStarted,
-        "sessionEnd" => Activity::SessionEnded,
-        "beforeSubmitPrompt" => Activity::PromptSubmitted,
-        "afterAgentResponse" => Activity::Completed,
-        "stop" if text(members, &["status"]).is_some_and(|status| status != "completed") => Activity::Failed,
-        "stop" => Activity::Completed,
+        "sessionStart" => HookActivity::SessionStarted,
+        "sessionEnd" => HookActivity::SessionEnded,
+        "beforeSubmitPrompt" => HookActivity::PromptSubmitted,
+        "afterAgentResponse" => HookActivity::Completed,
+        "stop" if text(members, &["status"]).is_some_and(|status| status != "completed") => HookActivity::Failed,
+        "stop" => HookActivity::Completed,
         "preToolUse" | "beforeShellExecution" | "beforeMCPExecution" | "beforeReadFile" | "beforeTabFileRead" => {
-            Activity::ToolStarted
+            HookActivity::ToolStarted
         }
-        "postToolUse" | "postToolUseFailure" | "afterShellExecution" | "afterMCPExecution" => Activity::ToolFinished,
-        "afterFileEdit" | "afterTabFileEdit" => Activity::FileEdited,
-        "subagentStart" => Activity::SubagentStarted,
-        "subagentStop" => Activity::SubagentEnded,
-        "preCompact" => Activity::Compacting,
+        "postToolUse" | "postToolUseFailure" | "afterShellExecution" | "afterMCPExecution" => {
+            HookActivity::ToolFinished
+        }
+        "afterFileEdit" | "afterTabFileEdit" => HookActivity::FileEdited,
+        "subagentStart" => HookActivity::SubagentStarted,
+        "subagentStop" => HookActivity::SubagentEnded,
+        "preCompact" => HookActivity::Compacting,
         // Thoughts are neither a prompt nor an answer.
         "afterAgentThought" => return None,
-        _ => Activity::Other,
+        _ => HookActivity::Other,
     };
-    let mut seen = Observation::common(hook, activity, members);
+    let mut seen = HookObservation::common(hook, activity, members);
     if seen.skill.is_none() {
         seen.skill = match hook {
             "beforeShellExecution" | "afterShellExecution" => Some("Shell"),

@@ -4,26 +4,26 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Activity, Observation};
 use crate::members::first;
+use crate::observation::{HookActivity, HookObservation};
 
 /// Reads a payload.
-pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<Observation<'p>> {
+pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<HookObservation<'p>> {
     let activity = match hook {
-        "SessionStart" => Activity::SessionStarted,
-        "SessionEnd" => Activity::SessionEnded,
-        "BeforeAgent" => Activity::PromptSubmitted,
-        "AfterAgent" => Activity::Completed,
-        "BeforeTool" => Activity::ToolStarted,
-        "AfterTool" => Activity::ToolFinished,
-        "PreCompress" => Activity::Compacting,
-        "Notification" => Activity::PermissionRequested,
+        "SessionStart" => HookActivity::SessionStarted,
+        "SessionEnd" => HookActivity::SessionEnded,
+        "BeforeAgent" => HookActivity::PromptSubmitted,
+        "AfterAgent" => HookActivity::Completed,
+        "BeforeTool" => HookActivity::ToolStarted,
+        "AfterTool" => HookActivity::ToolFinished,
+        "PreCompress" => HookActivity::Compacting,
+        "Notification" => HookActivity::PermissionRequested,
         // Requests to the model contain the whole conversation each time, and its answers arrive in pieces.
         "BeforeModel" | "AfterModel" | "BeforeToolSelection" => return None,
-        _ => Activity::Other,
+        _ => HookActivity::Other,
     };
-    let mut seen = Observation::common(hook, activity, members);
-    if activity == Activity::PermissionRequested {
+    let mut seen = HookObservation::common(hook, activity, members);
+    if activity == HookActivity::PermissionRequested {
         seen.content.extend(first(members, &["details"]).map(|details| ("input", Cow::Borrowed(details))));
     }
     Some(seen)

@@ -3,32 +3,33 @@
 
 use serde_json::{Map, Value};
 
-use super::{Activity, Observation, claude_code, named};
+use super::claude_code;
 use crate::members::{first, text};
+use crate::observation::{HookActivity, HookObservation, named};
 
 /// Reads a payload.
-pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Option<Observation<'p>> {
+pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Option<HookObservation<'p>> {
     let hook = named(hook, members).or_else(|| recognised(members))?;
     let activity = match hook {
-        "sessionStart" => Activity::SessionStarted,
-        "sessionEnd" => Activity::SessionEnded,
-        "userPromptSubmitted" => Activity::PromptSubmitted,
-        "preToolUse" => Activity::ToolStarted,
-        "postToolUse" | "postToolUseFailure" => Activity::ToolFinished,
-        "permissionRequest" => Activity::PermissionRequested,
-        "agentStop" => Activity::Completed,
-        "errorOccurred" | "ErrorOccurred" => Activity::Failed,
-        "subagentStart" => Activity::SubagentStarted,
-        "subagentStop" => Activity::SubagentEnded,
-        "preCompact" => Activity::Compacting,
+        "sessionStart" => HookActivity::SessionStarted,
+        "sessionEnd" => HookActivity::SessionEnded,
+        "userPromptSubmitted" => HookActivity::PromptSubmitted,
+        "preToolUse" => HookActivity::ToolStarted,
+        "postToolUse" | "postToolUseFailure" => HookActivity::ToolFinished,
+        "permissionRequest" => HookActivity::PermissionRequested,
+        "agentStop" => HookActivity::Completed,
+        "errorOccurred" | "ErrorOccurred" => HookActivity::Failed,
+        "subagentStart" => HookActivity::SubagentStarted,
+        "subagentStop" => HookActivity::SubagentEnded,
+        "preCompact" => HookActivity::Compacting,
         "notification" => claude_code::activity("Notification", members)?,
         _ => claude_code::activity(hook, members)?,
     };
     let outcome = first(members, &["toolResult", "tool_result"]).and_then(Value::as_object);
     let outcome = outcome.and_then(|result| text(result, &["resultType", "result_type"]));
-    let is_denied = activity == Activity::ToolFinished && outcome == Some("denied");
-    let activity = if is_denied { Activity::PermissionDenied } else { activity };
-    let mut seen = Observation::common(hook, activity, members);
+    let is_denied = activity == HookActivity::ToolFinished && outcome == Some("denied");
+    let activity = if is_denied { HookActivity::PermissionDenied } else { activity };
+    let mut seen = HookObservation::common(hook, activity, members);
     if let (Some(outcome), Some(_)) = (outcome, seen.succeeded) {
         seen.succeeded = Some(outcome == "success");
     }

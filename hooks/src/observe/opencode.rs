@@ -5,11 +5,11 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Activity, Observation};
 use crate::members::{first, label, label_of, millis, number, text};
+use crate::observation::{HookActivity, HookObservation};
 
 /// Reads a payload.
-pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Option<Observation<'p>> {
+pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Option<HookObservation<'p>> {
     let outer = members;
     let object = |members: &'p Map<String, Value>, name: &str| members.get(name).and_then(Value::as_object);
     let members = object(members, "event").unwrap_or(members);
@@ -18,46 +18,46 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
     let info = object(inner, "info").or_else(|| object(inner, "part")).unwrap_or(inner);
     let output = object(members, "output");
     let activity = match hook {
-        "session.created" => Activity::SessionStarted,
-        "session.deleted" => Activity::SessionEnded,
-        "chat.message" => Activity::PromptSubmitted,
-        "message.updated" if is_completed(info) => Activity::Completed,
-        "session.error" => Activity::Failed,
-        "tool.execute.before" => Activity::ToolStarted,
-        "tool.execute.after" => Activity::ToolFinished,
-        "file.edited" => Activity::FileEdited,
-        "permission.ask" | "permission.updated" | "permission.asked" => Activity::PermissionRequested,
-        "permission.replied" if text(inner, &["response", "reply"]) == Some("reject") => Activity::PermissionDenied,
-        "session.compacted" => Activity::Compacted,
+        "session.created" => HookActivity::SessionStarted,
+        "session.deleted" => HookActivity::SessionEnded,
+        "chat.message" => HookActivity::PromptSubmitted,
+        "message.updated" if is_completed(info) => HookActivity::Completed,
+        "session.error" => HookActivity::Failed,
+        "tool.execute.before" => HookActivity::ToolStarted,
+        "tool.execute.after" => HookActivity::ToolFinished,
+        "file.edited" => HookActivity::FileEdited,
+        "permission.ask" | "permission.updated" | "permission.asked" => HookActivity::PermissionRequested,
+        "permission.replied" if text(inner, &["response", "reply"]) == Some("reject") => HookActivity::PermissionDenied,
+        "session.compacted" => HookActivity::Compacted,
         // Other events of the bus report steps and states of the above.
         _ => return None,
     };
-    let mut seen = Observation::common(hook, activity, info);
+    let mut seen = HookObservation::common(hook, activity, info);
     seen.session = seen.session.or_else(|| text(inner, &["sessionID"]).map(Cow::Borrowed));
-    if matches!(activity, Activity::SessionStarted | Activity::SessionEnded) {
+    if matches!(activity, HookActivity::SessionStarted | HookActivity::SessionEnded) {
         seen.session = text(info, &["id"]).map(Cow::Borrowed).or(seen.session);
     }
     let around = text(outer, &["directory"]).map(Cow::Borrowed);
     seen.folder = around.or_else(|| path_of(info).map(Cow::Borrowed)).or(seen.folder);
     seen.at_ms = info.get("time").and_then(|time| first(time.as_object()?, &["completed", "created"])).and_then(millis);
     match activity {
-        Activity::PromptSubmitted => {
+        HookActivity::PromptSubmitted => {
             let texts = output.and_then(|output| output.get("parts")).and_then(texts);
             seen.content.extend(texts.map(|prompt| ("prompt", Cow::Owned(prompt))));
             seen.key = text(inner, &["messageID"]).map(str::to_owned);
         }
-        Activity::Completed => {
+        HookActivity::Completed => {
             seen.key = text(info, &["id"]).map(str::to_owned);
             let tokens = |name| info.get("tokens")?.get(name)?.as_u64();
             seen.tokens = tokens("input").zip(tokens("output"));
             let time = |name| info.get("time")?.get(name).and_then(number);
             seen.duration_ms = time("completed").zip(time("created")).map(|(end, begin)| (end - begin).max(0.0));
         }
-        Activity::ToolStarted => {
+        HookActivity::ToolStarted => {
             let input = output.and_then(|output| output.get("args"));
             seen.content.extend(input.map(|input| ("input", Cow::Borrowed(input))));
         }
-        Activity::ToolFinished | Activity::FileEdited => {
+        HookActivity::ToolFinished | HookActivity::FileEdited => {
             if let Some(output) = output {
                 seen.output(output);
             }

@@ -1,4 +1,4 @@
-//! What the sender has done with the events of one agent: `TOOL.json` in the folder of the spool.
+//! The outcomes of one agent.s events: `TOOL.json` in the folder of the spool.
 
 use domain::Timestamp;
 use hooks::Tool;

@@ -288,7 +288,8 @@ impl<'f> Sender<'f> {
 
     /// The draft without secrets.
     fn redacted(&self, draft: Draft) -> EventDraft {
-        let Draft { event_type, lane, consent_level, event_id, ts_edge_ms, project_id, session_uuid, mut payload } = draft;
+        let Draft { event_type, lane, consent_level, event_id, ts_edge_ms, project_id, session_uuid, mut payload } =
+            draft;
         let has_secrets = self.redactor.redact(&mut payload);
         EventDraft {
             event_id,
@@ -316,7 +317,9 @@ impl<'f> Sender<'f> {
         for lane in LANES {
             match client.consent(None, Some(lane)).await.map_err(failed)? {
                 ConsentAnswer::Effective { level } => levels.set(lane, level, &self.clock),
-                ConsentAnswer::Levels { .. } => return Err(Failure::refused("the server returned no effective consent level")),
+                ConsentAnswer::Levels { .. } => {
+                    return Err(Failure::refused("the server returned no effective consent level"));
+                }
             }
         }
         if self.folder.is_there() {
@@ -336,4 +339,3 @@ fn credential(connection: &ProfileConnection) -> Result<Client, Failure> {
 fn is_lasting(failure: &Failure) -> bool {
     matches!(failure.kind(), FailureKind::Refused | FailureKind::NotFound | FailureKind::Usage)
 }
-

@@ -118,7 +118,11 @@ impl Spool {
         let mut file = self.folder.append(&self.name("spool"))?;
         let end = file.metadata()?.len();
         let mut text = match end {
-            0 => serde_json::to_string(&Header { spool: format!("{:032x}", u128::from_be_bytes(Rng::system().bytes())) })? + "\n",
+            0 => {
+                serde_json::to_string(&Header {
+                    spool: format!("{:032x}", u128::from_be_bytes(Rng::system().bytes())),
+                })? + "\n"
+            }
             // The last hook may have been killed while it wrote.
             end if last_byte(&file, end)? != b'\n' => "\n".to_owned(),
             _ => String::new(),

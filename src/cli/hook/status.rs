@@ -1,4 +1,4 @@
-//! `attache hook --status`: what waits, and what the sender has done.
+//! `attache hook --status`: waiting events, and the outcomes of the others.
 
 use domain::foreign::visible;
 use domain::{Clock, Timestamp};
@@ -64,7 +64,11 @@ pub fn show(profile: &str, is_json: bool) -> Done {
         for status in &statuses {
             text.extend(status.progress.error.iter().map(|error| format!("\n{}: {}", status.tool, visible(error))));
         }
-        text + if is_running { "\nthe sender is running" } else { "\nthe sender is not running; the next hook starts it" }
+        text + if is_running {
+            "\nthe sender is running"
+        } else {
+            "\nthe sender is not running; the next hook starts it"
+        }
     });
     Ok(())
 }
