@@ -90,7 +90,7 @@ const FOLDER: [&str; 4] = ["cwd", "workingDirectory", "directory", "working_dire
 const CALL: [&str; 5] = ["tool_use_id", "toolUseId", "toolCallId", "callID", "tool_call_id"];
 pub const TURN: [&str; 4] = ["turn_id", "turn-id", "prompt_id", "messageID"];
 const TOOL: [&str; 3] = ["tool_name", "toolName", "tool"];
-const INPUT: [&str; 5] = ["tool_input", "toolInput", "toolArgs", "tool_args", "args"];
+const INPUT: [&str; 6] = ["tool_input", "toolInput", "toolArgs", "tool_args", "args", "input"];
 const OUTPUT: [&str; 7] =
     ["tool_response", "tool_output", "tool_result", "toolResult", "result_json", "output", "toolOutput"];
 const COMPLETION: [&str; 4] = ["last_assistant_message", "last-assistant-message", "prompt_response", "text"];
@@ -236,6 +236,16 @@ impl<'p> HookObservation<'p> {
         if let Some(output) = output {
             self.content.push(("output", Cow::Owned(output)));
         }
+    }
+
+    /// Reads the state of a call that opencode reports as a part of a message.
+    pub fn call(&mut self, state: &'p Map<String, Value>) {
+        self.content.clear();
+        self.input(state);
+        self.output(state);
+        let time = |name| state.get("time")?.get(name).and_then(number);
+        self.duration_ms = time("end").zip(time("start")).map(|(end, begin)| (end - begin).max(0.0));
+        self.at_ms = state.get("time").and_then(|time| time.get("end")).and_then(millis);
     }
 
     fn content(&mut self, name: &'static str, members: &'p Map<String, Value>, names: &[&str]) {

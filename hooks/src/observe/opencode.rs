@@ -1,5 +1,5 @@
 //! Hooks of opencode, which are functions of a plugin. The plugin passes `{"hook", "input", "output", "directory"}` for a hook, and
-//! `{"type", "properties"}` for an event of the event bus, with `directory` beside it or around it.
+//! `{"event": {"type", "properties"}}` for an event of the event bus; `event` may be left out, and `directory` may be beside it.
 
 use std::borrow::Cow;
 
@@ -21,6 +21,8 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
         "session.created" => HookActivity::SessionStarted,
         "session.deleted" => HookActivity::SessionEnded,
         "chat.message" => HookActivity::PromptSubmitted,
+        "message.updated" if text(info, &["role"]) == Some("user") => HookActivity::PromptSubmitted,
+        "message.part.updated" if is_finished_call(info) => HookActivity::ToolFinished,
         "message.updated" if is_completed(info) => HookActivity::Completed,
         "session.error" => HookActivity::Failed,
         "tool.execute.before" => HookActivity::ToolStarted,
@@ -44,7 +46,7 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
         HookActivity::PromptSubmitted => {
             let texts = output.and_then(|output| output.get("parts")).and_then(texts);
             seen.content.extend(texts.map(|prompt| ("prompt", Cow::Owned(prompt))));
-            seen.key = text(inner, &["messageID"]).map(str::to_owned);
+            seen.key = text(inner, &["messageID"]).or_else(|| text(info, &["id"])).map(str::to_owned);
         }
         HookActivity::Completed => {
             seen.key = text(info, &["id"]).map(str::to_owned);
@@ -56,6 +58,11 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
         HookActivity::ToolStarted => {
             let input = output.and_then(|output| output.get("args"));
             seen.content.extend(input.map(|input| ("input", Cow::Borrowed(input))));
+        }
+        HookActivity::ToolFinished if hook == "message.part.updated" => {
+            if let Some(state) = object(info, "state") {
+                seen.call(state);
+            }
         }
         HookActivity::ToolFinished | HookActivity::FileEdited => {
             if let Some(output) = output {
@@ -71,6 +78,12 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
 fn is_completed(message: &Map<String, Value>) -> bool {
     text(message, &["role"]) == Some("assistant")
         && message.get("time").and_then(|time| time.get("completed")).is_some_and(Value::is_number)
+}
+
+/// Whether a part of a message is a call of a tool that has ended.
+fn is_finished_call(part: &Map<String, Value>) -> bool {
+    let status = part.get("state").and_then(|state| state.get("status")).and_then(Value::as_str);
+    text(part, &["type"]) == Some("tool") && matches!(status, Some("completed" | "error"))
 }
 
 fn path_of(info: &Map<String, Value>) -> Option<&str> {
