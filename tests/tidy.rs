@@ -12,6 +12,7 @@ mod tidy {
     mod growth;
     mod imports;
     mod language;
+    mod metrics;
     mod names;
     mod tokens;
 }
@@ -189,7 +190,10 @@ fn every_kind_of_actor_is_configured_documented_and_wired() {
     for kind in ActorKind::ALL {
         let row = format!("| `{kind}` | {} |", kind.description());
         assert!(table.contains(&row), "docs/operations.md lacks the row {row}");
-        assert!(wiring.contains(&format!("ActorKind::{kind:?}")), "app/ wires no {kind:?}");
+        assert!(
+            wiring.contains(&format!("ActorKind::{kind:?}")),
+            "no ActorKind::{kind:?} in app/src: add the child in supervised.rs"
+        );
     }
 }
 

@@ -402,6 +402,7 @@ impl Settings {
             "is needed when machines.registration is \"key\"",
         );
         rule(!self.consent.outbox_every.is_zero(), "consent.outbox_every", "must be longer than 0s");
+        rule(!self.janitor.every.is_zero(), "janitor.every", "must be longer than 0s");
         rule(self.admin.connections_max > 0, "admin.connections_max", "must be at least 1");
         rule(!self.admin.probe_deadline.is_zero(), "admin.probe_deadline", "must be longer than 0s");
         rule(!self.database.connect_timeout.is_zero(), "database.connect_timeout", "must be longer than 0s");

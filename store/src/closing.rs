@@ -144,13 +144,15 @@ impl Store {
     /// Deletes rows that belong to the account alone.
     async fn delete_rows(&self, account: &UserAccountId, settings: &PurgeSettings) -> Result<bool, StoreError> {
         // A batch that runs ends first. A space with a memory of another account stays, not public, for that account.
-        const KINDS: [&str; 5] = [
+        const KINDS: [&str; 6] = [
             "DELETE FROM batches WHERE id IN
                 (SELECT id FROM batches WHERE account_id = $1 AND state <> 'running' LIMIT $2)",
             "DELETE FROM verdicts WHERE id IN (SELECT id FROM verdicts WHERE account_id = $1 LIMIT $2)",
             "DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE account_id = $1 LIMIT $2)",
             "DELETE FROM spaces WHERE id IN (SELECT s.id FROM spaces s WHERE s.account_id = $1 AND NOT EXISTS (
                 SELECT 1 FROM memory_spaces l JOIN memories m ON m.id = l.memory_id WHERE l.space_id = s.id) LIMIT $2)",
+            "DELETE FROM space_members WHERE account_id = $1 AND space_id IN (SELECT space_id FROM space_members
+                WHERE account_id = $1 AND access <> 'owner' LIMIT $2)",
             "DELETE FROM knowledge_settings WHERE account_id IN
                 (SELECT account_id FROM knowledge_settings WHERE account_id = $1 LIMIT $2)",
         ];

@@ -25,6 +25,9 @@
 //! | [`passage`] | their chunks, and what finds them |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
+//! | [`budget`] | what senders without an account sent on a day |
+//! | [`closing`] | accounts that are being closed |
+//! | [`recorder`] | computers and identities that an account's usage is counted of |
 //! | [`usage`] | usage by computer and day |
 //! | [`janitor`] | retention |
 //! | [`installation`] | the id of the installation, and the remembered checkpoint of its log |

@@ -3,8 +3,8 @@
 //! 1. Lock the senders: from here on no other transaction changes their held events. SQLite has one writer; on PostgreSQL events of senders that
 //!    another transaction has locked leave the group ([`shared`]).
 //! 2. Read the remaining quota of each sender, and of each unclaimed agent, and whether it is still unclaimed.
-//! 3. Take the events in the order given: find those that are held already, insert those that fit. SQLite does that row by row with
-//!    prepared statements, PostgreSQL in statements of many rows.
+//! 3. Take the events in the order given: find those that are held already, insert those that fit. An entry takes over the reason of a
+//!    repetition, which was judged by newer facts. SQLite does that row by row with prepared statements, PostgreSQL in statements of many rows.
 //! 4. Add the inserted events to the totals, and to those of the senders.
 
 mod postgres;
@@ -25,7 +25,8 @@ use crate::row::{chunks, parsed_opt};
 use crate::{Store, in_transaction};
 
 impl Store {
-    /// Holds events; one outcome for each, in the same order. The same bytes of the same sender are one entry as long as it is held. An event
+    /// Holds events; one outcome for each, in the same order. The same bytes of the same sender are one entry as long as it is held, with the
+    /// reason and the detail of the newest repetition; its body stays stored or not stored. An event
     /// that exceeds a quota, or whose sender another process has locked, is refused by itself; the others are held. After an error
     /// nothing of a sender is held, or all that fits.
     pub async fn held_insert(&self, new: &[NewHeld], quotas: &HeldQuotas) -> Result<Vec<HeldOutcome>, StoreError> {
