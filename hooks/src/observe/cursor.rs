@@ -13,9 +13,8 @@ pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<Hoo
         "sessionStart" => HookActivity::SessionStarted,
         "sessionEnd" => HookActivity::SessionEnded,
         "beforeSubmitPrompt" => HookActivity::PromptSubmitted,
-        "afterAgentResponse" => HookActivity::Completed,
         "stop" if text(members, &["status"]).is_some_and(|status| status != "completed") => HookActivity::Failed,
-        "stop" => HookActivity::Completed,
+        "afterAgentResponse" | "stop" => HookActivity::Completed,
         "preToolUse" | "beforeShellExecution" | "beforeMCPExecution" | "beforeReadFile" | "beforeTabFileRead" => {
             HookActivity::ToolStarted
         }
