@@ -22,6 +22,7 @@ mod examples;
 mod failure;
 mod hangup;
 mod help;
+mod hook;
 mod import;
 mod login;
 mod machine;
@@ -131,6 +132,11 @@ enum Command {
     Add(add::Arguments),
     /// Search pages and notes by meaning and by keyword
     Search(search::Arguments),
+    /// Record the work of a coding agent, which runs this command on its hooks
+    ///
+    /// The command prints nothing and returns 0, so that it cannot disturb the agent. It appends an event to a file in the profile's folder, and a
+    /// process in the background sends it. Consent applies twice: when the event is written, and when it is sent.
+    Hook(hook::Arguments),
     /// Serve this profile's tools to a program that speaks MCP, on standard input and output
     Mcp(mcp::Arguments),
     /// Show all features in a five-minute tour of a running server
@@ -155,6 +161,10 @@ enum Command {
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
+    // A coding agent waits for its hooks: they are handled before anything is built that only other commands need.
+    if let Some(code) = hook::intercepted(std::env::args_os()) {
+        return code;
+    }
     let (Arguments { config, command }, is_json) = arguments();
     let settings = || {
         load(config.as_deref(), std::env::vars())
@@ -197,6 +207,7 @@ pub fn main() -> ExitCode {
         Command::Space(command) => run(space::run(command)),
         Command::Add(arguments) => run(async move { add::run(&arguments).await }),
         Command::Search(arguments) => run(async move { search::run(&arguments).await }),
+        Command::Hook(arguments) => hook::run(&arguments),
         Command::Mcp(arguments) => run(mcp::run(arguments)),
         Command::Import(arguments) => run(async move { import::run(&arguments).await }),
         Command::Demo(arguments) => {

@@ -110,6 +110,15 @@ pub const ALL: &[Examples] = &[
     of("agent revoke", &["attache agent revoke", "attache agent revoke --registration"]),
     of("agent show", &["attache agent show"]),
     Examples {
+        command: "hook",
+        lines: &[
+            "attache hook claude-code # reads the payload from standard input",
+            "attache hook codex '{\"type\":\"agent-turn-complete\"}'",
+            "attache hook --status",
+        ],
+        note: "docs/hooks.md lists the hooks of each agent and their events.",
+    },
+    Examples {
         command: "mcp",
         lines: &["attache mcp", "attache mcp --profile work"],
         note: "For a program that starts MCP servers:\n  \

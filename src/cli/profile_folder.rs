@@ -137,6 +137,16 @@ impl ProfileFolder {
         Ok(names)
     }
 
+    /// Whether the profile was written.
+    pub fn exists(&self) -> bool {
+        self.path.join(PROFILE).exists()
+    }
+
+    /// A folder in the folder of the profile, with files of its own.
+    pub fn below(&self, name: &str) -> Self {
+        Self { path: self.path.join(name) }
+    }
+
     /// Reads the profile; empty if there is no file.
     pub fn profile(&self) -> Result<Profile, Failure> {
         let Some(text) = self.read(PROFILE)? else { return Ok(Profile::default()) };

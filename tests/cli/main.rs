@@ -22,6 +22,8 @@ mod event_tail;
 mod failure;
 mod fork;
 mod held;
+mod hook;
+mod hook_consent;
 mod installation;
 mod keys;
 mod login;
