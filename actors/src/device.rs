@@ -22,8 +22,10 @@ mod settings;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
-use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, UserCode, WantedAgent, WantedKey};
 use domain::claim::{AttemptRefusal, RegistrationType};
+use domain::device::{
+    CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, UserCode, WantedAgent, WantedKey,
+};
 use domain::held::MachineFacts;
 use domain::ids::PersonId;
 use domain::secret::{Secret, SecretHash, SecretKind};
@@ -33,7 +35,8 @@ use store::machine::AttachRefusal;
 use supervision::{ActorSettings, AskError, Directory, Reply, detached};
 
 pub use contract::{
-    AgentRefusal, AnswerError, ApprovedDevice, AskResult, CodeLookup, Dependencies, Extras, Poll, StartError, StartedDevice,
+    AgentRefusal, AnswerError, ApprovedDevice, AskResult, CodeLookup, Dependencies, Extras, Poll, StartError,
+    StartedDevice,
 };
 pub use poller::{DeviceMessage, DevicePoller};
 pub use settings::DeviceSettings;

@@ -11,7 +11,8 @@ use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode, WantedAgent, Want
 use serde_json::json;
 use wire::Done;
 use wire::device::{
-    AgentWanted, ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult, KeyWanted,
+    AgentWanted, ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult,
+    KeyWanted,
 };
 
 use super::auth::{Caller, decision_refused, unauthorized};

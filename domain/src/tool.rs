@@ -57,6 +57,8 @@ mod tests {
             assert_eq!(tool.as_str().parse(), Ok(tool));
             assert_eq!(serde_json::to_value(tool).unwrap(), tool.as_str());
         }
-        assert!("Claude Code".parse::<Tool>().unwrap_err().to_string().contains("claude-code, codex, cursor, gemini-cli"));
+        assert!(
+            "Claude Code".parse::<Tool>().unwrap_err().to_string().contains("claude-code, codex, cursor, gemini-cli")
+        );
     }
 }

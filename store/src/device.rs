@@ -3,8 +3,8 @@
 use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::api_key::ApiKeyScope;
-use domain::confirm::ConfirmedVia;
 use domain::claim::Claim;
+use domain::confirm::ConfirmedVia;
 use domain::device::{DeviceCode, DeviceState, WantedAgent, WantedKey};
 use domain::foreign::visible;
 use domain::ids::{Email, MachineUuid, PersonId, RegistrationId, UserAccountId};
@@ -579,7 +579,9 @@ impl TryFrom<AskingRow> for AskingDevice {
                 Some(AskingAgent {
                     registration: registration.into(),
                     tool: parsed("device_codes.agent_tool", tool)?,
-                    claim_token: claim_token.map(|hash| secret_hash("registrations.claim_token_hash", hash)).transpose()?,
+                    claim_token: claim_token
+                        .map(|hash| secret_hash("registrations.claim_token_hash", hash))
+                        .transpose()?,
                     account: parsed_opt("registrations.account_id", row.agent_account.as_deref())?,
                 })
             }
