@@ -13,6 +13,7 @@ mod attach;
 mod audit;
 mod backup;
 mod check;
+mod connect;
 mod connection;
 mod consent;
 mod demo;
@@ -98,6 +99,10 @@ enum Command {
     Status(status::Arguments),
     /// Open a page of the server in the browser
     Open(open::Arguments),
+    /// Connect a tool such as claude-code: one approval, hooks and MCP server
+    Connect(connect::Arguments),
+    /// Undo what `connect` wrote, and end the tool's agent
+    Disconnect(connect::DisconnectArguments),
     /// Attach this computer to your account, without a key for the memory
     Attach(attach::Arguments),
     /// Register and show this computer
@@ -194,6 +199,8 @@ pub fn main() -> ExitCode {
         Command::Whoami(remote) => run(async move { whoami::whoami(&remote).await }),
         Command::Status(arguments) => run(async move { status::status(&arguments).await }),
         Command::Open(arguments) => open::open(&arguments),
+        Command::Connect(arguments) => run(connect::connect(arguments)),
+        Command::Disconnect(arguments) => run(connect::disconnect(arguments)),
         Command::Attach(arguments) => run(attach::attach(arguments)),
         Command::Machine(command) => run(machine::run(command)),
         Command::Agent(command) => run(agent::run(command)),

@@ -208,6 +208,7 @@ impl Services {
             consent: Consent::new(ports(), app.outbox.clone(), app.budgets.clone(), settings.consent.default_level),
             devices: DeviceApprovals::new(
                 app.devices.clone(),
+                app.claims.clone(),
                 recent.clone(),
                 settings.devices.require_session,
                 settings.janitor.purge.unattached_kept,

@@ -33,6 +33,7 @@
 //! | [`words`] | stems of words for full-text search |
 //! | [`excerpt`] | excerpts of search results |
 //! | [`item`] | error codes of batch items |
+//! | [`tool`] | the tools that are named as agents |
 //! | [`token`] | token scopes and identity assertions |
 //! | [`usage`] | plans, windows and the remaining quota |
 //! | [`node`] | servers on one database and their differences |
@@ -75,6 +76,7 @@ pub mod secret;
 pub mod signin;
 pub mod space;
 pub mod token;
+pub mod tool;
 pub mod trace;
 mod unknown_name;
 pub mod usage;

@@ -136,10 +136,7 @@ impl Store {
                     Some(oldest) => return Ok(AttemptStart::TooMany { retry_after: oldest + window - now }),
                     None => {}
                 }
-                query("UPDATE claim_attempts SET state = 'superseded' WHERE registration_id = $1 AND state = 'live'")
-                    .bind(registration)
-                    .execute(&mut *tx)
-                    .await?;
+                query(END_ATTEMPT).bind(registration).execute(&mut *tx).await?;
                 insert_attempt(tx, attempt, now).await?;
                 self.announce_registration(tx, registration).await?;
                 Ok(AttemptStart::Started)
@@ -194,13 +191,6 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const COMPLETE: &str = "UPDATE claim_attempts SET state = 'completed'
             WHERE token_hash = $1 AND state = 'live' AND expires_at > $2";
-        const CLAIM: &str = "UPDATE registrations
-            SET account_id = $2, person_id = $3, claimed_email = $4, claimed_at = $5, claimed_via = $6, claimed_by = $7
-            WHERE id = $1 AND claimed_at IS NULL AND revoked_at IS NULL";
-        const END_TOKENS: &str = "UPDATE access_tokens SET revoked_at = $2
-            WHERE registration_id = $1 AND scope = 'svc.events' AND revoked_at IS NULL";
-        const ADOPT_HELD: &str =
-            "UPDATE held_events SET account_id = $2 WHERE registration_id = $1 AND account_id IS NULL";
         in_transaction!(
             &self.pool,
             |tx| {
@@ -223,18 +213,7 @@ impl Store {
                 if done == 0 {
                     return Ok(false);
                 }
-                query(CLAIM)
-                    .bind(registration)
-                    .bind(claim.account.as_str())
-                    .bind(claim.person.as_uuid())
-                    .bind(claim.email.as_str())
-                    .bind(claim.at)
-                    .bind(via.as_str())
-                    .bind(via.agent().map(|agent| agent.as_uuid()))
-                    .execute(&mut *tx)
-                    .await?;
-                query(END_TOKENS).bind(registration).bind(now).execute(&mut *tx).await?;
-                query(ADOPT_HELD).bind(registration).bind(claim.account.as_str()).execute(&mut *tx).await?;
+                claim_locked(tx, registration.into(), claim, via, now).await?;
                 if let Some(mail) = notice {
                     insert_mail(tx, mail, now).await?;
                 }
@@ -263,8 +242,6 @@ impl Store {
             WHERE claimed_by = $1 AND revoked_at IS NULL RETURNING id";
         const END_TOKENS: &str =
             "UPDATE access_tokens SET revoked_at = $2 WHERE registration_id = $1 AND revoked_at IS NULL";
-        const END_ATTEMPT: &str =
-            "UPDATE claim_attempts SET state = 'superseded' WHERE registration_id = $1 AND state = 'live'";
         in_transaction!(
             &self.pool,
             |tx| {
@@ -296,7 +273,7 @@ impl Store {
     }
 
     /// Announces that a registration changed. On SQLite there is no other process to announce it to.
-    async fn announce_registration(&self, tx: &mut Tx<'_>, registration: Uuid) -> Result<(), sqlx::Error> {
+    pub(crate) async fn announce_registration(&self, tx: &mut Tx<'_>, registration: Uuid) -> Result<(), sqlx::Error> {
         const SQL: &str = "SELECT claim_token_hash FROM registrations WHERE id = $1";
         if !self.notifies || !tx.is_postgres() {
             return Ok(());
@@ -442,6 +419,51 @@ pub(crate) async fn lock_agent(tx: &mut Tx<'_>, agent: RegistrationId) -> Result
     const SQL: &str = "UPDATE registrations SET id = id WHERE id = $1 AND revoked_at IS NULL";
     Ok(query(SQL).bind(agent.as_uuid()).execute(tx).await? == 1)
 }
+
+/// Locks a registration that may still be claimed; `false` when it is claimed, revoked or gone.
+pub(crate) async fn lock_unclaimed(
+    tx: &mut Tx<'_>,
+    registration: RegistrationId,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    Ok(query(LOCK_UNCLAIMED).bind(registration.as_uuid()).bind(now).execute(tx).await? == 1)
+}
+
+/// Claims a registration that the caller has locked: ends its live attempt and the tokens from before the claim, and puts the events that
+/// it sent before into the account's list.
+pub(crate) async fn claim_locked(
+    tx: &mut Tx<'_>,
+    registration: RegistrationId,
+    claim: &Claim,
+    via: ConfirmedVia,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    const CLAIM: &str = "UPDATE registrations
+        SET account_id = $2, person_id = $3, claimed_email = $4, claimed_at = $5, claimed_via = $6, claimed_by = $7
+        WHERE id = $1 AND claimed_at IS NULL AND revoked_at IS NULL";
+    const END_TOKENS: &str = "UPDATE access_tokens SET revoked_at = $2
+        WHERE registration_id = $1 AND scope = 'svc.events' AND revoked_at IS NULL";
+    const ADOPT_HELD: &str = "UPDATE held_events SET account_id = $2 WHERE registration_id = $1 AND account_id IS NULL";
+    let id = registration.as_uuid();
+    query(CLAIM)
+        .bind(id)
+        .bind(claim.account.as_str())
+        .bind(claim.person.as_uuid())
+        .bind(claim.email.as_str())
+        .bind(claim.at)
+        .bind(via.as_str())
+        .bind(via.agent().map(|agent| agent.as_uuid()))
+        .execute(&mut *tx)
+        .await?;
+    query(END_ATTEMPT).bind(id).execute(&mut *tx).await?;
+    query(END_TOKENS).bind(id).bind(now).execute(&mut *tx).await?;
+    query(ADOPT_HELD).bind(id).bind(claim.account.as_str()).execute(&mut *tx).await?;
+    Ok(())
+}
+
+/// Ends the live attempt of a registration.
+const END_ATTEMPT: &str =
+    "UPDATE claim_attempts SET state = 'superseded' WHERE registration_id = $1 AND state = 'live'";
 
 /// Adds an attempt, numbered after the newest attempt of its registration, which the caller has locked.
 async fn insert_attempt(tx: &mut Tx<'_>, attempt: &Attempt, now: Timestamp) -> Result<(), sqlx::Error> {

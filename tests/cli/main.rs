@@ -14,6 +14,7 @@ mod attach;
 mod audit;
 mod backup;
 mod configuration;
+mod connect;
 mod demo;
 mod doctor;
 mod event_again;

@@ -11,6 +11,7 @@ use domain::consent::{Author, ConsentLevel as Level};
 use domain::filter::{CATEGORY_CHARS_MAX, ELEMENTS_MAX, ITEM_CHARS_MAX, PROMPT_CHARS_MAX};
 use domain::memory::MemoryType as Kind;
 use domain::space::{AccessType as Access, NAME_CHARS_MAX};
+use domain::tool::Tool;
 use domain::{lane, usage};
 use serde_json::Value;
 use strum::VariantNames;
@@ -77,6 +78,8 @@ named! {
     Plan = names::<usage::Plan>();
     /// How an agent registered.
     RegistrationKind = names::<RegistrationType>();
+    /// Tool whose agent it is.
+    ToolName = names::<Tool>();
     /// Scope of an API key.
     KeyScope = names::<ApiKeyScope>();
     /// Access of the caller's account to a space.
