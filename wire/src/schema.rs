@@ -12,6 +12,7 @@ use domain::filter::{CATEGORY_CHARS_MAX, ELEMENTS_MAX, ITEM_CHARS_MAX, PROMPT_CH
 use domain::memory::MemoryType as Kind;
 use domain::space::{AccessType as Access, NAME_CHARS_MAX};
 use domain::tool::Tool;
+use domain::webhook::{DisabledWhy, NotificationKind as Notification};
 use domain::{lane, usage};
 use serde_json::Value;
 use strum::VariantNames;
@@ -82,6 +83,10 @@ named! {
     ToolName = names::<Tool>();
     /// Scope of an API key.
     KeyScope = names::<ApiKeyScope>();
+    /// Kind of a notification.
+    NotificationKind = names::<Notification>();
+    /// Why an endpoint is disabled: by its owner, because it answered 410, or because it failed for days.
+    WebhookDisabledReason = names::<DisabledWhy>();
     /// Access of the caller's account to a space.
     AccessType = names::<Access>();
     /// Type of a memory.
