@@ -374,7 +374,7 @@ struct Group {
     hooks: Vec<Handler>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Handler {
     #[serde(rename = "type")]
