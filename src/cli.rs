@@ -13,6 +13,7 @@ mod attach;
 mod audit;
 mod backup;
 mod check;
+mod connect;
 mod connection;
 mod consent;
 mod demo;
@@ -22,6 +23,7 @@ mod examples;
 mod failure;
 mod hangup;
 mod help;
+mod hook;
 mod import;
 mod login;
 mod machine;
@@ -97,6 +99,10 @@ enum Command {
     Status(status::Arguments),
     /// Open a page of the server in the browser
     Open(open::Arguments),
+    /// Connect a tool such as claude-code: one approval, hooks and MCP server
+    Connect(connect::Arguments),
+    /// Undo what `connect` wrote, and end the tool's agent
+    Disconnect(connect::DisconnectArguments),
     /// Attach this computer to your account, without a key for the memory
     Attach(attach::Arguments),
     /// Register and show this computer
@@ -131,6 +137,11 @@ enum Command {
     Add(add::Arguments),
     /// Search pages and notes by meaning and by keyword
     Search(search::Arguments),
+    /// Record the work of a coding agent, which runs this command on its hooks
+    ///
+    /// The command prints nothing and returns 0, so that it cannot disturb the agent. It appends an event to a file in the profile's folder, and a
+    /// process in the background sends it. Consent applies twice: when the event is written, and when it is sent.
+    Hook(hook::Arguments),
     /// Serve this profile's tools to a program that speaks MCP, on standard input and output
     Mcp(mcp::Arguments),
     /// Show all features in a five-minute tour of a running server
@@ -155,6 +166,10 @@ enum Command {
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
+    // A coding agent waits for its hooks: they are handled before anything is built that only other commands need.
+    if let Some(code) = hook::intercepted(std::env::args_os()) {
+        return code;
+    }
     let (Arguments { config, command }, is_json) = arguments();
     let settings = || {
         load(config.as_deref(), std::env::vars())
@@ -184,6 +199,8 @@ pub fn main() -> ExitCode {
         Command::Whoami(remote) => run(async move { whoami::whoami(&remote).await }),
         Command::Status(arguments) => run(async move { status::status(&arguments).await }),
         Command::Open(arguments) => open::open(&arguments),
+        Command::Connect(arguments) => run(connect::connect(arguments)),
+        Command::Disconnect(arguments) => run(connect::disconnect(arguments)),
         Command::Attach(arguments) => run(attach::attach(arguments)),
         Command::Machine(command) => run(machine::run(command)),
         Command::Agent(command) => run(agent::run(command)),
@@ -197,6 +214,7 @@ pub fn main() -> ExitCode {
         Command::Space(command) => run(space::run(command)),
         Command::Add(arguments) => run(async move { add::run(&arguments).await }),
         Command::Search(arguments) => run(async move { search::run(&arguments).await }),
+        Command::Hook(arguments) => hook::run(&arguments),
         Command::Mcp(arguments) => run(mcp::run(arguments)),
         Command::Import(arguments) => run(async move { import::run(&arguments).await }),
         Command::Demo(arguments) => {

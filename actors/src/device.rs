@@ -22,16 +22,22 @@ mod settings;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
-use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, UserCode, WantedKey};
+use domain::claim::{AttemptRefusal, RegistrationType};
+use domain::device::{
+    CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, UserCode, WantedAgent, WantedKey,
+};
 use domain::held::MachineFacts;
-use domain::ids::{PersonId, UserAccountId};
+use domain::ids::PersonId;
 use domain::secret::{Secret, SecretHash, SecretKind};
 use store::api_key::KeyGrant;
-use store::device::{ApprovalRefusal, Approver, CodeEntry, DeviceStart, Guesser, NewDeviceCode};
+use store::device::{Agreed, ApprovalRefusal, Approver, CodeEntry, DeviceStart, Guesser, NewDeviceCode};
 use store::machine::AttachRefusal;
 use supervision::{ActorSettings, AskError, Directory, Reply, detached};
 
-pub use contract::{AnswerError, AskResult, CodeLookup, Dependencies, Poll, StartError, StartedDevice};
+pub use contract::{
+    AgentRefusal, AnswerError, ApprovedDevice, AskResult, CodeLookup, Dependencies, Extras, Poll, StartError,
+    StartedDevice,
+};
 pub use poller::{DeviceMessage, DevicePoller};
 pub use settings::DeviceSettings;
 
@@ -70,15 +76,21 @@ impl DeviceCodes {
         DevicePoller::new(Arc::clone(&self.dependencies))
     }
 
-    /// A computer asks to be attached, and with `key` also for a key of the knowledge API.
+    /// A computer asks to be attached, with `key` also for a key of the knowledge API, and with `agent` for an agent to be confirmed.
     pub async fn start(
         &self,
         machine: &MachineFacts,
         ip_address: Option<String>,
         key: Option<WantedKey>,
+        agent: Option<WantedAgent>,
     ) -> AskResult<StartedDevice, StartError> {
         /// Two codes of 20^8 are rarely equal, three times in a row never.
         const DRAWS: u32 = 3;
+        if let Some(agent) = &agent
+            && let Err(refusal) = self.check(agent).await?
+        {
+            return Ok(Err(refusal.into()));
+        }
         for _ in 0..DRAWS {
             let Dependencies { store, clock, rng, codes, settings, .. } = &*self.dependencies;
             let (device_code, user_code, now) =
@@ -95,8 +107,8 @@ impl DeviceCodes {
             let (store, codes_max) = (store.clone(), settings.codes_per_hour);
             let (address, key) = (ip_address.clone(), key.clone());
             let started = detached(async move {
-                let (ip_address, key) = (address.as_deref(), key.as_ref());
-                let new = NewDeviceCode { code: &code, sealed_user_code, ip_address, key };
+                let (ip_address, key, agent) = (address.as_deref(), key.as_ref(), agent.as_ref());
+                let new = NewDeviceCode { code: &code, sealed_user_code, ip_address, key, agent };
                 store.device_start(&new, codes_max, CODES_WINDOW).await
             });
             match started.await?? {
@@ -114,6 +126,23 @@ impl DeviceCodes {
             }
         }
         Err(InfraError::Internal("no free user code was drawn".into()))
+    }
+
+    /// Whether the agent can be confirmed with its computer. The approval checks again that it is neither claimed nor revoked.
+    async fn check(&self, agent: &WantedAgent) -> AskResult<(), AgentRefusal> {
+        let Dependencies { store, clock, .. } = &*self.dependencies;
+        let known = store.registration_by_claim_token(&agent.claim_token).await?;
+        let Some((registration, _)) = known.filter(|(known, _)| known.id == agent.registration) else {
+            return Ok(Err(AgentRefusal::Unknown));
+        };
+        if registration.registration_type != RegistrationType::Anonymous {
+            return Ok(Err(AgentRefusal::NotAnonymous));
+        }
+        Ok(registration.start(None, clock.now()).map(drop).map_err(|refusal| match refusal {
+            AttemptRefusal::Settled => AgentRefusal::Settled,
+            AttemptRefusal::Expired => AgentRefusal::Expired,
+            AttemptRefusal::EmailMismatch => AgentRefusal::NotAnonymous,
+        }))
     }
 
     /// Answers a poll of the computer with this device code.
@@ -146,26 +175,28 @@ impl DeviceCodes {
         })
     }
 
-    /// A person approves: the computer is attached to their account. `with_key`: the key that it asks for becomes valid too.
+    /// A person approves: the computer is attached to their account, and what they agreed to beside it takes effect.
     pub async fn approve(
         &self,
         user_code: &UserCode,
         approver: Approver,
-        with_key: bool,
-    ) -> AskResult<UserAccountId, AnswerError> {
+        extras: Extras,
+    ) -> AskResult<ApprovedDevice, AnswerError> {
         let CodeLookup::Asking(asking) = self.answered(user_code, &approver).await? else {
             return Ok(Err(AnswerError::CodeConsumed));
         };
         let Dependencies { clock, rng, keys_per_account_max, .. } = &*self.dependencies;
         let grant = || KeyGrant { id: rng.uuid_v7(clock.now()).into(), keys_max: *keys_per_account_max };
-        let key = with_key.then(grant);
-        let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, key, reply }).await?;
+        let agreed = Agreed { key: extras.key.then(grant), agent: extras.agent };
+        let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, agreed, reply }).await?;
         let approval = asked.transpose()?.unwrap_or(Err(ApprovalRefusal::CodeConsumed));
-        Ok(approval.map_err(|refusal| match refusal {
+        let agent = asking.agent.filter(|_| extras.agent).and_then(|agent| agent.claim_token);
+        Ok(approval.map(|account| ApprovedDevice { account, agent }).map_err(|refusal| match refusal {
             ApprovalRefusal::CodeConsumed => AnswerError::CodeConsumed,
             ApprovalRefusal::NotTheFirst => AnswerError::NotTheFirst,
             ApprovalRefusal::AccountRequired => AnswerError::AccountRequired,
             ApprovalRefusal::TooManyKeys => AnswerError::TooManyKeys,
+            ApprovalRefusal::AgentGone => AnswerError::AgentGone,
             ApprovalRefusal::Attach(AttachRefusal::MachineNotRegistered) => AnswerError::MachineNotRegistered,
             ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed) => AnswerError::MachineAlreadyClaimed,
             ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed) => AnswerError::CuidAlreadyClaimed,

@@ -1,11 +1,11 @@
 //! Event intake: every event is forwarded, held, or answered by the statistics service (`docs/protocol/events.md#intake`).
 //!
-//! 1. The task of the connection reads the body strictly, hashes it, and judges it by the facts of the sender's credential
-//!    (`domain::held`).
+//! 1. The task of the connection reads the body strictly and hashes it. An event of a computer for the embedded log is judged there by
+//!    the facts of the sender's credential (`domain::held`).
 //! 2. An event of a computer that may go to the embedded log takes one hop, to the log's own actor ([`crate::append`]): that one owns
 //!    the heads of the chains, groups the events and answers after the commit.
 //! 3. Every other event goes to the intake actor: those for which the store has to be asked (an account's), those that are held, and all
-//!    that go to an external service. The actor handles one event per chain at a time and in order,
+//!    that go to an external service. The actor judges it, again if step 1 did, and this decision counts. It handles one event per chain at a time and in order,
 //!    and as many chains side by side as `events.workers` says.
 //! 4. What may not be forwarded is held: stored durably, then answered 202 with a warning.
 //!

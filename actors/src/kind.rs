@@ -1,6 +1,6 @@
 //! The kinds of actor of this server.
 //!
-//! To add one: a row here, its actor in a file of its own, and its child in the wiring (`app/src/lib.rs`). `tests/tidy.rs` checks that every kind
+//! To add one: a row here, its actor in a file of its own, and its child in the wiring (`app/src/supervised.rs`). `tests/tidy.rs` checks that every kind
 //! is wired, has its section in `config.toml` and its row in `docs/operations.md`.
 
 use std::fmt;
@@ -87,6 +87,8 @@ kinds! {
     Drift = "drift", PERIODIC;
     /// Computes missing embeddings.
     Backfill = "backfill", PERIODIC;
+    /// Sends notifications to the endpoints of accounts.
+    Webhook = "webhook", PERIODIC;
     /// Forwards the events of consent changes.
     Outbox = "outbox", PERIODIC;
     /// Reads changes that other processes made.

@@ -1,7 +1,7 @@
 //! The actors of the server, one file for each.
 //!
 //! [`ActorKind`] lists the kinds, in the order in which they are started. [`supervision`] has the addresses ([`supervision::Handle`],
-//! [`supervision::Directory`]), the restart policy and the root supervisor; `app/src/lib.rs` of the server builds the actors.
+//! [`supervision::Directory`]), the restart policy and the root supervisor; `app/src/supervised.rs` of the server builds the actors.
 
 pub mod anchor;
 pub mod append;
@@ -24,6 +24,7 @@ pub mod sequence;
 pub mod signin;
 pub mod upstream;
 pub mod watch;
+pub mod webhook;
 pub mod witness;
 
 pub use infra_error::InfraError;

@@ -7,11 +7,12 @@ use app::config::Urls;
 use app::services::devices::DeviceApprovals;
 use axum::extract::State;
 use domain::api_key::{ApiKeyScope, scopes_of};
-use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode, WantedKey};
+use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode, WantedAgent, WantedKey};
 use serde_json::json;
 use wire::Done;
 use wire::device::{
-    ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult, KeyWanted,
+    AgentWanted, ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult,
+    KeyWanted,
 };
 
 use super::auth::{Caller, decision_refused, unauthorized};
@@ -32,13 +33,15 @@ pub async fn code(
     if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
         return Err(Code::InvalidJson.into());
     }
-    let CodeRequest { user_cuid, machine_uuid, api_key } = body::json(&body)?;
+    let CodeRequest { user_cuid, machine_uuid, api_key, agent } = body::json(&body)?;
     if user_cuid != facts.user_cuid || machine_uuid != facts.machine_uuid {
         return Err(Code::MachineMismatch.into());
     }
-    let started = match devices.start(facts, Some(address.to_string()), api_key.map(wanted)).await? {
+    let (key, agent) = (api_key.map(wanted), agent.as_ref().map(wanted_agent));
+    let started = match devices.start(facts, Some(address.to_string()), key, agent).await? {
         Ok(started) => started,
         Err(StartError::MachineGone) => return Err(unauthorized(Code::MachineUnknown, true, &urls)),
+        Err(StartError::Agent(refusal)) => return Err(ApiError::invalid("agent", refusal.to_string())),
         Err(StartError::TooMany { retry_after }) => return Err(ApiError::unavailable("too_many_codes", retry_after)),
     };
     let (page, user_code) = (format!("{}/device", urls.base), started.user_code.shown());
@@ -58,7 +61,11 @@ fn wanted(KeyWanted { sha256, scopes }: KeyWanted) -> WantedKey {
     WantedKey { hash: sha256.into(), scopes: if scopes.is_empty() { default } else { scopes_of(&scopes) } }
 }
 
-/// `POST /api/v1/device/approve`. A key that the computer asks for is agreed to on the page alone, which names it.
+fn wanted_agent(AgentWanted { registration_id, claim_token, tool }: &AgentWanted) -> WantedAgent {
+    WantedAgent { registration: *registration_id, claim_token: claim_token.hash(), tool: *tool }
+}
+
+/// `POST /api/v1/device/approve`. A key and an agent that the computer asks for are agreed to on the page alone, which names them.
 pub async fn approve(
     State(devices): State<DeviceApprovals>,
     State(limits): State<Arc<RateLimiters>>,
@@ -133,6 +140,8 @@ fn refused(error: AnswerError, devices: &DeviceApprovals) -> ApiError {
         AnswerError::PersonBoundToOtherAccount => Code::PersonBoundToOtherAccount,
         AnswerError::AccountRequired => Code::AccountRequired,
         AnswerError::TooManyKeys => Code::TooManyKeys,
+        // Answers to pages alone: this route confirms no agent.
+        AnswerError::AgentGone => Code::CodeConsumed,
     };
     code.into()
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use crate::api_key::ApiKeyScope;
-use crate::ids::{MachineUuid, UserAccountId, UserCuid};
+use crate::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use crate::secret::SecretHash;
+use crate::tool::Tool;
 use crate::{Rng, Timestamp};
 
 /// Lifetime of a device code and its user code: 1800 seconds, fixed by the protocol.
@@ -134,6 +135,17 @@ pub struct WantedKey {
     pub hash: SecretHash,
     /// Scopes that the key has once a person agreed: at least one, in the order of [`ApiKeyScope::ALL`].
     pub scopes: Vec<ApiKeyScope>,
+}
+
+/// An agent that asks to act for the account that its computer is attached to (`docs/decisions/0093-one-approval-for-an-agent.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WantedAgent {
+    /// Its registration: anonymous, neither claimed nor revoked.
+    pub registration: RegistrationId,
+    /// SHA-256 of its claim token, which proves that the computer holds the registration.
+    pub claim_token: SecretHash,
+    /// The tool whose agent it is.
+    pub tool: Tool,
 }
 
 /// Result of a poll, before pacing.

@@ -1,7 +1,8 @@
 //! Forward or hold: the checks of an event, in their order (`docs/decisions/0018-forward-or-hold.md`).
 //!
 //! The protocol has no status 400 for events: every event of an authenticated sender is forwarded, held, or answered by
-//! the statistics service. The first failed check is the hold reason.
+//! the statistics service. The first failed check is the hold reason; it names a variant of [`HoldReason`], whose wire name is the variant
+//! in snake case.
 
 mod keeping;
 
@@ -15,7 +16,8 @@ use crate::registry::{Registry, RegistryRefusal};
 
 pub use keeping::may_keep;
 
-/// Why an event is held, in the order of the checks.
+/// Why an event is held. The first eight are those of [`judge`], in its order; the last one follows after the event was submitted
+/// (`actors/src/intake/processor.rs`). Words for people: `web/src/account/activity/held.rs` and `src/admin/page.rs`.
 #[derive(
     Debug,
     Clone,
@@ -34,7 +36,7 @@ pub enum HoldReason {
     Unattributed,
     /// The body is not an envelope.
     MalformedEnvelope,
-    /// The scope names a computer, identity or account that is not the sender's.
+    /// The scope names a computer, identity or account that is not the sender's, or claims the agent kind of the service.
     IdentityMismatch,
     /// The registry does not contain the event type.
     UnknownEventType,
@@ -44,13 +46,16 @@ pub enum HoldReason {
     PayloadInvalid,
     /// `hash_chain.self` is not the seal of the event.
     HashMismatch,
-    /// The declared level exceeds the effective level. The payload is not stored.
+    /// The declared level exceeds the effective level. [`may_keep`] decides whether the body is stored.
     ConsentExceeded,
     /// The statistics service cannot accept the event as sent.
     UpstreamRefused,
 }
 
 impl HoldReason {
+    /// The names, in the order of the checks.
+    pub const NAMES: &[&str] = <Self as strum::VariantNames>::VARIANTS;
+
     /// The name in warnings, lists and rows.
     pub fn as_str(self) -> &'static str {
         self.into()
@@ -168,7 +173,7 @@ pub fn judge(
 /// Decides for a parsed event whose sender is this computer or acts for it.
 pub fn judge_of_machine(sealed: &Sealed, machine: &MachineFacts, registry: &Registry) -> Result<(), HoldDecision> {
     let envelope = &sealed.envelope;
-    attribute(envelope, machine)?;
+    judge_scope(envelope, machine)?;
     registry.judge(envelope).map_err(|refusal| {
         let reason = match refusal {
             RegistryRefusal::UnknownEventType(_) => HoldReason::UnknownEventType,
@@ -195,8 +200,8 @@ fn mismatch(detail: &str) -> HoldDecision {
     HoldDecision::new(HoldReason::IdentityMismatch, detail)
 }
 
-/// Checks that the scope matches the computer. The hold names the first member that does not.
-fn attribute(envelope: &Envelope, machine: &MachineFacts) -> Result<(), HoldDecision> {
+/// Checks that the computer may use this scope. The hold names the first member that does not fit.
+fn judge_scope(envelope: &Envelope, machine: &MachineFacts) -> Result<(), HoldDecision> {
     let scope = &envelope.scope;
     if machine.machine_uuid != scope.machine_id {
         return Err(mismatch("/scope/machine_id: not the computer whose secret was presented"));

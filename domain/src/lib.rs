@@ -29,10 +29,12 @@
 //! | [`batch`] | batches and the messages of their streams |
 //! | [`memory`] | memories: pages and notes, and their duplicates |
 //! | [`filter`] | content filter settings and verdicts |
+//! | [`webhook`] | notifications of accounts: kinds, bodies, signatures |
 //! | [`web_url`] | URLs of web pages and their canonical form |
 //! | [`words`] | stems of words for full-text search |
 //! | [`excerpt`] | excerpts of search results |
 //! | [`item`] | error codes of batch items |
+//! | [`tool`] | the tools that are named as agents |
 //! | [`token`] | token scopes and identity assertions |
 //! | [`usage`] | plans, windows and the remaining quota |
 //! | [`node`] | servers on one database and their differences |
@@ -75,10 +77,12 @@ pub mod secret;
 pub mod signin;
 pub mod space;
 pub mod token;
+pub mod tool;
 pub mod trace;
 mod unknown_name;
 pub mod usage;
 pub mod web_url;
+pub mod webhook;
 pub mod words;
 
 pub use clock::{Clock, Timestamp};

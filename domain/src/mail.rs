@@ -8,6 +8,7 @@ use crate::confirm::ConfirmedVia;
 use crate::foreign::visible;
 use crate::ids::{Email, MachineUuid, RegistrationId, UserAccountId};
 use crate::signin::{CODE_SECONDS, SignInCode};
+use crate::tool::Tool;
 
 /// Maximum length of a text that an agent or a computer chose, in characters.
 const FOREIGN_CHARS_MAX: usize = 60;
@@ -55,6 +56,8 @@ pub struct Attached<'a> {
     pub account: &'a UserAccountId,
     /// Whether the computer also got a key of the knowledge API.
     pub has_key: bool,
+    /// The agent that acts for the account since then, and its tool.
+    pub agent: Option<(RegistrationId, Tool)>,
     /// Time of the approval.
     pub at: Timestamp,
 }
@@ -63,14 +66,19 @@ pub struct Attached<'a> {
 pub fn attached(to: Email, what: &Attached<'_>, base_url: &str) -> OutgoingMail {
     let name = foreign(what.name.unwrap_or_default());
     let name = if name.is_empty() { "without a name".to_owned() } else { format!("\"{name}\" (its own name)") };
+    let agent = what.agent.map_or_else(String::new, |(agent, tool)| {
+        format!("An agent on it was confirmed too and now acts for your account.\n\n    Tool:         {} (as the computer says)\n    Agent:        {agent}\n\n", tool.as_str())
+    });
     let text = format!(
         "A computer was attached to your account.\n\n    Computer:     {name}\n    Id:           {machine}\n    Requested by: {address}\n    \
          Account:      {account}\n    Time:         {when}\n\nIt can now record its activity in this account, as far as your consent allows.{key}\n\n\
-         If this was not you, detach the computer; its access ends immediately:\n{base_url}/account\n",
+         {agent}If this was not you, detach the computer{revoke}; its access ends immediately:\n{base_url}/account\n",
         machine = what.machine,
         address = foreign(what.address.unwrap_or("an unknown address")),
         account = what.account,
         when = moment(what.at),
+        agent = agent,
+        revoke = if what.agent.is_some() { " and revoke the agent" } else { "" },
         key = if what.has_key { " It also has a key for your memory, which ends with it." } else { "" },
     );
     OutgoingMail { to, subject: "A computer was attached to your account".into(), text }
@@ -157,7 +165,7 @@ mod tests {
         let machine = Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH).into();
         let at = Timestamp::UNIX_EPOCH;
         let (name, address) = (Some(name), Some("192.0.2.1"));
-        attached(to(), &Attached { machine, name, address, account: &account, has_key: false, at }, BASE)
+        attached(to(), &Attached { machine, name, address, account: &account, has_key: false, agent: None, at }, BASE)
     }
 
     #[test]
@@ -188,6 +196,19 @@ mod tests {
         for part in parts {
             assert!(mail.text.contains(part), "{part} in {}", mail.text);
         }
+    }
+
+    #[test]
+    fn the_notice_of_a_joined_approval_names_the_agent_and_how_to_end_it() {
+        let (rng, account) = (Rng::seeded(2), "account1".parse().unwrap());
+        let (machine, agent) = (rng.uuid_v7(Timestamp::UNIX_EPOCH).into(), rng.uuid_v7(Timestamp::UNIX_EPOCH).into());
+        let (agent, at) = (Some((agent, Tool::ClaudeCode)), Timestamp::UNIX_EPOCH);
+        let what = Attached { machine, name: None, address: None, account: &account, has_key: true, agent, at };
+        let mail = attached(to(), &what, BASE);
+        for part in ["claude-code", &agent.unwrap().0.to_string(), "revoke the agent", "a key for your memory"] {
+            assert!(mail.text.contains(part), "{part} in {}", mail.text);
+        }
+        assert!(!attached_as("laptop").text.contains("agent"));
     }
 
     #[test]

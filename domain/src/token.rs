@@ -289,11 +289,11 @@ mod tests {
         assert_eq!(keys.verify(&token, at(0)), Err(InvalidAssertion), "typ is JWT");
         let header = json!({ "alg": "HS256", "typ": ASSERTION_TYPE, "kid": kid }).to_string();
         let body = serde_json::to_string(&claims()).unwrap();
-        let signed = [header, body].map(|part| BASE64_URL_SAFE_NO_PAD.encode(part)).join(".");
+        let text = [header, body].map(|part| BASE64_URL_SAFE_NO_PAD.encode(part)).join(".");
         let secret = key(1, KeyState::Active).public_x();
         let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
-        mac.update(signed.as_bytes());
-        let token = format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()));
+        mac.update(text.as_bytes());
+        let token = format!("{text}.{}", BASE64_URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()));
         assert_eq!(keys.verify(&token, at(0)), Err(InvalidAssertion), "HMAC under the public key");
         let token = keys.sign(&claims()).unwrap();
         let (head, signature) = token.rsplit_once('.').unwrap();

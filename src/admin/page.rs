@@ -283,7 +283,7 @@ fn meaning(reason: HoldReason) -> &'static str {
     match reason {
         HoldReason::Unattributed => "the agent is not claimed",
         HoldReason::MalformedEnvelope => "the body is no envelope",
-        HoldReason::IdentityMismatch => "the scope names a computer or identity of another sender",
+        HoldReason::IdentityMismatch => "the sender may not use the scope that the event names",
         HoldReason::UnknownEventType => "the registry has no such event type",
         HoldReason::LaneMismatch => "the event type belongs to another lane",
         HoldReason::PayloadInvalid => "the payload breaks its schema, or has content that its level forbids",

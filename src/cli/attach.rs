@@ -10,12 +10,12 @@ use client::Client;
 use domain::api_key::ApiKeyScope;
 use domain::clock::date_time;
 use domain::foreign::visible;
-use domain::ids::MachineUuid;
+use domain::ids::{MachineUuid, RegistrationId};
 use domain::secret::{Secret, SecretKind};
 use domain::{Digest, Rng, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use wire::device::{CodeRequest, DeviceCodeResult, DeviceTokenResult, KeyWanted};
+use wire::device::{AgentWanted, CodeRequest, DeviceCodeResult, DeviceTokenResult, KeyWanted};
 use wire::form;
 
 use super::approval_prompt::{ApprovalPrompt, PromptArgs, WaitOutcome};
@@ -50,6 +50,9 @@ struct Pending {
     /// Scopes of that key.
     #[serde(default)]
     scopes: Vec<ApiKeyScope>,
+    /// The agent that was asked for with the code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<RegistrationId>,
 }
 
 /// The request that a person approves.
@@ -58,11 +61,19 @@ pub struct Errand<'e> {
     /// Name of the command, for messages.
     pub command: &'static str,
     /// Begins the prompt, such as "To attach this computer to your account".
-    pub purpose: &'static str,
+    pub purpose: &'e str,
     /// Scopes of the key of the knowledge API to ask for; none without a key.
     pub scopes: &'e [ApiKeyScope],
+    /// Agent to be confirmed too.
+    pub agent: Option<AgentWanted>,
     /// Whether to open the page in the browser of this computer.
     pub browser: bool,
+}
+
+impl Errand<'_> {
+    fn agent_id(&self) -> Option<RegistrationId> {
+        self.agent.as_ref().map(|agent| agent.registration_id)
+    }
 }
 
 /// A computer that a person has just attached.
@@ -86,7 +97,7 @@ pub async fn attach(arguments: Arguments) -> Done {
         return Ok(());
     }
     let purpose = "To attach this computer to your account";
-    let errand = Errand { command: "attach", purpose, scopes: &[], browser: false };
+    let errand = Errand { command: "attach", purpose, scopes: &[], agent: None, browser: false };
     let Some(_) = approved(&mut connection, &errand, arguments.showing).await? else { return Ok(()) };
     let owner = owner(&connection).await;
     show(&connection, &owner, || {
@@ -192,7 +203,9 @@ async fn resume(connection: &ProfileConnection, errand: &Errand<'_>) -> Result<R
     let machine = connection.machine()?;
     let known: Option<Pending> = connection.folder.json(PENDING_CODE)?;
     let now = connection.clock().now();
-    let known = known.filter(|known| known.machine_uuid == machine.machine_uuid && known.scopes == errand.scopes);
+    let known = known.filter(|known| {
+        known.machine_uuid == machine.machine_uuid && known.scopes == errand.scopes && known.agent == errand.agent_id()
+    });
     let Some(known) = known else { return Ok(Resumed::Nothing) };
     match connection.client.device_token(&known.code.device_code).await {
         Ok(attached) => Ok(Resumed::Attached(attached, known.api_key)),
@@ -211,9 +224,10 @@ async fn ask(connection: &ProfileConnection, errand: &Errand<'_>) -> Result<Pend
     let scopes = errand.scopes.to_vec();
     let api_key = (!scopes.is_empty()).then(|| Secret::mint(SecretKind::ApiKey, &Rng::system()));
     let wanted = api_key.as_ref().map(|key| KeyWanted { sha256: Digest::from(key.hash()), scopes: scopes.clone() });
-    let request = CodeRequest { user_cuid, machine_uuid, api_key: wanted };
+    let request = CodeRequest { user_cuid, machine_uuid, api_key: wanted, agent: errand.agent.clone() };
     let code = connection.as_machine()?.device_code(&request).await.map_err(failed)?;
-    let pending = Pending { machine_uuid, until: connection.after(code.expires_in), code, api_key, scopes };
+    let agent = errand.agent_id();
+    let pending = Pending { machine_uuid, until: connection.after(code.expires_in), code, api_key, scopes, agent };
     connection.folder.write_json(PENDING_CODE, &pending)?;
     Ok(pending)
 }

@@ -11,7 +11,7 @@ mod tail;
 
 use clap::Subcommand;
 
-pub use chain::pending_event;
+pub use chain::{LocalChain, pending_event};
 
 use super::failure::Done;
 

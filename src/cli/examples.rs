@@ -18,6 +18,15 @@ const fn of(command: &'static str, lines: &'static [&'static str]) -> Examples {
 pub const ALL: &[Examples] = &[
     of("login", &["attache login https://attache.example.com", "attache login --scope search # a key that cannot add"]),
     of("attach", &["attache attach", "attache attach --url https://attache.example.com --name \"Ada's laptop\""]),
+    of(
+        "connect",
+        &[
+            "attache connect claude-code --server https://attache.example.com",
+            "attache connect codex --dry-run # show what would change",
+            "attache connect cursor --scope project --no-hooks",
+        ],
+    ),
+    of("disconnect", &["attache disconnect claude-code", "attache disconnect codex --keep-agent"]),
     of("whoami", &["attache whoami", "attache whoami --json"]),
     Examples {
         command: "status",
@@ -109,6 +118,15 @@ pub const ALL: &[Examples] = &[
     of("agent token", &["attache agent token"]),
     of("agent revoke", &["attache agent revoke", "attache agent revoke --registration"]),
     of("agent show", &["attache agent show"]),
+    Examples {
+        command: "hook",
+        lines: &[
+            "attache hook claude-code # reads the payload from standard input",
+            "attache hook codex '{\"type\":\"agent-turn-complete\"}'",
+            "attache hook --status",
+        ],
+        note: "docs/hooks.md lists the hooks of each agent and their events.",
+    },
     Examples {
         command: "mcp",
         lines: &["attache mcp", "attache mcp --profile work"],

@@ -149,6 +149,11 @@ impl Failure {
         self.kind
     }
 
+    /// Delay that the server asks for.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
     /// The same failure with another message.
     #[must_use]
     pub fn with_reason(self, reason: impl Into<String>) -> Self {

@@ -9,11 +9,11 @@ use super::failure::FailureKind;
 
 /// Headings and the names of their commands, in the order in which they are printed.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Start here", &["login", "demo", "status", "open"]),
+    ("Start here", &["login", "connect", "demo", "status", "open"]),
     ("Your account", &["whoami", "attach", "account", "usage", "consent", "machine", "profile"]),
     ("Events and proofs", &["activity", "event", "verify", "audit"]),
     ("Memory", &["search", "add", "import", "space", "key"]),
-    ("Agents", &["agent", "mcp"]),
+    ("Agents", &["agent", "disconnect", "hook", "mcp"]),
     ("Run a server", &["serve", "check", "doctor", "migrate", "backup", "keys", "admin", "openapi"]),
     ("More", &["completions", "manual", "help"]),
 ];

@@ -56,6 +56,7 @@ pub async fn login(arguments: Arguments) -> Done {
         command: "login",
         purpose: "To attach this computer to your account, with a key for your memory",
         scopes: &scopes,
+        agent: None,
         browser,
     };
     let Some(ApprovedComputer { api_key }) = attach::approved(&mut connection, &errand, showing).await? else {
@@ -81,7 +82,7 @@ pub async fn login(arguments: Arguments) -> Done {
 }
 
 /// A server without a scheme is one on this computer, or one behind TLS.
-fn with_scheme(server: &str) -> String {
+pub fn with_scheme(server: &str) -> String {
     let is_local = ["localhost", "127.0.0.1", "[::1]"]
         .iter()
         .any(|name| server.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/'])));
@@ -93,7 +94,7 @@ fn with_scheme(server: &str) -> String {
 }
 
 /// Registers this computer if it is not registered, or if the server does not have it any more.
-async fn register_if_unknown(connection: &mut ProfileConnection, how: &RegistrationArgs) -> Result<(), Failure> {
+pub async fn register_if_unknown(connection: &mut ProfileConnection, how: &RegistrationArgs) -> Result<(), Failure> {
     if connection.profile.machine.is_some() {
         match connection.as_machine()?.usage_bar().await {
             Err(error) if error.code() == Some("machine_unknown") => {
@@ -108,14 +109,15 @@ async fn register_if_unknown(connection: &mut ProfileConnection, how: &Registrat
 }
 
 /// The key of the profile or the environment, if the server accepts it.
-async fn working_key(connection: &ProfileConnection) -> Result<Option<Key>, Failure> {
+pub async fn working_key(connection: &ProfileConnection) -> Result<Option<Key>, Failure> {
     match connection.with_key() {
         Ok(client) => accepted(connection, client.credential().clone()).await,
         Err(_) => Ok(None),
     }
 }
 
-async fn accepted(connection: &ProfileConnection, credential: Credential) -> Result<Option<Key>, Failure> {
+/// What the server says about a key; `None` if it does not accept it.
+pub async fn accepted(connection: &ProfileConnection, credential: Credential) -> Result<Option<Key>, Failure> {
     match connection.client.with(credential).key().await {
         Ok(key) => Ok(Some(key)),
         Err(Error::Refused(refusal)) if matches!(refusal.status, 401 | 404 | 405) => Ok(None),

@@ -24,7 +24,7 @@ use wire::mcp::McpTool;
 use super::connection::{ProfileConnection, Remote, failed};
 use super::failure::{Done, Failure};
 
-/// What a model reads about this server when it connects.
+/// The description of this server, which a model reads when it connects.
 const INSTRUCTIONS: &str = "attache holds a person's shared memory and a tamper-evident record of what agents do. Search the memory before you \
     answer from general knowledge, add what will matter later, and record events only as far as check_consent allows.";
 

@@ -1,7 +1,7 @@
 //! `attache profile`: lists, shows, moves and removes profiles; never prints their secrets.
 
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::failure::{Done, Failure};
 use super::profile_folder::{Profile, ProfileFolder};
@@ -145,6 +145,7 @@ fn shown(name: &str, folder: &ProfileFolder, profile: &Profile) -> Value {
         "api_key": profile.api_key.is_some(),
         "machine": profile.machine.as_ref().map(machine::shown),
         "agent": profile.agent.as_ref().map(agent::shown),
+        "tools": profile.tools.iter().map(|(tool, of)| (tool.as_str().to_owned(), agent::shown(of))).collect::<Map<_, _>>(),
     })
 }
 
@@ -152,8 +153,10 @@ fn text_of(known: &Value) -> String {
     let text = |pointer: &str| known.pointer(pointer).and_then(Value::as_str).unwrap_or("-").to_owned();
     let key = if known["api_key"] == true { "stored" } else { "-" };
     let knowledge = known["rag_url"].as_str().map(|url| format!("\nknowledge  {url}")).unwrap_or_default();
+    let tools: Vec<&str> = known["tools"].as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
+    let tools = if tools.is_empty() { String::new() } else { format!("\ntools      {}", tools.join(", ")) };
     format!(
-        "profile    {}\nfolder     {}\nserver     {}{knowledge}\ncomputer   {}\nattached   {}\nagent      {}\nscope      {}\nlog key    {}\nAPI key    {key}",
+        "profile    {}\nfolder     {}\nserver     {}{knowledge}\ncomputer   {}\nattached   {}\nagent      {}\nscope      {}\nlog key    {}\nAPI key    {key}{tools}",
         text("/profile"),
         text("/folder"),
         text("/url"),

@@ -3,6 +3,7 @@
 //! `$XDG_CONFIG_HOME/attache/<profile>/` (usually `~/.config/attache/default/`) has mode 0700, its files 0600. A file is replaced as a whole,
 //! and synced before the command reports success, so a crash leaves either the old or the new file.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use domain::Timestamp;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::secret::Secret;
+use domain::tool::Tool;
 use etcetera::BaseStrategy;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -41,6 +43,9 @@ pub struct Profile {
     /// The agent, once it is registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<Agent>,
+    /// The agents of the tools that `attache connect` configured.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<Tool, Agent>,
 }
 
 /// A registered computer.
@@ -106,7 +111,8 @@ const PROFILE_LOCK: &str = "profile";
 impl Profile {
     /// Whether the profile holds credentials or keys of its server.
     pub fn is_bound(&self) -> bool {
-        self.api_key.is_some() || self.machine.is_some() || self.agent.is_some() || self.log_key.is_some()
+        let has_agent = self.agent.is_some() || !self.tools.is_empty();
+        self.api_key.is_some() || self.machine.is_some() || has_agent || self.log_key.is_some()
     }
 }
 
@@ -122,6 +128,12 @@ impl ProfileFolder {
         Ok(Self { path: folder_of_all()?.join(profile) })
     }
 
+    /// A profile in this folder.
+    #[cfg(test)]
+    pub fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
     /// The names of all profiles, sorted.
     pub fn names() -> Result<Vec<String>, Failure> {
         let all = folder_of_all()?;
@@ -135,6 +147,16 @@ impl ProfileFolder {
         let mut names: Vec<String> = profiles.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         Ok(names)
+    }
+
+    /// Whether the profile was written.
+    pub fn exists(&self) -> bool {
+        self.path.join(PROFILE).exists()
+    }
+
+    /// A folder in the folder of the profile, with files of its own.
+    pub fn below(&self, name: &str) -> Self {
+        Self { path: self.path.join(name) }
     }
 
     /// Reads the profile; empty if there is no file.
@@ -172,6 +194,27 @@ impl ProfileFolder {
     pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_vec_pretty(value).map_err(|error| self.unwritable(name, error))?;
         self.replace(name, &text)
+    }
+
+    /// Writes a file of the profile.
+    pub fn write_bytes(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        self.replace(name, bytes)
+    }
+
+    /// Reads a text file of the profile; `None` if it does not exist.
+    pub fn text(&self, name: &str) -> Result<Option<String>, Failure> {
+        self.read(name)
+    }
+
+    /// Whether the profile has a file whose name begins with `prefix` and ends with `suffix`.
+    pub fn has_file(&self, prefix: &str, suffix: &str) -> Result<bool, Failure> {
+        let entries = match fs::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(self.unreadable("", error)),
+        };
+        let mut names = entries.filter_map(Result::ok).filter_map(|entry| entry.file_name().into_string().ok());
+        Ok(names.any(|name| name.starts_with(prefix) && name.ends_with(suffix)))
     }
 
     /// Deletes a file of the profile, if it exists.

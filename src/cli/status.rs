@@ -2,6 +2,7 @@
 
 use clap::Args;
 use client::{ActivityQuery, Error};
+use domain::Timestamp;
 use domain::envelope::AgentKinds;
 use domain::foreign::visible;
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use super::connection::{ProfileConnection, Remote, failed};
 use super::event::pending_event;
 use super::failure::{Done, Failure};
+use super::hook::{self, ToolStatus};
 use super::terminal::{BAD, GOOD, STRONG, WARNING, styled};
 use super::whoami::{self, Known, key_line};
 use super::{moment, output};
@@ -39,6 +41,7 @@ pub async fn status(arguments: &Arguments) -> Done {
         None => None,
     };
     let pending = pending_event(&connection.folder, AgentKinds::CLI)?;
+    let hooks = hook::statuses(arguments.remote.profile.as_str())?;
     let known = json!({
         "server": base,
         "reachable": true,
@@ -47,6 +50,7 @@ pub async fn status(arguments: &Arguments) -> Done {
         "email": account.and_then(|account| account.email.as_deref()),
         "last_event": last,
         "pending_event": pending.as_ref().map(|(id, event_type)| json!({ "event_id": id, "event_type": event_type })),
+        "hooks": hooks,
         "api_key": key.accepted(),
     });
     let now = connection.clock().now();
@@ -75,7 +79,10 @@ pub async fn status(arguments: &Arguments) -> Done {
             || "none".to_owned(),
             |(id, event_type)| format!("{}, {id}: the next `attache event send` sends it", visible(event_type)),
         );
-        format!("{good} server     {base} answers\n{computer}\n{key}\n  last event {last}\n  pending    {pending}")
+        let hooks: String = hooks.iter().map(|status| hook_line(status, now)).collect();
+        format!(
+            "{good} server     {base} answers\n{computer}\n{key}\n  last event {last}\n  pending    {pending}{hooks}"
+        )
     });
     if account.is_some() && key.accepted().is_some() {
         return Ok(());
@@ -85,6 +92,14 @@ pub async fn status(arguments: &Arguments) -> Done {
         (None, Some(_)) => "this computer is not attached to an account: run `attache login`",
         (None, None) => "this computer is not known to the server: run `attache login`",
     }))
+}
+
+/// The events of the hooks of one coding agent.
+fn hook_line(status: &ToolStatus, now: Timestamp) -> String {
+    let ToolStatus { tool, spooled, progress, .. } = status;
+    let last = progress.sent_at.map(|at| format!(", last {}", moment::ago(at, now))).unwrap_or_default();
+    let error = progress.error.as_deref().map(|error| format!("\n             {}", visible(error))).unwrap_or_default();
+    format!("\n  hooks      {tool}: {} sent, {spooled} waiting{last}{error}", progress.sent)
 }
 
 /// The newest recorded event of this computer.

@@ -259,7 +259,7 @@ struct Receipt {
 
 /// Maps the response to a submission to its outcome.
 fn classify(answer: Passed) -> SubmitOutcome {
-    /// Maximum number of characters of a refusal in the operator's log and in the sender's warning.
+    /// Maximum number of characters of a refusal in the sender's warning and in the entry.
     const DETAIL_MAX: usize = 200;
     let status = answer.status;
     match status {

@@ -12,6 +12,8 @@ use domain::confirm::ConfirmedVia;
 use domain::ids::{RegistrationId, UserAccountId};
 use domain::label::Label;
 use domain::secret::SecretHash;
+use domain::webhook::NotificationKind;
+use serde_json::json;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
@@ -23,6 +25,7 @@ use crate::mail::{QueuedMail, insert_mail};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{limit, parsed, secret_hash, storable, undecodable};
+use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction, joined};
 
 /// What became of a claim start.
@@ -136,10 +139,7 @@ impl Store {
                     Some(oldest) => return Ok(AttemptStart::TooMany { retry_after: oldest + window - now }),
                     None => {}
                 }
-                query("UPDATE claim_attempts SET state = 'superseded' WHERE registration_id = $1 AND state = 'live'")
-                    .bind(registration)
-                    .execute(&mut *tx)
-                    .await?;
+                query(END_ATTEMPT).bind(registration).execute(&mut *tx).await?;
                 insert_attempt(tx, attempt, now).await?;
                 self.announce_registration(tx, registration).await?;
                 Ok(AttemptStart::Started)
@@ -194,13 +194,6 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const COMPLETE: &str = "UPDATE claim_attempts SET state = 'completed'
             WHERE token_hash = $1 AND state = 'live' AND expires_at > $2";
-        const CLAIM: &str = "UPDATE registrations
-            SET account_id = $2, person_id = $3, claimed_email = $4, claimed_at = $5, claimed_via = $6, claimed_by = $7
-            WHERE id = $1 AND claimed_at IS NULL AND revoked_at IS NULL";
-        const END_TOKENS: &str = "UPDATE access_tokens SET revoked_at = $2
-            WHERE registration_id = $1 AND scope = 'svc.events' AND revoked_at IS NULL";
-        const ADOPT_HELD: &str =
-            "UPDATE held_events SET account_id = $2 WHERE registration_id = $1 AND account_id IS NULL";
         in_transaction!(
             &self.pool,
             |tx| {
@@ -223,18 +216,7 @@ impl Store {
                 if done == 0 {
                     return Ok(false);
                 }
-                query(CLAIM)
-                    .bind(registration)
-                    .bind(claim.account.as_str())
-                    .bind(claim.person.as_uuid())
-                    .bind(claim.email.as_str())
-                    .bind(claim.at)
-                    .bind(via.as_str())
-                    .bind(via.agent().map(|agent| agent.as_uuid()))
-                    .execute(&mut *tx)
-                    .await?;
-                query(END_TOKENS).bind(registration).bind(now).execute(&mut *tx).await?;
-                query(ADOPT_HELD).bind(registration).bind(claim.account.as_str()).execute(&mut *tx).await?;
+                claim_locked(tx, registration.into(), claim, via, now).await?;
                 if let Some(mail) = notice {
                     insert_mail(tx, mail, now).await?;
                 }
@@ -263,8 +245,6 @@ impl Store {
             WHERE claimed_by = $1 AND revoked_at IS NULL RETURNING id";
         const END_TOKENS: &str =
             "UPDATE access_tokens SET revoked_at = $2 WHERE registration_id = $1 AND revoked_at IS NULL";
-        const END_ATTEMPT: &str =
-            "UPDATE claim_attempts SET state = 'superseded' WHERE registration_id = $1 AND state = 'live'";
         in_transaction!(
             &self.pool,
             |tx| {
@@ -279,6 +259,12 @@ impl Store {
                 }
                 let mut ending = vec![id.as_uuid()];
                 while let Some(agent) = ending.pop() {
+                    let reason = match owner {
+                        _ if agent != id.as_uuid() => "confirmed_by_revoked_agent",
+                        Some(_) => "owner",
+                        None => "operator",
+                    };
+                    self.notify_of_end(tx, agent, reason, now).await?;
                     let confirmed: Vec<Uuid> =
                         scalar(CONFIRMED).bind(agent).bind(now).fetch_all(&mut *tx).await?;
                     ending.extend(confirmed);
@@ -295,8 +281,34 @@ impl Store {
         .await
     }
 
+    /// Notifies the owner that an agent is revoked, and of the computers that are detached with it.
+    async fn notify_of_end(
+        &self,
+        tx: &mut Tx<'_>,
+        agent: Uuid,
+        reason: &'static str,
+        now: Timestamp,
+    ) -> Result<(), sqlx::Error> {
+        const OWNER: &str = "SELECT account_id FROM registrations WHERE id = $1 AND account_id IS NOT NULL";
+        const COMPUTERS: &str = "SELECT machine_uuid FROM machines WHERE attached_by = $1";
+        if !self.notifies_owners() {
+            return Ok(());
+        }
+        let owner: Option<String> = scalar(OWNER).bind(agent).fetch_optional(&mut *tx).await?;
+        let Some(owner) = owner else { return Ok(()) };
+        let computers: Vec<Uuid> = scalar(COMPUTERS).bind(agent).fetch_all(&mut *tx).await?;
+        let to = Recipient::Account(&owner);
+        let data = json!({ "agent_id": agent, "reason": reason });
+        let mut notices = vec![Notice::new(NotificationKind::AgentRevoked, agent, to, now, data)];
+        notices.extend(computers.into_iter().map(|machine| {
+            let data = json!({ "machine_uuid": machine, "reason": "agent_revoked", "agent_id": agent });
+            Notice::new(NotificationKind::ComputerDetached, machine, to, now, data)
+        }));
+        self.notify_owners(tx, &notices).await
+    }
+
     /// Announces that a registration changed. On SQLite there is no other process to announce it to.
-    async fn announce_registration(&self, tx: &mut Tx<'_>, registration: Uuid) -> Result<(), sqlx::Error> {
+    pub(crate) async fn announce_registration(&self, tx: &mut Tx<'_>, registration: Uuid) -> Result<(), sqlx::Error> {
         const SQL: &str = "SELECT claim_token_hash FROM registrations WHERE id = $1";
         if !self.notifies || !tx.is_postgres() {
             return Ok(());
@@ -442,6 +454,51 @@ pub(crate) async fn lock_agent(tx: &mut Tx<'_>, agent: RegistrationId) -> Result
     const SQL: &str = "UPDATE registrations SET id = id WHERE id = $1 AND revoked_at IS NULL";
     Ok(query(SQL).bind(agent.as_uuid()).execute(tx).await? == 1)
 }
+
+/// Locks a registration that may still be claimed; `false` when it is claimed, revoked or gone.
+pub(crate) async fn lock_unclaimed(
+    tx: &mut Tx<'_>,
+    registration: RegistrationId,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    Ok(query(LOCK_UNCLAIMED).bind(registration.as_uuid()).bind(now).execute(tx).await? == 1)
+}
+
+/// Claims a registration that the caller has locked: ends its live attempt and the tokens from before the claim, and puts the events that
+/// it sent before into the account's list.
+pub(crate) async fn claim_locked(
+    tx: &mut Tx<'_>,
+    registration: RegistrationId,
+    claim: &Claim,
+    via: ConfirmedVia,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    const CLAIM: &str = "UPDATE registrations
+        SET account_id = $2, person_id = $3, claimed_email = $4, claimed_at = $5, claimed_via = $6, claimed_by = $7
+        WHERE id = $1 AND claimed_at IS NULL AND revoked_at IS NULL";
+    const END_TOKENS: &str = "UPDATE access_tokens SET revoked_at = $2
+        WHERE registration_id = $1 AND scope = 'svc.events' AND revoked_at IS NULL";
+    const ADOPT_HELD: &str = "UPDATE held_events SET account_id = $2 WHERE registration_id = $1 AND account_id IS NULL";
+    let id = registration.as_uuid();
+    query(CLAIM)
+        .bind(id)
+        .bind(claim.account.as_str())
+        .bind(claim.person.as_uuid())
+        .bind(claim.email.as_str())
+        .bind(claim.at)
+        .bind(via.as_str())
+        .bind(via.agent().map(|agent| agent.as_uuid()))
+        .execute(&mut *tx)
+        .await?;
+    query(END_ATTEMPT).bind(id).execute(&mut *tx).await?;
+    query(END_TOKENS).bind(id).bind(now).execute(&mut *tx).await?;
+    query(ADOPT_HELD).bind(id).bind(claim.account.as_str()).execute(&mut *tx).await?;
+    Ok(())
+}
+
+/// Ends the live attempt of a registration.
+const END_ATTEMPT: &str =
+    "UPDATE claim_attempts SET state = 'superseded' WHERE registration_id = $1 AND state = 'live'";
 
 /// Adds an attempt, numbered after the newest attempt of its registration, which the caller has locked.
 async fn insert_attempt(tx: &mut Tx<'_>, attempt: &Attempt, now: Timestamp) -> Result<(), sqlx::Error> {

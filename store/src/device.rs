@@ -3,23 +3,27 @@
 use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::api_key::ApiKeyScope;
+use domain::claim::Claim;
 use domain::confirm::ConfirmedVia;
-use domain::device::{DeviceCode, DeviceState, WantedKey};
-use domain::ids::{Email, MachineUuid, PersonId, UserAccountId};
+use domain::device::{DeviceCode, DeviceState, WantedAgent, WantedKey};
+use domain::foreign::visible;
+use domain::ids::{Email, MachineUuid, PersonId, RegistrationId, UserAccountId};
+use domain::label::Label;
 use domain::secret::SecretHash;
+use domain::tool::Tool;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::api_key::{ComputersKey, KeyCreate, KeyGrant, add_key_of_computer, scopes_of_text, scopes_text};
 use crate::change::Change;
-use crate::claim::lock_agent;
+use crate::claim::{claim_locked, lock_agent, lock_unclaimed};
 use crate::error::{Corrupt, StoreError};
 use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machine};
 use crate::mail::{QueuedMail, insert_mail};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::probes::rows::CodeRow;
-use crate::row::{count, limit, parsed, secret_hash, storable, undecodable};
+use crate::row::{count, limit, parsed, parsed_opt, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, probes};
 
 /// A code that a computer asks for.
@@ -33,6 +37,8 @@ pub struct NewDeviceCode<'a> {
     pub ip_address: Option<&'a str>,
     /// Key of the knowledge API that the computer asks for too.
     pub key: Option<&'a WantedKey>,
+    /// Agent that asks to be confirmed too.
+    pub agent: Option<&'a WantedAgent>,
 }
 
 /// What became of such a request.
@@ -69,6 +75,23 @@ pub struct AskingDevice {
     pub ip_address: Option<String>,
     /// Scopes of the key that the computer asks for too; `None` if it asks for none.
     pub key_scopes: Option<Vec<ApiKeyScope>>,
+    /// Whether the computer is attached to the account of the reader already.
+    pub is_attached: bool,
+    /// Agent that asks to be confirmed too.
+    pub agent: Option<AskingAgent>,
+}
+
+/// The agent behind a user code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskingAgent {
+    /// Its registration.
+    pub registration: RegistrationId,
+    /// The tool whose agent it is.
+    pub tool: Tool,
+    /// SHA-256 of its claim token; `None` when the registration is gone.
+    pub claim_token: Option<SecretHash>,
+    /// The account that it acts for, once it is claimed.
+    pub account: Option<UserAccountId>,
 }
 
 /// Whose wrong codes are counted together.
@@ -109,6 +132,17 @@ pub struct AttachedDevice {
     pub owner: Email,
     /// Whether the key that the computer asked for is valid from now on.
     pub has_key: bool,
+    /// The agent that acts for the account from now on, and its tool.
+    pub agent: Option<(RegistrationId, Tool)>,
+}
+
+/// What a person agrees to beside the attachment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Agreed {
+    /// The key that the computer asks for becomes valid.
+    pub key: Option<KeyGrant>,
+    /// The agent that asks with the computer is confirmed.
+    pub agent: bool,
 }
 
 /// Who approves or denies.
@@ -136,6 +170,8 @@ pub enum ApprovalRefusal {
     Attach(AttachRefusal),
     /// The account has as many valid keys as it may have.
     TooManyKeys,
+    /// The agent that asks with the computer was claimed, revoked or deleted meanwhile.
+    AgentGone,
 }
 
 impl Store {
@@ -161,8 +197,8 @@ impl Store {
             WHERE machine_uuid = $1 AND state = 'pending' RETURNING device_code_hash";
         const ADD: &str =
             "INSERT INTO device_codes (device_code_hash, sealed_user_code, machine_uuid, user_cuid, ip_address,
-                created_at, expires_at, state, changed_at, key_hash, key_scopes)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, 'pending', $6, $8, $9) ON CONFLICT (sealed_user_code) DO NOTHING";
+                created_at, expires_at, state, changed_at, key_hash, key_scopes, agent_registration, agent_tool)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, 'pending', $6, $8, $9, $10, $11) ON CONFLICT (sealed_user_code) DO NOTHING";
         let DeviceCode { code, machine, identity, created_at, expires_at, .. } = new.code;
         let (machine, now) = (machine.as_uuid(), *created_at);
         let address = new.ip_address.map(storable);
@@ -198,6 +234,8 @@ impl Store {
                     .bind(*expires_at)
                     .bind(key_hash.as_ref().map(SecretHash::as_bytes))
                     .bind(key_scopes.as_deref())
+                    .bind(new.agent.map(|agent| agent.registration.as_uuid()))
+                    .bind(new.agent.map(|agent| agent.tool.as_str()))
                     .execute(&mut *tx)
                     .await?;
                 if added == 0 {
@@ -247,11 +285,14 @@ impl Store {
         const FIND: &str =
             "SELECT d.device_code_hash, d.machine_uuid, d.user_cuid, d.created_at, d.expires_at, d.state, d.account_id,
                 d.settled_at, d.ip_address, d.key_scopes, m.name, m.first_seen_at,
+                d.agent_registration, d.agent_tool, r.claim_token_hash AS agent_token, r.account_id AS agent_account,
+                COALESCE(m.account_id = (SELECT p.account_id FROM persons p WHERE p.id = $2), FALSE) AS is_attached,
                 (SELECT COUNT(*) FROM (SELECT 1 AS one FROM machines o
                     WHERE o.user_cuid = d.user_cuid AND o.machine_uuid <> d.machine_uuid AND o.secret_hash IS NOT NULL
                         AND o.account_id IS DISTINCT FROM (SELECT p.account_id FROM persons p WHERE p.id = $2)
                     LIMIT $3) AS named) AS others
             FROM device_codes d LEFT JOIN machines m ON m.machine_uuid = d.machine_uuid AND m.secret_hash IS NOT NULL
+                LEFT JOIN registrations r ON r.id = d.agent_registration
             WHERE d.sealed_user_code = $1";
         const ADD: &str = "INSERT INTO device_guesses (id, person_id, guessed_at, by_agent) VALUES ($1, $2, $3, $4)";
         let found: Result<AskingRow, CodeEntry> = in_transaction!(
@@ -287,8 +328,8 @@ impl Store {
         })
     }
 
-    /// Attaches the computer of a pending code to the account of the approver; with `key`, the key that it asks for becomes valid and
-    /// takes the place of those that it had. Exactly one of any number of calls approves, and never
+    /// Attaches the computer of a pending code to the account of the approver; with `agreed.key`, the key that it asks for becomes valid
+    /// and takes the place of those that it had; with `agreed.agent`, the agent that asks with it is claimed for the account. Exactly one of any number of calls approves, and never
     /// beside a denial. `notice` writes the letter about it, stored with the approval or not at all. An agent that was revoked
     /// meanwhile approves nothing: to it the code is consumed.
     pub async fn device_approve(
@@ -296,11 +337,12 @@ impl Store {
         code: &SecretHash,
         machine: MachineUuid,
         approver: &Approver,
-        key: Option<KeyGrant>,
+        agreed: Agreed,
         notice: impl FnOnce(&AttachedDevice) -> QueuedMail + Send,
         now: Timestamp,
     ) -> Result<Approval, StoreError> {
         // Locked in this order by everyone: agent, person, computer, code, identity.
+        const AGENT: &str = "SELECT agent_registration, agent_tool FROM device_codes WHERE device_code_hash = $1";
         const PERSON: &str = "UPDATE persons SET id = id WHERE id = $1 RETURNING account_id, email";
         const MACHINE: &str = "UPDATE machines SET machine_uuid = machine_uuid
             WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
@@ -314,6 +356,7 @@ impl Store {
         const ATTACHED: &str =
             "SELECT m.name, d.ip_address, d.key_hash, d.key_scopes FROM device_codes d JOIN machines m ON m.machine_uuid = d.machine_uuid
             WHERE d.device_code_hash = $1";
+        const LABEL: &str = "UPDATE registrations SET label = $2 WHERE id = $1";
         let person = approver.person.as_uuid();
         in_transaction!(
             &self.pool,
@@ -322,6 +365,17 @@ impl Store {
                     && !lock_agent(tx, agent).await?
                 {
                     return Ok(Err(ApprovalRefusal::CodeConsumed));
+                }
+                // The columns never change, so they are read before the code is locked.
+                let mut claimed = None;
+                let mut is_gone = false;
+                if agreed.agent
+                    && let Some((Some(agent), Some(tool))) =
+                        query(AGENT).bind(code.as_bytes()).fetch_optional::<(Option<Uuid>, Option<String>)>(&mut *tx).await?
+                {
+                    let tool: Tool = parsed("device_codes.agent_tool", &tool).map_err(undecodable)?;
+                    is_gone = !lock_unclaimed(tx, agent.into(), now).await?;
+                    claimed = Some((RegistrationId::from(agent), tool));
                 }
                 let (own, email): (Option<String>, String) =
                     query(PERSON).bind(person).fetch_one(&mut *tx).await?;
@@ -335,6 +389,9 @@ impl Store {
                 let Some((identity, attached_to)) = asking else {
                     return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::MachineNotRegistered)));
                 };
+                if is_gone {
+                    return Ok(Err(ApprovalRefusal::AgentGone));
+                }
                 let was_attached = attached_to.is_some();
                 let linked: Option<String> = scalar(LINKED).bind(&identity).fetch_one(&mut *tx).await?;
                 let owners: i64 = scalar(OWNERS).bind(&linked).fetch_one(&mut *tx).await?;
@@ -378,18 +435,21 @@ impl Store {
                     .execute(&mut *tx)
                     .await?;
                 let row: AttachedRow = query(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
-                let Some(has_key) = grant_key(tx, key, machine, &account, &row, now).await? else {
+                let Some(has_key) = grant_key(tx, agreed.key, machine, &account, &row, now).await? else {
                     return Ok(Err(ApprovalRefusal::TooManyKeys));
                 };
                 let AttachedRow { name, ip_address, .. } = row;
-                let attached = AttachedDevice {
-                    machine,
-                    name,
-                    ip_address,
-                    account: parsed("persons.account_id", &account).map_err(undecodable)?,
-                    owner: parsed("persons.email", &email).map_err(undecodable)?,
-                    has_key,
-                };
+                let account: UserAccountId = parsed("persons.account_id", &account).map_err(undecodable)?;
+                let owner: Email = parsed("persons.email", &email).map_err(undecodable)?;
+                if let Some((agent, tool)) = claimed {
+                    let claim =
+                        Claim { account: account.clone(), person: approver.person, email: owner.clone(), at: now };
+                    claim_locked(tx, agent, &claim, approver.via, now).await?;
+                    let label = label_of(tool, name.as_deref());
+                    query(LABEL).bind(agent.as_uuid()).bind(label).execute(&mut *tx).await?;
+                    self.announce_registration(tx, agent.as_uuid()).await?;
+                }
+                let attached = AttachedDevice { machine, name, ip_address, account, owner, has_key, agent: claimed };
                 let mail = notice(&attached);
                 insert_mail(tx, &mail, now).await?;
                 self.announce(tx, &Change::Device(*code)).await?;
@@ -490,6 +550,11 @@ struct AskingRow {
     first_seen_at: Option<Timestamp>,
     others: i64,
     key_scopes: Option<String>,
+    is_attached: bool,
+    agent_registration: Option<Uuid>,
+    agent_tool: Option<String>,
+    agent_token: Option<Vec<u8>>,
+    agent_account: Option<String>,
 }
 
 #[derive(FromRow)]
@@ -508,9 +573,31 @@ impl TryFrom<AskingRow> for AskingDevice {
         let others = count("machines.user_cuid", row.others)?;
         let key_scopes =
             row.key_scopes.as_deref().map(|text| scopes_of_text("device_codes.key_scopes", text)).transpose()?;
-        let AskingRow { name, first_seen_at, ip_address, .. } = row;
-        Ok(Self { code, name, first_seen_at, others, ip_address, key_scopes })
+        let agent = match (row.agent_registration, row.agent_tool.as_deref()) {
+            (Some(registration), Some(tool)) => {
+                let claim_token = row.agent_token.as_deref();
+                Some(AskingAgent {
+                    registration: registration.into(),
+                    tool: parsed("device_codes.agent_tool", tool)?,
+                    claim_token: claim_token
+                        .map(|hash| secret_hash("registrations.claim_token_hash", hash))
+                        .transpose()?,
+                    account: parsed_opt("registrations.account_id", row.agent_account.as_deref())?,
+                })
+            }
+            _ => None,
+        };
+        let AskingRow { name, first_seen_at, ip_address, is_attached, .. } = row;
+        Ok(Self { code, name, first_seen_at, others, ip_address, key_scopes, is_attached, agent })
     }
+}
+
+/// The name of a tool's agent: that of the tool, and of its computer if that is short enough.
+fn label_of(tool: Tool, computer: Option<&str>) -> String {
+    let alone = || tool.as_str().to_owned();
+    let Some(computer) = computer else { return alone() };
+    let both: Result<Label, _> = format!("{} on {}", tool.as_str(), visible(computer)).parse();
+    both.map_or_else(|_| alone(), |label| label.as_str().to_owned())
 }
 
 /// Makes the key that the code asks for, if the approver grants one; returns whether there is one, `None` if the account has too many.

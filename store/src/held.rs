@@ -260,7 +260,7 @@ pub struct Unclassified {
     pub machine_uuid: Option<MachineUuid>,
     /// Why it is held.
     pub reason: HoldReason,
-    /// Where and what, for a person, as the sender was answered.
+    /// Where and why, for a person, in the words of the newest warning. That of a malformed event which is not stored quotes no member.
     pub detail: String,
     /// When the event was received.
     pub received_at: Timestamp,
@@ -497,7 +497,8 @@ impl Store {
         const OPERATION: Operation = Operation::ListUnclassifiedEvents;
         const OF_MACHINE: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at
             FROM held_events WHERE machine_uuid = $1 AND state = 'held' ORDER BY id DESC LIMIT $2";
-        // Two lists that an index gives in order; an entry of a computer has no account of its own, so none is in both.
+        // Two lists that an index gives in order; an entry of a computer has no account of its own, so none is in both. The literal is
+        // `HoldReason::Unattributed`: such an event belongs to no computer, although its scope may name one.
         const OF_ACCOUNT: &str =
             "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at FROM (
                 SELECT * FROM (

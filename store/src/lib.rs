@@ -25,11 +25,15 @@
 //! | [`passage`] | their chunks, and what finds them |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
+//! | [`budget`] | what senders without an account sent on a day |
+//! | [`closing`] | accounts that are being closed |
+//! | [`recorder`] | computers and identities that an account's usage is counted of |
 //! | [`usage`] | usage by computer and day |
 //! | [`janitor`] | retention |
 //! | [`installation`] | the id of the installation, and the remembered checkpoint of its log |
 //! | [`inventory`] | how much there is of everything |
 //! | [`node`] | the servers on this database |
+//! | [`webhook`] | endpoints of accounts, and the outbox of notifications |
 //! | [`change`] | hints to other processes that rows changed |
 //! | [`pool`] | one way to either database |
 //! | [`replica`] | a copy of the database that answers reads |
@@ -66,6 +70,7 @@ pub mod signin;
 pub mod space;
 pub mod token;
 pub mod usage;
+pub mod webhook;
 
 mod handle;
 mod probes;

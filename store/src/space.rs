@@ -30,6 +30,14 @@ pub struct SpaceChange {
     pub is_public: Option<bool>,
 }
 
+impl SpaceChange {
+    /// Whether it keeps every value.
+    pub fn is_empty(&self) -> bool {
+        let Self { name, is_public } = self;
+        name.is_none() && is_public.is_none()
+    }
+}
+
 /// A space as account `$1` sees it: with its owner's name, and the access of `$1`.
 const SEEN: &str = "SELECT s.id, s.account_id, COALESCE(a.name, p.name) AS owner_name, s.name, s.is_public,
         COALESCE(m.is_favorite, FALSE) AS is_favorite, s.is_default, COALESCE(m.access, 'read') AS access, s.created_at

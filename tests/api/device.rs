@@ -74,6 +74,44 @@ fn fault(response: &Response) -> String {
 }
 
 on_each_database! {
+    async fn a_computer_asks_only_for_an_agent_that_it_holds(world: World) {
+        let (ada, machine) = (world.person("ada@example.com").await, world.machine().await);
+        let ask = async |agent: Value| {
+            let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid, "agent": agent });
+            world.post("/api/v1/device/code", &(&machine).into(), &body).await
+        };
+        let of = |registered: &Value| {
+            json!({ "registration_id": registered["registration_id"], "claim_token": registered["claim_token"], "tool": "codex" })
+        };
+        let (held, _) = world.unclaimed().await;
+        let (other, _) = world.unclaimed().await;
+        let claimed = world.agent_of(&ada).await;
+        let for_ada = world.identity(json!({ "type": "service_auth", "login_hint": "ada@example.com" })).await.expect(200);
+        let mut foreign = of(&held);
+        foreign["claim_token"] = other["claim_token"].clone();
+        let mut unknown = of(&held);
+        unknown["claim_token"] = json!("clm_unknown");
+        let settled = json!({ "registration_id": claimed.id, "claim_token": claimed.claim_token, "tool": "codex" });
+        for refused in [foreign, unknown, settled, of(&for_ada)] {
+            assert_eq!(fault(&ask(refused.clone()).await), "agent", "{refused}");
+        }
+        let mut tool = of(&held);
+        tool["tool"] = json!("my own words");
+        for wrong in [json!({}), tool, json!("x")] {
+            assert_eq!(ask(wrong.clone()).await.status, 400, "{wrong}");
+        }
+
+        // Over the API the code attaches the computer alone, no matter who approves.
+        let code = ask(of(&held)).await.expect(200);
+        assert_eq!(code.as_object().unwrap().len(), 6, "{code}");
+        world.device_approve(&ada.cookie, text(&code, "user_code")).await.expect(200);
+        assert_eq!(attached_to(&world, &machine).await.as_deref(), Some(ada.account.as_str()));
+        world.token_by_claim(text(&held, "claim_token")).await.refused(400, "authorization_pending");
+        let code = ask(of(&held)).await.expect(200);
+        world.device_approve(&claimed.token, text(&code, "user_code")).await.expect(200);
+        world.token_by_claim(text(&held, "claim_token")).await.refused(400, "authorization_pending");
+    }
+
     async fn a_computer_is_attached_to_the_account_of_its_approver(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.machine().await;

@@ -65,7 +65,7 @@ on_each_database! {
         let registered = attache.machine_register(&request).await.unwrap();
         let computer = attache.with(Shown::Bearer(registered.machine_secret.clone()));
         let (user_cuid, machine_uuid) = (request.user_cuid, request.machine_uuid);
-        let code = computer.device_code(&CodeRequest { user_cuid: user_cuid.clone(), machine_uuid, api_key: None }).await.unwrap();
+        let code = computer.device_code(&CodeRequest { user_cuid: user_cuid.clone(), machine_uuid, api_key: None, agent: None }).await.unwrap();
         assert_eq!(attache.device_token(&code.device_code).await.unwrap_err().code(), Some("authorization_pending"));
         ada.device_approve(&code.user_code).await.unwrap();
         let attached = attache.attached(&code, |_| {}).await.unwrap();

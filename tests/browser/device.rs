@@ -60,6 +60,41 @@ pages! {
         assert_eq!(asking.poll(world).await.expect(200)["user_account_id"], json!(person.account));
     }
 
+    async fn one_page_asks_for_computer_agent_and_key(world: World, browser: Browser) {
+        let person = world.person("jo@example.com").await;
+        let (machine, (agent, _)) = (world.machine().await, world.unclaimed().await);
+        let ask = async |digest: &str| {
+            let body = json!({
+                "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid, "api_key": { "sha256": digest.repeat(64) },
+                "agent": {
+                    "registration_id": agent["registration_id"], "claim_token": agent["claim_token"], "tool": "claude-code",
+                },
+            });
+            world.post("/api/v1/device/code", &(&machine).into(), &body).await.expect(200)
+        };
+        let claimed = async || world.token_by_claim(agent["claim_token"].as_str().unwrap()).await;
+        let codes = ask("a").await;
+        browser.signed_in(&person).await;
+        browser.visit(codes["verification_uri_complete"].as_str().unwrap()).await;
+        browser.sees("Let Claude Code act for you?").await;
+        browser.sees("metadata only").await;
+        browser.choose("My computer shows this code").await;
+        browser.choose("Let Claude Code act for you:").await;
+        browser.look("joined").await;
+        browser.press("Approve").await;
+        browser.sees("Claude Code on it does not act for you").await;
+        claimed().await.refused(400, "authorization_pending");
+
+        let codes = ask("b").await;
+        browser.visit(codes["verification_uri_complete"].as_str().unwrap()).await;
+        browser.sees("attached to your account already").await;
+        browser.choose("My computer shows this code").await;
+        browser.press("Approve").await;
+        browser.sees("Claude Code on it acts for you").await;
+        browser.look("joined-attached").await;
+        claimed().await.expect(200);
+    }
+
     async fn a_computer_is_denied(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         let asking = Asking::to_be_attached(world, &world.machine().await).await;

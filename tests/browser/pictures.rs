@@ -8,6 +8,7 @@ mod seed;
 use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,13 +18,16 @@ use self::seed::Seeded;
 use crate::browser::{Browser, Screen};
 
 /// Names of the pictures; `docs/pictures/<name>-light.png` and `-dark.png` are taken.
-const PICTURES: [&str; 7] = ["account", "activity", "claim", "consent", "device", "knowledge", "operator"];
+const PICTURES: [&str; 8] = ["account", "activity", "claim", "consent", "device", "event", "knowledge", "operator"];
 
 /// Largest file, in bytes.
 const BYTES_MAX: u64 = 150_000;
 
 /// Width and height of a picture, in pixels.
 const SIZE: (u32, u32) = (1280, 860);
+
+/// Time for the scripts of a page.
+const SETTLED: Duration = Duration::from_secs(2);
 
 fn folder() -> PathBuf {
     PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("docs/pictures")
@@ -86,6 +90,8 @@ async fn take() {
     seeded.work().await;
     for name in PICTURES {
         browser.visit(&seeded.address(name)).await;
+        // Scripts compute a proof, and count what is new.
+        tokio::time::sleep(SETTLED).await;
         for (theme, file) in ["light", "dark"].into_iter().zip(files_of(name)) {
             let features = json!([
                 { "name": "prefers-color-scheme", "value": theme },

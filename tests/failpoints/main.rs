@@ -6,12 +6,15 @@
 //! | `forward.before`, `forward.after` | intake, around the statistics service |
 //! | `append.before`, `append.after` | the thread of the log's writer, around its transaction |
 //! | `hold.before`, `hold.after` | the committer of held events, around its transaction |
-//! | `claims.exchange`, `claims.complete` | a claim ceremony: polled, and before a claim is committed |
+//! | `claims.exchange`, `claims.complete`, `claims.completed` | a claim ceremony: polled, and around the commit of a claim |
 //! | `devices.poll`, `devices.approve`, `devices.approved` | a device poller: polled, and around the commit of an approval |
 //! | `batches.taken`, `batches.ready`, `batches.put`, `batches.finished` | a batch is committed; an item is ready, kept, and its outcome written |
 //! | `outbox.before`, `outbox.after` | a change of consent is committed, its event not forwarded |
 //! | `sequence.pass`, `watch.pass`, `janitor.pass` | each pass of these |
-//! | `meter.pass`, `presence.pass`, `budget.pass`, `outbox.pass`, `anchor.pass` | and of these |
+//! | `meter.pass`, `presence.pass`, `budget.pass`, `outbox.pass`, `anchor.pass`, `node.pass` | and of these |
+//! | `meter.count`, `meter.counted` | around the transaction that counts usage |
+//! | `mail.look`, `mail.sent` | the mailer looks for due mail; a mail was sent and is not marked |
+//! | `lookup.read` | PostgreSQL: before computers are looked up by their secrets |
 //! | `epoch.begun`, `epoch.recorded` | a new epoch of the log has its key; its record is appended, and the facts do not contain it |
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]

@@ -151,6 +151,34 @@ async fn the_anchor_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn node_and_budget_restart() {
+    let (_home, server, machine) = world("node.pass=1*panic;budget.pass=1*panic").await;
+    restarted(&server, "node", 1).await;
+    restarted(&server, "budget", 1).await;
+    flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_mailer_restarts_and_sends_what_waits() {
+    let (home, server, machine) = world("mail.look=1*panic").await;
+    let person = flow::session(&home, "ada@example.com");
+    let (_, user_code) = flow::device_code(&server, &machine).await;
+    flow::device_approve(&server, &person, &user_code).await.unwrap().expect(200);
+    restarted(&server, "mail", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_was_committed_before_a_panic_is_complete() {
+    let (home, server, _) = world("claims.completed=1*panic").await;
+    let person = flow::session(&home, "ada@example.com");
+    let claim_token = registered(&server).await;
+    let claim = start(&server, &claim_token).await.expect(200)["claim"].clone();
+    let (attempt, code) = (attempt_of(&claim), flow::text(&claim, "user_code"));
+    crashed(&flow::complete(&server, &person, &attempt, &code).await);
+    flow::token_by_claim(&server, &claim_token).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn presence_and_outbox_restart() {
     let (_home, server, machine) = world("presence.pass=1*panic;outbox.pass=1*panic").await;
     restarted(&server, "presence", 1).await;

@@ -4,23 +4,27 @@
 //!    itself. The code of a link that may come from a foreign page is not looked up before the person confirms: it could use up guesses.
 //! 2. The page shows the computer, its address, the time of the request, and the rights that approval grants. The buttons Deny and
 //!    Approve are side by side and equally large. Approve becomes the stronger one when the code was typed, or compared with the computer's.
-//! 3. Approving asks for a recent sign-in.
+//! 3. A key and an agent that the computer asks for have a box each: one approval covers what is ticked
+//!    (`docs/decisions/0086-one-approval-at-login.md`, `docs/decisions/0093-one-approval-for-an-agent.md`).
+//! 4. Approving asks for a recent sign-in.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use actors::device::{AnswerError, CodeLookup};
+use actors::device::{AnswerError, CodeLookup, Extras};
 use api::client::ClientAddress;
 use api::limits::RateLimiters;
 use api::seal::Seal;
 use api::{HttpState, origin};
 use app::services::confirmation::RecentSignIn;
+use app::services::consent::Consent;
 use app::services::devices::DeviceApprovals;
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect};
 use domain::api_key::ApiKeyScope;
+use domain::consent::{ConsentLevel, ConsentRule, effective_level};
 use domain::device::{DeviceState, PollState, UserCode};
 use serde::Deserialize;
 use store::device::{AskingDevice, OTHERS_MAX};
@@ -34,6 +38,7 @@ use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Sign
 pub struct DevicePages {
     site: Site,
     devices: DeviceApprovals,
+    consent: Consent,
     recent: RecentSignIn,
     limits: Arc<RateLimiters>,
     seal: Seal,
@@ -44,6 +49,7 @@ impl FromRef<HttpState> for DevicePages {
         Self {
             site: Site::from_ref(state),
             devices: FromRef::from_ref(state),
+            consent: FromRef::from_ref(state),
             recent: FromRef::from_ref(state),
             limits: FromRef::from_ref(state),
             seal: FromRef::from_ref(state),
@@ -78,6 +84,8 @@ pub struct Decided {
     decision: DeviceDecision,
     /// Present if the person agrees to the key that the computer asks for.
     with_key: Option<String>,
+    /// Present if the person agrees that the agent on the computer acts for them.
+    with_agent: Option<String>,
 }
 
 #[derive(Template)]
@@ -124,6 +132,21 @@ struct Asking {
     expires: Moment,
     /// Permissions of the key that it asks for; none without a key.
     key: Option<String>,
+    /// The agent that asks with it.
+    agent: Option<AskingTool>,
+    /// Whether it is attached to the account of the visitor already.
+    is_attached: bool,
+    /// How much may be recorded, if an agent asks.
+    level: Option<&'static str>,
+}
+
+/// The agent of a tool, as the page names it.
+struct AskingTool {
+    name: &'static str,
+    title: &'static str,
+    id: String,
+    /// Whether it acts for the account of the visitor.
+    is_theirs: bool,
 }
 
 impl Asking {
@@ -161,7 +184,8 @@ pub async fn show(
         CodeLookup::Blocked => (StatusCode::GONE, View::Blocked),
         CodeLookup::Asking(asking) => {
             let looker = Looker { visitor: &visitor, address, has_typed: is_signed && link.typed.is_some() };
-            asking_view(&pages, &looker, &user_code, *asking)
+            let level = if asking.agent.is_some() { Some(level(&pages, &visitor).await?) } else { None };
+            asking_view(&pages, &looker, &user_code, *asking, level)
         }
     };
     Ok(draw(&pages, &visitor, user_code.shown(), status, view))
@@ -188,8 +212,10 @@ pub async fn decide(
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
         },
         DeviceDecision::Approve => match devices.approver(person, with) {
-            Ok(approver) if form.with_key.is_some() => devices.approve_with_key(&user_code, approver).await,
-            Ok(approver) => devices.approve(&user_code, approver).await,
+            Ok(approver) => {
+                let extras = Extras { key: form.with_key.is_some(), agent: form.with_agent.is_some() };
+                devices.approve_with(&user_code, approver, extras).await
+            }
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
         },
     };
@@ -223,10 +249,11 @@ fn asking_view(
     looker: &Looker<'_>,
     user_code: &UserCode,
     asking: AskingDevice,
+    level: Option<&'static str>,
 ) -> (StatusCode, View) {
     let now = pages.site.ports.clock.now();
     let Looker { visitor, address, has_typed } = *looker;
-    let AskingDevice { code, name, first_seen_at, others, ip_address, key_scopes } = asking;
+    let AskingDevice { code, name, first_seen_at, others, ip_address, key_scopes, is_attached, agent } = asking;
     let device = Asking {
         name,
         machine_uuid: code.machine.to_string(),
@@ -237,6 +264,14 @@ fn asking_view(
         asked: Moment::new(code.created_at, now),
         expires: Moment::new(code.expires_at, now),
         key: key_scopes.map(|scopes| permitted(&scopes)),
+        agent: agent.map(|agent| AskingTool {
+            name: agent.tool.as_str(),
+            title: agent.tool.title(),
+            id: agent.registration.to_string(),
+            is_theirs: agent.account.is_some() && agent.account == visitor.account,
+        }),
+        is_attached,
+        level,
     };
     match (code.standing(now), &code.state) {
         (PollState::Pending, _) => {
@@ -267,6 +302,23 @@ fn permitted(scopes: &[ApiKeyScope]) -> String {
         [first, second, last] => format!("{first}, {second}, and {last}"),
         _ => words.join(", "),
     }
+}
+
+/// How much of events the account lets record on all computers and lanes.
+async fn level(pages: &DevicePages, visitor: &SignedIn) -> Result<&'static str, PageError> {
+    let records = match &visitor.account {
+        Some(account) => {
+            pages.site.ports.store.consent_of_account(account).await.map_err(PageError::store(&pages.site))?
+        }
+        None => Vec::new(),
+    };
+    let rules: Vec<ConsentRule> = records.into_iter().map(|record| record.rule).collect();
+    let level = effective_level(&rules, None, None).unwrap_or(pages.consent.default_level());
+    Ok(match level {
+        ConsentLevel::Off => "nothing is recorded",
+        ConsentLevel::MetadataOnly => "metadata only: what it did, when and for how long, without content",
+        ConsentLevel::Full => "everything, with prompts, answers and file contents",
+    })
 }
 
 /// How long a computer that was never attached may be idle before it is removed.

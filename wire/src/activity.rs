@@ -37,7 +37,7 @@ pub struct Unclassified {
     /// Agent kind of the event.
     #[schema(required = true)]
     pub agent_id: Option<String>,
-    /// Computer in the event's scope.
+    /// Computer that sent it; of an account's event, the one in its scope.
     #[schema(required = true)]
     pub machine_uuid: Option<String>,
     /// The hold reason.

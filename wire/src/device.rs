@@ -2,8 +2,9 @@
 //! `docs/decisions/0008-registration-of-computers.md`; RFC 8628).
 
 use domain::api_key::ApiKeyScope;
-use domain::ids::{MachineUuid, UserAccountId, UserCuid};
+use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::secret::Secret;
+use domain::tool::Tool;
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -61,6 +62,26 @@ pub struct CodeRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<KeyWanted>)]
     pub api_key: Option<KeyWanted>,
+    /// Agent on the computer that asks to be confirmed too; it acts for the account once a person agrees to it on the page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<AgentWanted>)]
+    pub agent: Option<AgentWanted>,
+}
+
+/// An agent that asks to be confirmed together with its computer. Its registration is anonymous, and neither claimed nor revoked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentWanted {
+    /// Id of its registration.
+    #[schema(value_type = schema::UuidV7)]
+    pub registration_id: RegistrationId,
+    /// Claim token of the registration, which proves that the computer holds it.
+    #[serde(with = "form::clear")]
+    #[schema(value_type = String, min_length = 1)]
+    pub claim_token: Secret,
+    /// Tool whose agent it is.
+    #[schema(value_type = schema::ToolName)]
+    pub tool: Tool,
 }
 
 /// A key of the knowledge API that a computer asks for. The computer makes it and keeps it: `ak_` and 32 random bytes as base64url.

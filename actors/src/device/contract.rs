@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::device::UserCode;
 use domain::ids::UserAccountId;
-use domain::secret::{CodeKey, Secret};
+use domain::secret::{CodeKey, Secret, SecretHash};
 use domain::{Clock, Rng};
 use store::Store;
 use store::device::AskingDevice;
@@ -52,6 +52,44 @@ pub enum StartError {
         /// Time until the next code is permitted.
         retry_after: Duration,
     },
+    /// The agent that asks with the computer cannot be confirmed with it.
+    #[error(transparent)]
+    Agent(#[from] AgentRefusal),
+}
+
+/// Why an agent cannot be confirmed together with its computer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AgentRefusal {
+    /// No registration has this id and this claim token.
+    #[error("no registration has this id and claim token")]
+    Unknown,
+    /// The registration is for one person, who confirms it with its own link.
+    #[error("the registration is for one person: start a claim for it")]
+    NotAnonymous,
+    /// The registration is claimed or revoked.
+    #[error("the registration is claimed or revoked already")]
+    Settled,
+    /// The claim token has expired.
+    #[error("the claim token has expired: register the agent again")]
+    Expired,
+}
+
+/// What a person agrees to beside the attachment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extras {
+    /// The key that the computer asks for.
+    pub key: bool,
+    /// The agent that asks with the computer.
+    pub agent: bool,
+}
+
+/// A computer that was attached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovedDevice {
+    /// The account that it is attached to.
+    pub account: UserAccountId,
+    /// SHA-256 of the claim token of the agent that was confirmed with it.
+    pub agent: Option<SecretHash>,
 }
 
 /// The answer to a poll.
@@ -99,6 +137,9 @@ pub enum AnswerError {
     /// The key that the computer asks for would be one too many.
     #[error("the account has too many keys")]
     TooManyKeys,
+    /// The agent was claimed or revoked since it asked.
+    #[error("the agent was claimed or revoked meanwhile")]
+    AgentGone,
 }
 
 /// The result of a lookup by user code.

@@ -7,8 +7,7 @@ use domain::Timestamp;
 use domain::device::{DeviceCode, DeviceState, Pacing, PollState};
 use domain::mail;
 use domain::secret::SecretHash;
-use store::api_key::KeyGrant;
-use store::device::{Approval, ApprovalRefusal, Approver, AttachedDevice};
+use store::device::{Agreed, Approval, ApprovalRefusal, Approver, AttachedDevice};
 use supervision::{ActorError, KeyedActor, Reply, SelfRef};
 use tokio::time::Instant;
 
@@ -28,8 +27,8 @@ pub enum DeviceMessage {
     Approve {
         /// The person, with account and session.
         approver: Approver,
-        /// The person also agreed to the key that the computer asks for.
-        key: Option<KeyGrant>,
+        /// What the person agreed to beside the attachment.
+        agreed: Agreed,
         /// Receives the outcome.
         reply: Reply<Result<Approval, InfraError>>,
     },
@@ -88,8 +87,8 @@ impl KeyedActor for DevicePoller {
     ) -> Result<(), ActorError> {
         match message {
             DeviceMessage::Poll { reply } => self.on_poll(reply, state).await,
-            DeviceMessage::Approve { approver, key, reply } => {
-                reply.send(Box::pin(self.approve(&approver, key, state)).await);
+            DeviceMessage::Approve { approver, agreed, reply } => {
+                reply.send(Box::pin(self.approve(&approver, agreed, state)).await);
             }
             DeviceMessage::Deny { denier, reply } => {
                 reply.send(Box::pin(self.deny(&denier, state)).await);
@@ -142,7 +141,7 @@ impl DevicePoller {
     async fn approve(
         &self,
         approver: &Approver,
-        key: Option<KeyGrant>,
+        agreed: Agreed,
         state: &mut PollerState,
     ) -> Result<Approval, InfraError> {
         let Dependencies { store, clock, rng, base_url, .. } = &*self.dependencies;
@@ -154,12 +153,14 @@ impl DevicePoller {
                 address: device.ip_address.as_deref(),
                 account: &device.account,
                 has_key: device.has_key,
+                agent: device.agent,
                 at: now,
             };
             queued(mail::attached(device.owner.clone(), &what, base_url), rng, now)
         };
         domain::failpoint!("devices.approve");
-        let approval = store.device_approve(&state.code.code, state.code.machine, approver, key, notice, now).await?;
+        let approval =
+            store.device_approve(&state.code.code, state.code.machine, approver, agreed, notice, now).await?;
         domain::failpoint!("devices.approved");
         match &approval {
             Ok(account) => {

@@ -75,6 +75,7 @@ impl EventProcessor {
             return Err((Sender::Machine { facts, has_held }, opened));
         }
         let sealed = match opened {
+            // The decision alone matters here: `handle` judges again what does not pass, and its reason is stored.
             Ok(sealed) if judge_of_machine(&sealed, &facts, &self.registry).is_ok() => sealed,
             opened => {
                 self.note_held(machine, self.clock.now());

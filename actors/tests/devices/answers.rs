@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use actors::device::{AnswerError, Poll};
+use actors::device::{AnswerError, Extras, Poll};
 use chrono::TimeDelta;
 use domain::device::{CODE_SECONDS, DeviceState};
 use domain::ids::UserAccountId;
@@ -130,10 +130,10 @@ impl Lane {
                 let by = |person: usize| Approver { person: people[person].id, via: ConfirmedVia::Session };
                 match deed {
                     Deed::Approve { person } => {
-                        match node.devices.approve(&started.user_code, by(person), false).await.unwrap() {
-                            Ok(account) => {
-                                assert_eq!(Some(&account), people[person].account.as_ref());
-                                Told::Approved(account)
+                        match node.devices.approve(&started.user_code, by(person), Extras::default()).await.unwrap() {
+                            Ok(approved) => {
+                                assert_eq!(Some(&approved.account), people[person].account.as_ref());
+                                Told::Approved(approved.account)
                             }
                             Err(AnswerError::CodeConsumed) => Told::TooLate,
                             Err(other) => panic!("{other:?}"),

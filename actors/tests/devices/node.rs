@@ -38,7 +38,7 @@ impl Node {
 
     /// A code for this computer.
     pub async fn code(&self, machine: &MachineFacts) -> StartedDevice {
-        self.devices.start(machine, Some("192.0.2.1".into()), None).await.unwrap().unwrap()
+        self.devices.start(machine, Some("192.0.2.1".into()), None, None).await.unwrap().unwrap()
     }
 
     pub async fn end(self) {

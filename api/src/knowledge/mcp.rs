@@ -30,7 +30,7 @@ use crate::rpc::{self, Members, RpcError, RpcMessage};
 /// The supported protocol versions, newest first. They do not differ in what this server uses of them.
 const PROTOCOL_VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
-/// What a model reads about this server when it connects.
+/// The description of this server, which a model reads when it connects.
 const INSTRUCTIONS: &str = "A person's shared memory of pages and notes. Search it before you answer from general knowledge, and add what will matter later.";
 
 /// `POST /v1/mcp`

@@ -56,7 +56,8 @@ pub(super) fn operations() -> Vec<Operation> {
         Operation::post("/api/v1/device/code", "requestDeviceCode", "Request a device code")
             .says("The computer shows the link and the user code to its person (RFC 8628). An earlier pending code \
              becomes invalid. With `api_key` the page also asks for a key of the knowledge API: once the person agrees, \
-             the key whose SHA-256 was sent is valid until the computer is detached.")
+             the key whose SHA-256 was sent is valid until the computer is detached. With `agent` the page also asks whether the agent \
+             of a tool on the computer may act for the account; its claim token is then exchanged as after a claim.")
             .takes::<CodeRequest>(identities)
             .answers::<DeviceCodeResult>(200, "The device code for polling, and the user code and link to show.", code)
             .refuses(&[Code::InvalidJson, Code::InvalidRequest, Code::MachineMismatch]),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use actors::InfraError;
-use actors::device::{AnswerError, AskResult, CodeLookup, DeviceCodes};
+use actors::claim::Claims;
+use actors::device::{AnswerError, AskResult, CodeLookup, DeviceCodes, Extras};
 use domain::confirm::ConfirmedVia;
 use domain::device::UserCode;
 use domain::ids::PersonId;
@@ -15,6 +16,7 @@ use super::confirmation::{DecidesWith, DecisionRefusal, RecentSignIn, may_decide
 #[derive(Debug, Clone)]
 pub struct DeviceApprovals {
     codes: DeviceCodes,
+    claims: Claims,
     recent: RecentSignIn,
     /// Whether only browser sessions may decide (`devices.require_session`).
     session_required: bool,
@@ -32,8 +34,14 @@ pub struct MayDeny(Approver);
 
 impl DeviceApprovals {
     /// `session_required` is `devices.require_session`, `unattached_kept` is `janitor.purge.unattached_kept`.
-    pub fn new(codes: DeviceCodes, recent: RecentSignIn, session_required: bool, unattached_kept: Duration) -> Self {
-        Self { codes, recent, session_required, unattached_kept }
+    pub fn new(
+        codes: DeviceCodes,
+        claims: Claims,
+        recent: RecentSignIn,
+        session_required: bool,
+        unattached_kept: Duration,
+    ) -> Self {
+        Self { codes, claims, recent, session_required, unattached_kept }
     }
 
     /// Time without a request after which a computer that was never attached is removed.
@@ -53,20 +61,27 @@ impl DeviceApprovals {
         Ok(MayDeny(Approver { person, via }))
     }
 
-    /// Attaches the computer that shows this code to the person's account. A key that it asks for stays without effect.
-    pub async fn approve(&self, code: &UserCode, MayApprove(approver): MayApprove) -> AskResult<(), AnswerError> {
-        Ok(self.codes.approve(code, approver, false).await?.map(drop))
+    /// Attaches the computer that shows this code to the person's account. A key and an agent that it asks for stay without effect.
+    pub async fn approve(&self, code: &UserCode, approver: MayApprove) -> AskResult<(), AnswerError> {
+        self.approve_with(code, approver, Extras::default()).await
     }
 
-    /// The same, and the key that the computer asks for becomes valid if a person decides in a browser: what an agent made would outlive
-    /// the agent.
-    pub async fn approve_with_key(
+    /// The same, and what the person agreed to takes effect if they decide in a browser: no other client shows a page that names it, and a
+    /// key that an agent made would outlive the agent.
+    pub async fn approve_with(
         &self,
         code: &UserCode,
         MayApprove(approver): MayApprove,
+        extras: Extras,
     ) -> AskResult<(), AnswerError> {
-        let with_key = approver.via == ConfirmedVia::Session;
-        Ok(self.codes.approve(code, approver, with_key).await?.map(drop))
+        let extras = if approver.via == ConfirmedVia::Session { extras } else { Extras::default() };
+        let approved = self.codes.approve(code, approver, extras).await?;
+        Ok(approved.map(|approved| {
+            // The ceremony of the agent may have been polled, and has the state from before in its memory.
+            if let Some(agent) = approved.agent {
+                self.claims.hint(agent);
+            }
+        }))
     }
 
     /// Denies the computer that shows this code.

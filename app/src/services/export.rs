@@ -1,5 +1,4 @@
-//! Everything that an account has, as lines of JSON (`docs/decisions/0079-closing-an-account.md`). Secrets are in none of them: the store
-//! has only their hashes.
+//! Everything that an account has, as lines of JSON (`docs/decisions/0079-closing-an-account.md`). Secrets are in none of them.
 
 use actors::InfraError;
 use actors::upstream::Upstream;
@@ -73,7 +72,7 @@ impl AccountExport {
         Self { ports, upstream }
     }
 
-    /// The lines, in parts of bounded size: account, computers, agents, levels, keys, sessions, spaces, usage, memories, events. Each is an
+    /// The lines, in parts of bounded size: account, computers, agents, levels, keys, webhooks, sessions, spaces, usage, memories, events. Each is an
     /// object with a member `kind`. After an error the stream ends.
     pub fn lines(
         self,
@@ -171,6 +170,17 @@ impl AccountExport {
                 "expires_at": key.expires_at.map(date_time),
                 "last_used_at": key.last_used_at.map(date_time),
                 "revoked_at": key.revoked_at.map(date_time),
+            })
+        }));
+        all.extend(store.webhooks_of_account(account, ROWS_MAX).await?.into_iter().map(|webhook| {
+            json!({
+                "kind": "webhook",
+                "id": webhook.id,
+                "url": webhook.url.as_str(),
+                "description": webhook.description,
+                "kinds": webhook.kinds,
+                "created_at": date_time(webhook.created_at),
+                "disabled_at": webhook.disabled.map(|(at, _)| date_time(at)),
             })
         }));
         all.extend(store.sessions_of_person(person, now, ROWS_MAX).await?.into_iter().map(|session| {

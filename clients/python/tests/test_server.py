@@ -356,11 +356,30 @@ class Library(WithServer):
         self.assertEqual(memory.content, contents[1]["content"])
         self.assertIn(space.id, memory.spaces)
         self.assertIn(memory.id, [line["id"] for line in self.knowledge.export()])
+        lines = [line for line in self.knowledge.export() if line["id"] == memory.id]
+        changed = self.knowledge.update_memory(memory.id, title="Baker", tags=["Bread", "shop"])
+        self.assertEqual((changed.title, changed.tags, changed.content), ("Baker", ["bread", "shop"], memory.content))
+        listed = [entry.title for entry in self.knowledge.memories(space=space.id)]
+        self.assertEqual((sorted(listed), [entry.id for entry in self.knowledge.memories(tag="shop")]), (["Baker", "Harbour"], [memory.id]))
+        self.knowledge.delete_memory(memory.id)
+        imported = self.knowledge.import_memories([*lines, {"id": "none"}])
+        self.assertEqual((imported.created, imported.existing, imported.failed), (1, 0, 1))
+        self.assertEqual([(error.error, error.index) for error in imported.errors], [("invalid_request", 1)])
+        self.assertEqual(self.knowledge.import_memories(lines).existing, 1)
+        self.assertEqual(self.knowledge.memory(memory.id).title, "Bakery")
         self.knowledge.delete_memory(memory.id)
         with self.assertRaises(Refused) as gone:
             self.knowledge.memory(memory.id)
         self.assertEqual(gone.exception.code, "not_found")
         self.assertTrue(self.knowledge.update_space(space.id, is_favorite=True).is_favorite)
+        again = self.knowledge.create_space("python again")
+        added = [self.knowledge.add(contents=contents[:1], spaces=[again.id], idempotency_key="of this test") for _ in range(2)]
+        self.assertEqual(added[0].id, added[1].id)
+        list(added[0])
+        # Its memory is in the other space too.
+        deleted = self.knowledge.delete_space(again.id, delete_memories=True)
+        self.assertEqual((deleted.moved, deleted.deleted), (0, 0))
+        self.assertNotIn(again.id, [other.id for other in self.knowledge.spaces()])
         with self.assertRaises(Refused) as forbidden:
             self.knowledge.search("bread", spaces=[self.server.register_computer().machine_uuid])
         self.assertEqual(forbidden.exception.code, "space_forbidden")
@@ -424,19 +443,21 @@ class Described(WithServer):
         names: Dict[str, Any] = {
             "AgentClaim": attache_client.Claim, "RegistrationResult": attache_client.Registration, "TokenResult": Tokens, "MachineResult": Computer,
             "DeviceCodeResult": attache_client.DeviceCode, "LogKey": attache_client.LogKey, "Space": attache_client.Space,
-            "SearchResult": attache_client.SearchResult, "Memory": attache_client.Memory,
+            "SearchResult": attache_client.SearchResult, "Memory": attache_client.Memory, "MemoryEntry": attache_client.MemoryEntry,
         }  # fmt: skip
         described = {name: schemas[name] for name in names}
         for choice in schemas["BatchMessage"]["oneOf"]:
             kind = choice["properties"]["type"]["enum"][0]
             names[f"BatchMessage {kind}"], described[f"BatchMessage {kind}"] = MESSAGES[kind], choice
-        self.assertEqual(len(names), 9 + len(MESSAGES))
+        self.assertEqual(len(names), 10 + len(MESSAGES))
         for name, kind in names.items():
             always, known = ({snake(member) for member in members} for members in promised(described[name]))
             for entry in dataclasses.fields(kind):
                 optional = entry.default is not dataclasses.MISSING or entry.default_factory is not dataclasses.MISSING
                 with self.subTest(f"{name}.{entry.name}"):
                     self.assertIn(entry.name, known if optional else always)
+            if name in ("Space", "SearchResult", "Memory", "MemoryEntry"):
+                self.assertEqual(known, {entry.name for entry in dataclasses.fields(kind)}, f"{name} has members that the client forgot")
 
 
 def snake(name: str) -> str:

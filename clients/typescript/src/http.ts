@@ -29,7 +29,7 @@ export interface Request {
   query?: object;
   json?: object;
   form?: Record<string, string>;
-  /** A body that is JSON already. */
+  /** A body as text: JSON, unless `headers` has another content type. */
   text?: string;
   headers?: Record<string, string>;
   token?: string | undefined;
@@ -91,7 +91,7 @@ export class Http {
     const headers = new Headers(request.headers);
     if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
     const text = request.text ?? (request.json && JSON.stringify(request.json));
-    if (text !== undefined) headers.set("content-type", "application/json");
+    if (text !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
     const timeout = (this.options.timeout ?? 30) * 1000;
     const stop = new AbortController();
     const timer = setTimeout(() => stop.abort(new DOMException(`no answer within ${timeout / 1000} s`, "TimeoutError")), timeout);

@@ -3,7 +3,7 @@
 import { BatchFailed, Unreachable } from "./errors.js";
 import { Http, type Options } from "./http.js";
 import { sleep, uuid7 } from "./platform.js";
-import type { BatchMessage, Memory, Note, SearchResult, Space } from "./types.js";
+import type { BatchMessage, Imported, Memory, MemoryChange, MemoryEntry, MemoryType, Note, SearchResult, Space } from "./types.js";
 
 /** Seconds without a byte after which a stream is interrupted. The server sends a comment at least every 15 s. */
 const SILENCE_MAX = 60;
@@ -31,6 +31,12 @@ export class Knowledge extends Http {
     return (await this.json<{ space: Space }>("PATCH", path, { json: change, idempotent: true })).space;
   }
 
+  /** Deletes a space. Memories that are in no other space move to the default space, or are deleted too. Returns their numbers. */
+  async deleteSpace(spaceId: string, { deleteMemories = false }: { deleteMemories?: boolean } = {}): Promise<{ moved: number; deleted: number }> {
+    const query = deleteMemories ? { memories: "delete" } : {};
+    return this.json("DELETE", `/v1/spaces/${encodeURIComponent(spaceId)}`, { query });
+  }
+
   /** Memories that fit a query, most similar first. */
   async search(query: string, options: { limit?: number; threshold?: number; spaces?: string[] } = {}): Promise<SearchResult[]> {
     return (await this.json<{ results: SearchResult[] }>("POST", "/v1/search", { json: { query, ...options }, idempotent: true })).results;
@@ -39,6 +45,22 @@ export class Knowledge extends Http {
   /** A memory with its whole text. */
   memory(memoryId: string): Promise<Memory> {
     return this.json("GET", `/v1/memories/${encodeURIComponent(memoryId)}`);
+  }
+
+  /** The memories of a space, type, tag or day (UTC, `2026-01-31`), newest first, read in pages. */
+  async *memories(filter: { space?: string; type?: MemoryType; tag?: string; day?: string } = {}): AsyncGenerator<MemoryEntry, void, undefined> {
+    let cursor: string | undefined;
+    do {
+      const query = { ...filter, limit: 100, cursor };
+      const page = await this.json<{ memories: MemoryEntry[]; nextCursor: string | null }>("GET", "/v1/memories", { query });
+      yield* page.memories;
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
+  }
+
+  /** Changes the given members of a memory. */
+  updateMemory(memoryId: string, change: MemoryChange): Promise<Memory> {
+    return this.json("PATCH", `/v1/memories/${encodeURIComponent(memoryId)}`, { json: change, idempotent: true });
   }
 
   /** Deletes a memory, or removes it from the spaces of a limited key. */
@@ -56,10 +78,32 @@ export class Knowledge extends Http {
     }
   }
 
-  /** Adds pages and notes. Returns once the server has stored the batch, which continues if this program ends. */
-  async add(items: { urls?: string[]; contents?: Note[]; spaces?: string[] }): Promise<Batch> {
+  /** Stores lines of an export, at most 10,000 at once. A memory that the account has remains as it is, so an import may be repeated. */
+  async importMemories(memories: object[]): Promise<Imported> {
+    const text = memories.map((memory) => `${JSON.stringify(memory)}\n`).join("");
+    const headers = { "content-type": "application/x-ndjson" };
+    const response = await this.request("POST", "/v1/import", { text, headers, idempotent: true, stream: true });
+    const errors: Imported["errors"] = [];
+    let cause: unknown = new Error("the answer to an import is incomplete");
+    try {
+      for await (const line of lines(response)) {
+        const { type, ...message } = JSON.parse(line === "" ? "{}" : line) as { type?: string } & Imported & Imported["errors"][number];
+        if (type === "error") errors.push({ index: message.index, error: message.error, message: message.message });
+        if (type === "complete") return { created: message.created, existing: message.existing, failed: message.failed, errors };
+      }
+    } catch (error) {
+      cause = error;
+    }
+    throw new Unreachable(`${this.baseUrl}/v1/import`, cause);
+  }
+
+  /**
+   * Adds pages and notes. Returns once the server has stored the batch, which continues if this program ends. Another request with the same
+   * `idempotencyKey` and the same items within 24 hours joins the same batch.
+   */
+  async add(items: { urls?: string[]; contents?: Note[]; spaces?: string[] }, { idempotencyKey }: { idempotencyKey?: string } = {}): Promise<Batch> {
     // A request whose answer was lost is repeated with its key, and joins the same batch.
-    const headers = { "idempotency-key": await uuid7() };
+    const headers = { "idempotency-key": idempotencyKey ?? (await uuid7()) };
     const response = await this.request("POST", "/v1/batch-add", { json: items, headers, stream: true, idempotent: true });
     return new Batch(this, response.headers.get("x-batch-id") ?? "", undefined, response);
   }

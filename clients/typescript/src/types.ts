@@ -197,6 +197,26 @@ export interface Memory {
   updatedAt: string;
   type: MemoryType;
   spaces: string[];
+  tags: string[];
+}
+
+/** A memory in a list: the beginning of its text instead of the whole. */
+export type MemoryEntry = Omit<Memory, "content"> & { excerpt: string };
+
+/** The members of a memory to change; `tags` and `spaces` are all of them. */
+export interface MemoryChange {
+  title?: string;
+  content?: string;
+  tags?: string[];
+  spaces?: string[];
+}
+
+/** The outcome of an import. `errors` has the items that were not imported; `index` is the number of the line, from 0. */
+export interface Imported {
+  created: number;
+  existing: number;
+  failed: number;
+  errors: { index: number; error: string; message: string }[];
 }
 
 /** A text to add. */

@@ -22,11 +22,23 @@ export type Answers = [
   Fits<Schemas["Space"], client.Space>,
   Fits<Schemas["SearchResult"], client.SearchResult>,
   Fits<Schemas["Memory"], client.Memory>,
+  Fits<Schemas["MemoryEntry"], client.MemoryEntry>,
   Fits<Schemas["BatchMessage"], client.BatchMessage>,
 ];
 
+/** Every member of the answer is a member of the client's type: a new one is not forgotten. */
+type Covers<Answer, Known> = Exclude<keyof Answer, keyof Known> extends never ? true : { missing: Exclude<keyof Answer, keyof Known> };
+
+export const covered: [
+  Covers<Schemas["Space"], client.Space>,
+  Covers<Schemas["SearchResult"], client.SearchResult>,
+  Covers<Schemas["Memory"], client.Memory>,
+  Covers<Schemas["MemoryEntry"], client.MemoryEntry>,
+] = [true, true, true, true];
+
 export type Requests = [
   Fits<client.Note, Schemas["Note"]>,
+  Fits<client.MemoryChange, Schemas["MemoryChange"]>,
   Fits<Parameters<client.Knowledge["add"]>[0], Schemas["BatchRequest"]>,
   Fits<Parameters<client.Knowledge["updateSpace"]>[1], Schemas["SpaceChange"]>,
   Fits<client.Level, Schemas["ConsentLevel"]>,

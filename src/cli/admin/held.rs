@@ -10,7 +10,7 @@ use domain::foreign::visible;
 use domain::held::HoldReason;
 use domain::ids::HeldId;
 use serde_json::{Value, json};
-use store::held::{HeldEntry, HeldFilter, HeldState};
+use store::held::{HeldEntry, HeldFilter, HeldState, Sender};
 
 use super::context::AdminContext;
 use super::options::{Listing, OutputFormat};
@@ -23,9 +23,12 @@ use domain::clock::date_time;
 pub enum Command {
     /// List held events
     List {
-        /// Show only events held for this reason
+        /// Show only events held for this reason, for example `unknown_event_type`
         #[arg(long)]
         reason: Option<HoldReason>,
+        /// Show only events of this sender, as the list names it: machine:UUID, registration:UUID or account:ID
+        #[arg(long)]
+        sender: Option<Sender>,
         /// Include released and discarded events
         #[arg(long)]
         all: bool,
@@ -59,12 +62,12 @@ pub enum Command {
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let AdminContext { store, clock, .. } = context;
     match command {
-        Command::List { reason, all, listing } => {
+        Command::List { reason, sender, all, listing } => {
             let state = (!all).then_some(HeldState::Held);
-            let filter = HeldFilter { state, reason, ..HeldFilter::default() };
+            let filter = HeldFilter { state, reason, sender, ..HeldFilter::default() };
             let entries = store.held_list(&filter, listing.limit).await.map_err(Failure::caused)?;
             let rows: Vec<Value> = entries.iter().map(described).collect();
-            let columns = ["id", "reason", "sender", "event_type", "event_id", "received_at", "state"];
+            let columns = ["id", "reason", "sender", "event_type", "event_id", "received_at", "state", "detail"];
             output::list(listing.format.json, &rows, &columns);
             Ok(())
         }

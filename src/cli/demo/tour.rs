@@ -189,7 +189,10 @@ impl<'a> Tour<'a> {
         let key = asks_for_key.then(|| Secret::mint(SecretKind::ApiKey, &Rng::system()));
         let scopes = vec![ApiKeyScope::Search, ApiKeyScope::Write];
         let api_key = key.as_ref().map(|key| KeyWanted { sha256: Digest::from(key.hash()), scopes });
-        let code = computer.device_code(&CodeRequest { user_cuid, machine_uuid, api_key }).await.map_err(failed)?;
+        let code = computer
+            .device_code(&CodeRequest { user_cuid, machine_uuid, api_key, agent: None })
+            .await
+            .map_err(failed)?;
         self.print_progress(&format!(
             "it shows a link and a code:\n  {}\n  {}",
             self.strong(&code.verification_uri_complete),

@@ -44,8 +44,18 @@ pub struct EventSender {
 impl EventSender {
     /// A sender with the machine secret of the profile.
     pub fn new(connection: &ProfileConnection, agent_id: &str, format: ReportFormat) -> Result<Self, Failure> {
+        Self::with(connection.as_machine()?, connection, agent_id, format)
+    }
+
+    /// A sender with the credential of `client`.
+    pub fn with(
+        client: Client,
+        connection: &ProfileConnection,
+        agent_id: &str,
+        format: ReportFormat,
+    ) -> Result<Self, Failure> {
         Ok(Self {
-            client: connection.as_machine()?,
+            client,
             folder: connection.folder.clone(),
             machine: connection.machine()?.clone(),
             agent_id: agent_id.to_owned(),
@@ -143,6 +153,23 @@ impl EventSender {
             )));
         }
         Ok(())
+    }
+
+    /// Opens and locks the chain.
+    pub fn chain(&self) -> Result<LocalChain, Failure> {
+        LocalChain::open(&self.folder, &self.machine, &self.agent_id)
+    }
+
+    /// Sends one event on a chain that the caller keeps locked for several; the caller calls [`LocalChain::keep`] at the end.
+    pub async fn next(&mut self, chain: &mut LocalChain, draft: &EventDraft) -> Done {
+        let event = self.complete(draft, 1).await?;
+        let is_own = chain.pending().is_some_and(|pending| pending.event_id == event.event_id && pending.is(&event));
+        self.deliver(chain, is_own).await?;
+        if is_own {
+            return Ok(());
+        }
+        chain.put(event, InputPosition::alone(1))?;
+        self.deliver(chain, true).await
     }
 
     /// Sends one event of an input whose length is unknown. The error contains the event's id if it is stored for the next run.

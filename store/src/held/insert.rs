@@ -3,8 +3,8 @@
 //! 1. Lock the senders: from here on no other transaction changes their held events. SQLite has one writer; on PostgreSQL events of senders that
 //!    another transaction has locked leave the group ([`shared`]).
 //! 2. Read the remaining quota of each sender, and of each unclaimed agent, and whether it is still unclaimed.
-//! 3. Take the events in the order given: find those that are held already, insert those that fit. SQLite does that row by row with
-//!    prepared statements, PostgreSQL in statements of many rows.
+//! 3. Take the events in the order given: find those that are held already, insert those that fit. An entry takes over the reason of a
+//!    repetition, which was judged by newer facts. SQLite does that row by row with prepared statements, PostgreSQL in statements of many rows.
 //! 4. Add the inserted events to the totals, and to those of the senders.
 
 mod postgres;
@@ -15,17 +15,21 @@ use std::collections::HashMap;
 
 use chrono::TimeDelta;
 use domain::ids::{HeldId, RegistrationId, UserAccountId};
+use domain::webhook::NotificationKind;
 use domain::{Digest, Timestamp};
+use serde_json::json;
 
 use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, add_total};
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, parsed_opt};
+use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction};
 
 impl Store {
-    /// Holds events; one outcome for each, in the same order. The same bytes of the same sender are one entry as long as it is held. An event
+    /// Holds events; one outcome for each, in the same order. The same bytes of the same sender are one entry as long as it is held, with the
+    /// reason and the detail of the newest repetition; its body stays stored or not stored. An event
     /// that exceeds a quota, or whose sender another process has locked, is refused by itself; the others are held. After an error
     /// nothing of a sender is held, or all that fits.
     pub async fn held_insert(&self, new: &[NewHeld], quotas: &HeldQuotas) -> Result<Vec<HeldOutcome>, StoreError> {
@@ -77,6 +81,8 @@ impl Store {
                 Tx::Sqlite(connection) => sqlite::hold(connection, candidates, &mut ledger)?,
                 Tx::Postgres(_) => return Err(sqlx::Error::WorkerCrashed),
             };
+            let held = candidates.iter().map(|(held, _)| *held).zip(&outcomes);
+            self.notify_of_held(tx, held, &ledger).await?;
             if ledger.total != total {
                 add_total(tx, ledger.total - total).await?;
             }
@@ -84,6 +90,38 @@ impl Store {
             Ok(outcomes)
         })
         .await
+    }
+}
+
+impl Store {
+    /// Notifies the owners of events that are held now.
+    async fn notify_of_held(
+        &self,
+        tx: &mut Tx<'_>,
+        candidates: impl Iterator<Item = (&NewHeld, &HeldOutcome)>,
+        ledger: &Ledger<'_>,
+    ) -> Result<(), sqlx::Error> {
+        if !self.notifies_owners() {
+            return Ok(());
+        }
+        let new = candidates.filter(|(_, outcome)| matches!(outcome, HeldOutcome::Held(_)));
+        let notices: Vec<Notice<'_>> = new
+            .filter_map(|(held, _)| {
+                let to = match (&held.sender, ledger.account(held)) {
+                    (Sender::Machine(machine), _) => Recipient::OwnerOf(*machine),
+                    (_, Some(account)) => Recipient::Account(account.as_str()),
+                    (_, None) => return None,
+                };
+                let data = json!({
+                    "held_id": held.id,
+                    "event_id": held.outline.event_id,
+                    "machine_uuid": held.outline.machine_uuid,
+                    "reason": held.reason.as_str(),
+                });
+                Some(Notice::new(NotificationKind::EventHeld, held.id.as_uuid(), to, held.received_at, data))
+            })
+            .collect();
+        self.notify_owners(tx, &notices).await
     }
 }
 

@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::api_key::{ApiKey, ApiKeyScope};
-use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, WantedKey};
-use domain::ids::{MachineUuid, PersonId, UserAccountId, UserCuid};
+use domain::claim::{AttemptState, Registration};
+use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, WantedAgent, WantedKey};
+use domain::ids::{MachineUuid, PersonId, RegistrationId, UserAccountId, UserCuid};
 use domain::mail::OutgoingMail;
+use domain::token::TokenScope;
+use domain::tool::Tool;
 use domain::{Rng, Timestamp};
 use store::Store;
 use store::account::{Person, Provision};
 use store::api_key::{KeyCreate, KeyGrant};
 use store::device::{
-    Approval, ApprovalRefusal, Approver, AttachedDevice, CodeEntry, DeviceStart, Guesser, NewDeviceCode,
+    Agreed, Approval, ApprovalRefusal, Approver, AttachedDevice, CodeEntry, DeviceStart, Guesser, NewDeviceCode,
 };
 use store::janitor::{PurgeSettings, Purged};
 use store::machine::{AttachRefusal, NewMachine, Register};
@@ -42,7 +45,7 @@ fn new_code(world: &World, machine: MachineUuid, identity: &UserCuid, at: Timest
 }
 
 async fn start(store: &Store, code: &DeviceCode, sealed_user_code: [u8; 32]) -> DeviceStart {
-    let new = NewDeviceCode { code, sealed_user_code, ip_address: Some("192.0.2.1"), key: None };
+    let new = NewDeviceCode { code, sealed_user_code, ip_address: Some("192.0.2.1"), key: None, agent: None };
     store.device_start(&new, CODES_MAX, window()).await.unwrap()
 }
 
@@ -87,7 +90,7 @@ async fn approve_by(store: &Store, code: &DeviceCode, person: &Person, by: &Appr
         let mail = OutgoingMail { to: owner, subject: "attached".into(), text: attached.account.to_string() };
         QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
     };
-    store.device_approve(&code.code, code.machine, by, None, notice, at).await.unwrap()
+    store.device_approve(&code.code, code.machine, by, Agreed::default(), notice, at).await.unwrap()
 }
 
 async fn state(store: &Store, code: &DeviceCode) -> DeviceState {
@@ -103,6 +106,50 @@ async fn typed(world: &World, store: &Store, sealed: &[u8; 32], person: PersonId
     let guess = world.rng.uuid_v7(at);
     let guesser = Guesser { person, by_agent: false };
     store.device_typed(sealed, guesser, guess, (GUESSES_MAX, GUESS_WINDOW), at).await.unwrap()
+}
+
+/// A pending code of a computer whose agent asks too, and the HMAC of its user code.
+async fn with_agent(
+    world: &World,
+    machine: MachineUuid,
+    identity: &UserCuid,
+    agent: Option<&Registration>,
+    at: Timestamp,
+) -> (DeviceCode, [u8; 32]) {
+    let (code, sealed_user_code) = new_code(world, machine, identity, at);
+    let wanted = agent.map(|agent| WantedAgent {
+        registration: agent.id,
+        claim_token: agent.claim_token,
+        tool: Tool::ClaudeCode,
+    });
+    let new = NewDeviceCode { code: &code, sealed_user_code, ip_address: None, key: None, agent: wanted.as_ref() };
+    let started = world.store.device_start(&new, 10, window()).await.unwrap();
+    assert!(matches!(started, DeviceStart::Started { .. }));
+    (code, sealed_user_code)
+}
+
+/// An approval with or without the agent, and the agent that the notice names.
+async fn agree(
+    world: &World,
+    code: &DeviceCode,
+    person: &Person,
+    agent: bool,
+    at: Timestamp,
+) -> (Approval, Option<(RegistrationId, Tool)>) {
+    let named = std::sync::Mutex::new(None);
+    let notice = |attached: &AttachedDevice| {
+        *named.lock().unwrap() = attached.agent;
+        let mail = OutgoingMail { to: person.email.clone(), subject: "attached".into(), text: String::new() };
+        QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
+    };
+    let agreed = Agreed { key: None, agent };
+    let done = world.store.device_approve(&code.code, code.machine, &by(person), agreed, notice, at).await.unwrap();
+    (done, named.into_inner().unwrap())
+}
+
+/// The account that an agent acts for.
+async fn claim_of(store: &Store, agent: RegistrationId) -> Option<UserAccountId> {
+    store.registration_by_id(agent).await.unwrap().unwrap().0.claim.map(|claim| claim.account)
 }
 
 on_each_database! {
@@ -569,6 +616,120 @@ on_each_database! {
         assert!(attached_to(store, code.machine).await.is_some(), "the computer stays attached");
     }
 
+    async fn one_approval_attaches_the_computer_and_claims_its_agent(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let account = ada.account.clone().unwrap();
+        let (machine, identity, _) = world.machine().await;
+        let agent = world.registered().await;
+        let attempt = world.new_attempt(agent.id, now());
+        store.attempt_start(&attempt, 10, window(), now()).await.unwrap();
+        let token = world.secret();
+        assert!(store.token_issue(&token, agent.id, TokenScope::Events, now(), at(3600)).await.unwrap());
+        let (code, sealed) = with_agent(world, machine, &identity, Some(&agent), at(1)).await;
+
+        let CodeEntry::Found(asking) = typed(world, store, &sealed, ada.id, at(2)).await else { panic!("not found") };
+        let shown = asking.agent.unwrap();
+        assert_eq!((shown.registration, shown.tool, shown.account), (agent.id, Tool::ClaudeCode, None));
+        assert_eq!((shown.claim_token, asking.is_attached), (Some(agent.claim_token), false));
+
+        let claimed = Some((agent.id, Tool::ClaudeCode));
+        assert_eq!(agree(world, &code, &ada, true, at(3)).await, (Ok(account.clone()), claimed));
+        let (registration, newest) = store.registration_by_id(agent.id).await.unwrap().unwrap();
+        let claim = registration.claim.unwrap();
+        assert_eq!((&claim.account, claim.person, &claim.email, claim.at), (&account, ada.id, &ada.email, at(3)));
+        assert_eq!(registration.label.unwrap().as_str(), "claude-code on laptop");
+        assert_eq!(newest.unwrap().state, AttemptState::Superseded, "the link of the agent ends");
+        assert!(store.token_by_hash(&token, at(4)).await.unwrap().is_none(), "tokens from before the claim end");
+        assert_eq!(attached_to(store, machine).await.as_ref(), Some(&account));
+        assert_eq!(store.registrations_changed_since(at(3), 10).await.unwrap(), [(agent.claim_token, at(3))]);
+
+        // A computer that is attached already asks for another agent with a new code, and keeps its attachment.
+        let second = world.registered().await;
+        let (code, sealed) = with_agent(world, machine, &identity, Some(&second), at(5)).await;
+        let CodeEntry::Found(asking) = typed(world, store, &sealed, ada.id, at(5)).await else { panic!("not found") };
+        assert!(asking.is_attached);
+        assert_eq!(agree(world, &code, &ada, true, at(6)).await.0, Ok(account.clone()));
+        assert!(claim_of(store, second.id).await.is_some());
+        assert!(store.registration_revoke(second.id, Some(&account), at(7)).await.unwrap());
+        assert_eq!(attached_to(store, machine).await.as_ref(), Some(&account), "the computer outlives its agent");
+    }
+
+    async fn an_agent_is_claimed_only_where_the_person_agreed(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let account = ada.account.clone().unwrap();
+        let (machine, identity, _) = world.machine().await;
+        // The box was cleared.
+        let agent = world.registered().await;
+        let (code, _) = with_agent(world, machine, &identity, Some(&agent), at(1)).await;
+        assert_eq!(agree(world, &code, &ada, false, at(2)).await, (Ok(account.clone()), None));
+        assert_eq!(claim_of(store, agent.id).await, None);
+        // Denied, expired, or answered by someone who may not attach the computer.
+        let (denied, _) = with_agent(world, machine, &identity, Some(&agent), at(3)).await;
+        assert!(store.device_deny(&denied.code, &by(&ada), at(4)).await.unwrap());
+        assert_eq!(agree(world, &denied, &ada, true, at(4)).await.0, Err(ApprovalRefusal::CodeConsumed));
+        let (late, _) = with_agent(world, machine, &identity, Some(&agent), at(5)).await;
+        let end = at(5 + CODE_SECONDS);
+        assert_eq!(agree(world, &late, &ada, true, end).await.0, Err(ApprovalRefusal::CodeConsumed));
+        let (foreign, _) = with_agent(world, machine, &identity, Some(&agent), end).await;
+        let refused = Err(ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed));
+        assert_eq!(agree(world, &foreign, &bob, true, end).await.0, refused);
+        assert_eq!(claim_of(store, agent.id).await, None);
+        // A code without an agent claims none.
+        let (none, _) = with_agent(world, machine, &identity, None, end).await;
+        assert_eq!(agree(world, &none, &ada, true, end).await, (Ok(account), None));
+    }
+
+    async fn an_agent_that_is_gone_attaches_nothing(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let account = ada.account.clone().unwrap();
+        let claimed = world.registered().await;
+        let attempt = world.new_attempt(claimed.id, now());
+        store.attempt_start(&attempt, 10, window(), now()).await.unwrap();
+        let revoked = world.registered().await;
+        let deleted = world.new_registration();
+        for (agent, seconds) in [(&claimed, 10), (&revoked, 20), (&deleted, 30)] {
+            let (machine, identity, _) = world.machine().await;
+            let (code, _) = with_agent(world, machine, &identity, Some(agent), at(seconds)).await;
+            if agent.id == claimed.id {
+                let claim = world.claim_of("eve@example.com").await;
+                let done = store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, at(seconds));
+                assert!(done.await.unwrap());
+            } else if agent.id == revoked.id {
+                assert!(store.registration_revoke(agent.id, None, at(seconds)).await.unwrap());
+            }
+            assert_eq!(agree(world, &code, &ada, true, at(seconds + 1)).await, (Err(ApprovalRefusal::AgentGone), None));
+            assert_eq!(attached_to(store, machine).await, None);
+            assert_eq!(state(store, &code).await, DeviceState::Pending);
+            // Without the agent it is approved.
+            assert_eq!(agree(world, &code, &ada, false, at(seconds + 2)).await, (Ok(account.clone()), None));
+        }
+        let (registration, _) = store.registration_by_id(claimed.id).await.unwrap().unwrap();
+        assert_eq!(registration.claim.unwrap().email, email("eve@example.com"), "its first claim stays");
+    }
+
+    async fn two_approvals_of_one_agent_claim_it_once(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        for round in 0..8 {
+            let agent = world.registered().await;
+            let ((one, mine, _), (other, theirs, _)) = (world.machine().await, world.machine().await);
+            let (first, _) = with_agent(world, one, &mine, Some(&agent), at(round)).await;
+            let (second, _) = with_agent(world, other, &theirs, Some(&agent), at(round)).await;
+            let (first, second) = tokio::join!(
+                agree(world, &first, &ada, true, at(round)),
+                agree(world, &second, &bob, true, at(round))
+            );
+            let winners: Vec<_> = [(&first, &ada), (&second, &bob)].into_iter().filter(|(done, _)| done.0.is_ok()).collect();
+            let [(_, winner)] = winners.as_slice() else { panic!("{first:?} {second:?}") };
+            let lost = [&first, &second].into_iter().any(|done| done.0 == Err(ApprovalRefusal::AgentGone));
+            assert!(lost, "{first:?} {second:?}");
+            assert_eq!(claim_of(store, agent.id).await, winner.account);
+        }
+    }
+
     async fn the_key_of_a_computer_is_valid_from_the_approval_to_the_detachment(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
@@ -577,7 +738,7 @@ on_each_database! {
         let wanted = |scopes: &[ApiKeyScope]| WantedKey { hash: world.secret(), scopes: scopes.to_vec() };
         let ask = async |key: &WantedKey, at: Timestamp| {
             let (code, sealed_user_code) = new_code(world, machine, &identity, at);
-            let new = NewDeviceCode { code: &code, sealed_user_code, ip_address: None, key: Some(key) };
+            let new = NewDeviceCode { code: &code, sealed_user_code, ip_address: None, key: Some(key), agent: None };
             let started = store.device_start(&new, 10, window()).await.unwrap();
             assert!(matches!(started, DeviceStart::Started { .. }));
             let CodeEntry::Found(asking) = typed(world, store, &sealed_user_code, ada.id, at).await else { panic!("not found") };
@@ -592,7 +753,7 @@ on_each_database! {
                 let mail = OutgoingMail { to: ada.email.clone(), subject: "attached".into(), text: String::new() };
                 QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
             };
-            let done = store.device_approve(&code.code, machine, &by(&ada), grant, notice, at).await.unwrap();
+            let done = store.device_approve(&code.code, machine, &by(&ada), Agreed { key: grant, agent: false }, notice, at).await.unwrap();
             (done, has_key.into_inner().unwrap())
         };
 

@@ -135,6 +135,26 @@ on_each_database! {
         assert_eq!(world.store.held_bytes().await.unwrap(), 2 * ENTRY_BYTES_MIN);
     }
 
+    async fn an_entry_has_the_reason_of_the_newest_repetition(world: &World) {
+        let mut named = new_held(world, machine(world), "x", now());
+        named.outline.event_id = Some(world.event());
+        let unnamed = new_held(world, machine(world), "y", now());
+        let first = [named.clone(), unnamed.clone()];
+        world.store.held_insert(&first, &roomy()).await.unwrap();
+        let again = [named, unnamed].map(|held| NewHeld {
+            id: world.held_id(at(1)),
+            reason: HoldReason::IdentityMismatch,
+            detail: "/scope/machine_id: not a computer of this account".into(),
+            ..held
+        });
+        world.store.held_insert(&again, &roomy()).await.unwrap();
+        for held in first {
+            let (entry, body) = world.store.held_show(held.id).await.unwrap().unwrap();
+            assert_eq!((entry.reason, entry.detail.as_str()), (again[0].reason, again[0].detail.as_str()));
+            assert_eq!(body, held.body);
+        }
+    }
+
     async fn held_events_are_counted_by_reason(world: &World) {
         let agent = Sender::Registration(RegistrationId::from(world.rng.uuid_v7(now())));
         let unknown = |body: &str, seconds| NewHeld {

@@ -36,4 +36,5 @@ mod skew;
 mod spaces;
 mod tokens;
 mod usage;
+mod webhooks;
 mod world;

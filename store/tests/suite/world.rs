@@ -188,6 +188,13 @@ impl World {
         }
     }
 
+    /// An anonymous registration.
+    pub async fn registered(&self) -> Registration {
+        let registration = self.new_registration();
+        self.store.registration_create(&registration, None).await.unwrap();
+        registration
+    }
+
     pub async fn registration(&self) -> RegistrationId {
         let registration = self.new_registration();
         self.store.registration_create(&registration, None).await.unwrap();

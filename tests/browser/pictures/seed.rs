@@ -55,6 +55,7 @@ pub struct Seeded {
     pub person: Person,
     device_code: String,
     claim: String,
+    event: String,
 }
 
 impl Seeded {
@@ -87,6 +88,7 @@ impl Seeded {
             }
             world.advance(Duration::from_hours(9 + dice.below(6)));
         }
+        let event = record(&world, &mut chains[0], &mut dice).await;
         hold(&world, &laptop, &mut chains[0]).await;
         // The session of the first day has expired.
         let person = world.person(ADA).await;
@@ -95,7 +97,7 @@ impl Seeded {
         let device_code = world.device_code(&phone).await.expect(200)["user_code"].as_str().unwrap().to_owned();
         let asked = world.identity(json!({ "type": "service_auth", "login_hint": ADA })).await.expect(200);
         let claim = asked["claim"]["verification_uri"].as_str().unwrap().to_owned();
-        Self { world, person, device_code, claim }
+        Self { world, person, device_code, claim, event }
     }
 
     /// Sends events for a while, so that the operator's page has a throughput.
@@ -117,6 +119,7 @@ impl Seeded {
             "account" => "/account".into(),
             "activity" => "/account/activity".into(),
             "consent" => "/account/consent".into(),
+            "event" => format!("/account/activity/{}", self.event),
             "device" => format!("/device?user_code={}", self.device_code),
             "claim" => self.claim.clone(),
             "knowledge" => "/knowledge?q=how+do+I+check+one+entry+of+a+log".into(),
@@ -161,7 +164,8 @@ async fn consent(world: &World, person: &Person, studio: &Machine) {
     }
 }
 
-async fn record(world: &World, chain: &mut Chain, dice: &mut Dice) {
+/// Sends the next event of a chain; returns its id.
+async fn record(world: &World, chain: &mut Chain, dice: &mut Dice) -> String {
     let kinds: [(&str, &str, Value); 7] = [
         (
             "llm.completed",
@@ -201,6 +205,7 @@ async fn record(world: &World, chain: &mut Chain, dice: &mut Dice) {
         chain.seq -= 1;
         event["hash_chain"]["prev"].as_str().unwrap().clone_into(&mut chain.prev);
     }
+    event["event_id"].as_str().unwrap().to_owned()
 }
 
 /// Two events that are held: an unknown type, and one that was changed on the way.

@@ -57,6 +57,7 @@ pub async fn detach_question(State(site): State<Site>, owner: AccountOwner, Name
             lost: lines([
                 "Its access: its secret is revoked immediately, and it can no longer send or read anything.",
                 "To use it again, register it as a new computer and approve it again.",
+                "The key for your memory that it got with `attache login`, if it has one.",
                 "The consent levels that you set for this computer.",
             ]),
             kept: lines([

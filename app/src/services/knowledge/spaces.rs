@@ -63,8 +63,7 @@ impl Spaces {
     ) -> Result<Space, Refusal> {
         let (store, account) = (self.ports.store.clone(), access.account.clone());
         let space = actors::detached(async move {
-            let changes_space = change.name.is_some() || change.is_public.is_some();
-            if changes_space && !store.space_change(id, &account, &change).await? {
+            if !change.is_empty() && !store.space_change(id, &account, &change).await? {
                 return Ok(None);
             }
             if let Some(favorite) = is_favorite

@@ -18,8 +18,8 @@ from ._core import ChainState, Pace, Retry, SseLines
 from .errors import AttacheError, BatchFailed, ProofError, Refused, Unconfirmed, Unreachable
 from .proof import Checkpoint, open_checkpoint, verify_consistency
 from .types import (
-    ActivityPage, BatchMessage, Claim, Complete, Computer, DeviceCode, Held, Lane, Level, LogKey, Memory, Note, Outcome, Recorded, Registration,
-    SearchResult, Space, Tokens, Withheld, build,
+    ActivityPage, BatchMessage, Claim, Complete, Computer, DeviceCode, Held, Imported, ItemError, Lane, Level, LogKey, Memory, MemoryEntry, Note, Outcome,
+    Recorded, Registration, SearchResult, Space, SpaceDeleted, Tokens, Withheld, build,
 )  # fmt: skip
 
 T = TypeVar("T")
@@ -434,6 +434,11 @@ class AsyncKnowledge(_AsyncHttp):
         body = {name: value for name, value in given.items() if value is not None}
         return build(Space, (await self._json("PATCH", f"/v1/spaces/{quote(space_id)}", json=body, idempotent=True))["space"])
 
+    async def delete_space(self, space_id: str, *, delete_memories: bool = False) -> SpaceDeleted:
+        """Deletes a space. Memories that are in no other space move to the default space, or are deleted too."""
+        params = {"memories": "delete"} if delete_memories else {}
+        return build(SpaceDeleted, await self._json("DELETE", f"/v1/spaces/{quote(space_id)}", params=params))
+
     async def search(self, query: str, *, limit: int = 10, threshold: float = 0.0, spaces: Sequence[str] = ()) -> List[SearchResult]:
         """Memories that fit a query, most similar first."""
         body = {"query": query, "limit": limit, "threshold": threshold, **({"spaces": list(spaces)} if spaces else {})}
@@ -442,6 +447,34 @@ class AsyncKnowledge(_AsyncHttp):
     async def memory(self, memory_id: str) -> Memory:
         """A memory with its whole text."""
         return build(Memory, await self._json("GET", f"/v1/memories/{quote(memory_id)}"))
+
+    async def memories(
+        self, *, space: Optional[str] = None, type: Optional[str] = None, tag: Optional[str] = None, day: Optional[str] = None
+    ) -> AsyncIterator[MemoryEntry]:
+        """The memories of a space, type, tag or day (UTC, ``2026-01-31``), newest first, read in pages."""
+        given = {"space": space, "type": type, "tag": tag, "day": day, "limit": "100"}
+        params = {name: value for name, value in given.items() if value is not None}
+        while True:
+            page = await self._json("GET", "/v1/memories", params=params)
+            for memory in page["memories"]:
+                yield build(MemoryEntry, memory)
+            if page["nextCursor"] is None:
+                return
+            params["cursor"] = page["nextCursor"]
+
+    async def update_memory(
+        self,
+        memory_id: str,
+        *,
+        title: Optional[str] = None,
+        content: Optional[str] = None,
+        tags: Optional[Sequence[str]] = None,
+        spaces: Optional[Sequence[str]] = None,
+    ) -> Memory:
+        """Changes the given members of a memory; ``tags`` and ``spaces`` are all of them."""
+        given = {"title": title, "content": content, "tags": tags and list(tags), "spaces": spaces and list(spaces)}
+        body = {name: value for name, value in given.items() if value is not None}
+        return build(Memory, await self._json("PATCH", f"/v1/memories/{quote(memory_id)}", json=body, idempotent=True))
 
     async def delete_memory(self, memory_id: str) -> None:
         """Deletes a memory, or removes it from the spaces of a limited key."""
@@ -459,12 +492,36 @@ class AsyncKnowledge(_AsyncHttp):
         finally:
             await response.aclose()
 
-    async def add(self, *, urls: Sequence[str] = (), contents: Sequence[Note] = (), spaces: Sequence[str] = ()) -> AsyncBatch:
-        """Adds pages and notes. Returns once the server has stored the batch, which continues if this program ends."""
+    async def import_memories(self, memories: Sequence[Mapping[str, Any]]) -> Imported:
+        """Stores lines of an export, at most 10,000 at once. A memory that the account has remains as it is, so an import may be repeated."""
+        lines = "".join(json.dumps(memory, ensure_ascii=False) + "\n" for memory in memories).encode()
+        headers = {"content-type": "application/x-ndjson"}
+        response = await self._request("POST", "/v1/import", content=lines, headers=headers, idempotent=True, stream=True)
+        errors: List[ItemError] = []
+        try:
+            async for line in response.aiter_lines():
+                message = json.loads(line) if line else {}
+                if message.get("type") == "error":
+                    errors.append(build(ItemError, message))
+                elif message.get("type") == "complete":
+                    return build(Imported, message, errors=errors)
+        except httpx.TransportError as error:
+            raise core.unreachable(self.base_url, error) from error
+        finally:
+            await response.aclose()
+        raise core.unreachable(self.base_url, httpx.RemoteProtocolError("the answer to an import is incomplete"))
+
+    async def add(
+        self, *, urls: Sequence[str] = (), contents: Sequence[Note] = (), spaces: Sequence[str] = (), idempotency_key: Optional[str] = None
+    ) -> AsyncBatch:
+        """Adds pages and notes. Returns once the server has stored the batch, which continues if this program ends.
+
+        Another request with the same ``idempotency_key`` and the same items within 24 hours joins the same batch.
+        """
         given = {"urls": list(urls), "contents": list(contents), "spaces": list(spaces)}
         body = {name: value for name, value in given.items() if value}
         # A request whose answer was lost is repeated with its key, and joins the same batch.
-        headers = {"idempotency-key": core.uuid7()}
+        headers = {"idempotency-key": idempotency_key or core.uuid7()}
         response = await self._request("POST", "/v1/batch-add", json=body, headers=headers, stream=True, idempotent=True)
         return AsyncBatch(self, response.headers["x-batch-id"], None, response)
 

@@ -163,6 +163,30 @@ class Memory:
     updated_at: str
     type: str
     spaces: List[str] = field(default_factory=list)
+    tags: List[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class MemoryEntry:
+    """A memory in a list. ``excerpt`` is the beginning of its text."""
+
+    id: str
+    title: str
+    url: str
+    excerpt: str
+    created_at: str
+    updated_at: str
+    type: str
+    spaces: List[str] = field(default_factory=list)
+    tags: List[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SpaceDeleted:
+    """Numbers of memories that were in no other space: moved to the default space, and deleted."""
+
+    moved: int
+    deleted: int
 
 
 class Note(TypedDict, total=False):
@@ -203,6 +227,16 @@ class ItemError:
     url: Optional[str] = None
     title: Optional[str] = None
     type: Literal["error"] = "error"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The outcome of an import. ``errors`` has the items that were not imported."""
+
+    created: int
+    existing: int
+    failed: int
+    errors: List[ItemError] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

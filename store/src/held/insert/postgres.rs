@@ -90,6 +90,26 @@ pub(super) async fn hold<'a>(
         });
         sql.build().execute(&mut *tx).await?;
     }
+    let repeated: Vec<(Uuid, &NewHeld)> = candidates
+        .iter()
+        .zip(&outcomes)
+        .filter_map(|((held, _), outcome)| match outcome {
+            HeldOutcome::AlreadyHeld(id) => Some((id.as_uuid(), *held)),
+            _ => None,
+        })
+        .collect();
+    for chunk in chunks(&repeated) {
+        let mut sql = QueryBuilder::new("WITH judged (id, reason, detail) AS (");
+        sql.push_values(chunk, |mut row, (id, held)| {
+            row.push_bind(*id).push_bind(held.reason.as_str()).push_bind(storable(&held.detail));
+        });
+        sql.push(
+            ") UPDATE held_events SET reason = judged.reason, detail = judged.detail FROM judged
+            WHERE held_events.id = judged.id
+                AND (held_events.reason <> judged.reason OR held_events.detail <> judged.detail)",
+        );
+        sql.build().execute(&mut *tx).await?;
+    }
     Ok(outcomes)
 }
 

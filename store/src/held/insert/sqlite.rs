@@ -63,7 +63,19 @@ impl<'c> Rows<'c> {
             },
             Some(outcome) => outcome,
         };
+        if let HeldOutcome::AlreadyHeld(id) = &outcome {
+            self.judged_again(id.as_uuid(), held)?;
+        }
         Ok(outcome)
+    }
+
+    /// Stores the reason of a repetition.
+    fn judged_again(&self, entry: Uuid, held: &NewHeld) -> rusqlite::Result<()> {
+        const UPDATE: &str = "UPDATE held_events SET reason = ?2, detail = ?3
+            WHERE id = ?1 AND (reason <> ?2 OR detail <> ?3)";
+        let mut update = self.connection.prepare_cached(UPDATE)?;
+        update.execute(params![bytes(&entry), held.reason.as_str(), storable(&held.detail)])?;
+        Ok(())
     }
 
     fn insert(&mut self, held: &NewHeld, sender: &str, account: Option<&UserAccountId>) -> rusqlite::Result<()> {

@@ -27,7 +27,7 @@ pub struct HeldRow {
     pub id: Option<String>,
     pub reason: &'static str,
     pub meaning: &'static str,
-    /// The finding of the check, as the sender was answered.
+    /// The finding of the check.
     pub found: String,
     /// Its number in its chain, and the one that is expected.
     pub place: Option<String>,
@@ -158,7 +158,9 @@ fn meaning(reason: HoldReason) -> &'static str {
     match reason {
         HoldReason::Unattributed => "An agent sent it before you confirmed that agent, so it belongs to no computer.",
         HoldReason::MalformedEnvelope => "It is not a valid event.",
-        HoldReason::IdentityMismatch => "It names a computer, an identity or an account that is not the sender's.",
+        HoldReason::IdentityMismatch => {
+            "The sender may not use the scope that it names: a computer, an identity, an account or the service itself."
+        }
         HoldReason::UnknownEventType => "This service does not know events of this type.",
         HoldReason::LaneMismatch => "Its type belongs to another lane than the one that it names.",
         HoldReason::PayloadInvalid => {
@@ -182,7 +184,7 @@ fn next_step(reason: HoldReason) -> (&'static str, Option<(&'static str, &'stati
             Some(("/docs", "Form of an event")),
         ),
         HoldReason::IdentityMismatch => (
-            "Check which computer the sender is set up for. After a move, attach it again; then send the event again.",
+            "Compare the finding with the computer that the sender is set up for. After a move, attach it again; then send the event again.",
             Some(("/account", "Your computers and agents")),
         ),
         HoldReason::UnknownEventType => {
@@ -201,7 +203,7 @@ fn next_step(reason: HoldReason) -> (&'static str, Option<(&'static str, &'stati
             Some(("/account/consent", "Your consent")),
         ),
         HoldReason::UpstreamRefused => {
-            ("Ask the operator, who sees the whole answer of the statistics service and can release the event.", None)
+            ("Ask the operator, who can release the event once the statistics service accepts it.", None)
         }
     }
 }

@@ -1,0 +1,22 @@
+//! Hooks of Codex: those of its `hooks`, which are named as in Claude Code, and that of `notify`, whose members have hyphens.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::claude_code;
+use crate::members::{first, label_of};
+use crate::observation::{HookActivity, HookObservation, named};
+
+/// Reads a payload.
+pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Option<HookObservation<'p>> {
+    let Some(notified) = label_of(members, &["type"]).filter(|_| !members.contains_key("hook_event_name")) else {
+        return claude_code::observe(named(hook, members)?, members);
+    };
+    let activity = if notified == "agent-turn-complete" { HookActivity::Completed } else { HookActivity::Other };
+    let mut seen = HookObservation::common(notified, activity, members);
+    if activity == HookActivity::Completed {
+        seen.content.extend(first(members, &["input-messages"]).map(|prompt| ("prompt", Cow::Borrowed(prompt))));
+    }
+    Some(seen)
+}

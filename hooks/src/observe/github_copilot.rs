@@ -1,0 +1,56 @@
+//! Hooks of GitHub Copilot CLI. A hook that is configured in `PascalCase` has a name in its payload and members in `snake_case`; one in
+//! `camelCase` has neither, and is recognised by `--hook` or by its members.
+
+use serde_json::{Map, Value};
+
+use super::claude_code;
+use crate::members::{first, text};
+use crate::observation::{HookActivity, HookObservation, named};
+
+/// Reads a payload.
+pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Option<HookObservation<'p>> {
+    let hook = named(hook, members).or_else(|| recognised(members))?;
+    let activity = match hook {
+        "sessionStart" => HookActivity::SessionStarted,
+        "sessionEnd" => HookActivity::SessionEnded,
+        "userPromptSubmitted" => HookActivity::PromptSubmitted,
+        "preToolUse" => HookActivity::ToolStarted,
+        "postToolUse" | "postToolUseFailure" => HookActivity::ToolFinished,
+        "permissionRequest" => HookActivity::PermissionRequested,
+        "agentStop" => HookActivity::Completed,
+        "errorOccurred" | "ErrorOccurred" => HookActivity::Failed,
+        "subagentStart" => HookActivity::SubagentStarted,
+        "subagentStop" => HookActivity::SubagentEnded,
+        "preCompact" => HookActivity::Compacting,
+        "notification" => claude_code::activity("Notification", members)?,
+        _ => claude_code::activity(hook, members)?,
+    };
+    let outcome = first(members, &["toolResult", "tool_result"]).and_then(Value::as_object);
+    let outcome = outcome.and_then(|result| text(result, &["resultType", "result_type"]));
+    let is_denied = activity == HookActivity::ToolFinished && outcome == Some("denied");
+    let activity = if is_denied { HookActivity::PermissionDenied } else { activity };
+    let mut seen = HookObservation::common(hook, activity, members);
+    if let (Some(outcome), Some(_)) = (outcome, seen.succeeded) {
+        seen.succeeded = Some(outcome == "success");
+    }
+    Some(seen)
+}
+
+/// The hook with these members.
+fn recognised(members: &Map<String, Value>) -> Option<&'static str> {
+    let has = |name: &str| members.contains_key(name);
+    Some(match () {
+        () if has("toolResult") => "postToolUse",
+        () if has("toolName") && has("error") => "postToolUseFailure",
+        () if has("toolName") => "preToolUse",
+        () if has("prompt") => "userPromptSubmitted",
+        () if has("error") => "errorOccurred",
+        () if has("agentName") && has("stopReason") => "subagentStop",
+        () if has("agentName") => "subagentStart",
+        () if has("stopReason") => "agentStop",
+        () if has("trigger") => "preCompact",
+        () if has("reason") => "sessionEnd",
+        () if has("source") => "sessionStart",
+        () => return None,
+    })
+}

@@ -1,0 +1,279 @@
+//! `attache connect`: one command configures a tool, and one approval attaches this computer, confirms the tool's agent and gives a key
+//! for the memory (`docs/connect.md`, `docs/decisions/0093-one-approval-for-an-agent.md`).
+
+mod disconnect;
+mod edit;
+mod first_event;
+#[cfg(test)]
+mod golden;
+mod record;
+mod tool_agent;
+mod tool_files;
+
+use clap::Args;
+use client::Credential;
+use domain::api_key::ApiKeyScope;
+use domain::tool::Tool;
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use self::first_event::FirstEvent;
+use self::record::{FileChange, WrittenRecord, record_name};
+use self::tool_agent::{AgentState, ClaimState};
+use self::tool_files::{Program, Scope, ToolFile, ToolFolders, Wanted};
+use super::approval_prompt::PromptArgs;
+use super::attach::{self, ApprovedComputer, Errand};
+use super::connection::{ProfileConnection, Remote};
+use super::failure::{Done, Failure};
+use super::login;
+use super::machine::RegistrationArgs;
+use super::output;
+use super::profile_folder::PENDING_CODE;
+use super::terminal::{FAINT, GOOD, STRONG, WARNING, styled};
+
+pub use self::disconnect::{Arguments as DisconnectArguments, disconnect};
+
+/// Options of `attache connect`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Tool to configure: claude-code, codex, cursor, gemini-cli, github-copilot or opencode
+    #[arg(value_name = "TOOL")]
+    tool: Tool,
+    #[arg(help = "Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]")]
+    #[arg(long, value_name = "SERVER", conflicts_with = "url")]
+    server: Option<String>,
+    /// Where the tool is configured
+    #[arg(long, value_enum, default_value_t = Scope::User)]
+    scope: Scope,
+    /// Print the changes of files and exit; nothing is written or sent
+    #[arg(long)]
+    dry_run: bool,
+    /// Print what belongs into the tool's files and exit
+    #[arg(long, conflicts_with = "dry_run")]
+    print: bool,
+    /// Write no hooks: the tool's doings are not recorded
+    #[arg(long)]
+    no_hooks: bool,
+    /// Write no MCP server: the tool cannot use the memory
+    #[arg(long, conflicts_with = "no_hooks")]
+    no_mcp: bool,
+    /// Replace an entry with the name of ours that another program wrote
+    #[arg(long)]
+    yes: bool,
+    /// Open the page in the browser of this computer
+    #[arg(long)]
+    browser: bool,
+    #[command(flatten)]
+    how: RegistrationArgs,
+    #[command(flatten)]
+    showing: PromptArgs,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// Connects a tool; asks for nothing that is there already.
+pub async fn connect(arguments: Arguments) -> Done {
+    let Arguments { tool, server, scope, dry_run, print, no_hooks, no_mcp, yes, browser, how, showing, mut remote } =
+        arguments;
+    remote.url = server.map(|server| login::with_scheme(&server)).or(remote.url);
+    let mut connection = remote.open()?;
+    let folders = ToolFolders::of_environment()?;
+    let wanted = Wanted { mcp: !no_mcp, hooks: !no_hooks };
+    let files = tool_files::files(tool, scope, &folders, &program(&remote.profile)?, wanted);
+    let name = record_name(tool, scope, folders.project());
+    let mut record: WrittenRecord = connection.folder.json(&name)?.unwrap_or_default();
+    if print {
+        return snippets(connection.json, &files);
+    }
+    // A file that cannot be changed is refused before a person is asked.
+    let changes = record.changes(&files, &connection.folder, yes)?;
+    if dry_run {
+        show_changes(connection.json, tool, &changes);
+        return Ok(());
+    }
+    let errand = ToolErrand { tool, browser, how: &how };
+    let Some(approved) = errand.approved(&mut connection, showing).await? else { return Ok(()) };
+    // The person may have taken some time, and the tool may have written its files.
+    let changes = record.changes(&files, &connection.folder, yes)?;
+    record.write(&changes, &connection.folder, &name)?;
+    let event = first_event::send(&connection, tool).await?;
+    let summary = Summary { tool, wanted, changes: &changes, approved: &approved, event: &event };
+    summary.show(&connection).await;
+    Ok(())
+}
+
+/// How the tools start this program.
+fn program(profile: &str) -> Result<Program, Failure> {
+    let path = std::env::current_exe()
+        .map_err(|error| Failure::refused(format!("the path of this program is unknown: {error}")))?;
+    let path = path.into_os_string().into_string();
+    let path = path.map_err(|path| Failure::refused(format!("the path {} is not UTF-8", path.display())))?;
+    Ok(Program { path, profile: profile.to_owned() })
+}
+
+/// What the command asks a person for.
+struct ToolErrand<'e> {
+    tool: Tool,
+    browser: bool,
+    how: &'e RegistrationArgs,
+}
+
+/// What the person agreed to, now or earlier.
+struct ApprovedTool {
+    has_agent: bool,
+    has_key: bool,
+    is_new: bool,
+}
+
+impl ToolErrand<'_> {
+    /// Ensures that the computer is attached, and has an agent for the tool and a key; `None` with `--no-wait`.
+    async fn approved(
+        &self,
+        connection: &mut ProfileConnection,
+        showing: PromptArgs,
+    ) -> Result<Option<ApprovedTool>, Failure> {
+        const SCOPES: [ApiKeyScope; 2] = [ApiKeyScope::Search, ApiKeyScope::Write];
+        login::register_if_unknown(connection, self.how).await?;
+        let agent = match tool_agent::ensure(connection, self.tool).await? {
+            AgentState::Works => None,
+            AgentState::Asks(agent) => Some(agent),
+        };
+        let is_attached = connection.machine()?.user_account_id.is_some();
+        let mut has_key = login::working_key(connection).await?.is_some();
+        let mut has_agent = agent.is_none();
+        if is_attached && has_agent && has_key {
+            return Ok(Some(ApprovedTool { has_agent, has_key, is_new: false }));
+        }
+        let purpose = format!(
+            "To attach this computer to your account, and let {} act for you and use your memory",
+            self.tool.title()
+        );
+        let errand = Errand {
+            command: "connect",
+            purpose: &purpose,
+            scopes: if has_key { &[] } else { &SCOPES },
+            agent,
+            browser: self.browser,
+        };
+        let Some(ApprovedComputer { api_key }) = attach::approved(connection, &errand, showing).await? else {
+            return Ok(None);
+        };
+        if let Some(secret) = api_key
+            && login::accepted(connection, Credential::Bearer(secret.clone())).await?.is_some()
+        {
+            connection.change(|profile| profile.api_key = Some(secret))?;
+            has_key = true;
+        }
+        if !has_agent {
+            has_agent = tool_agent::claimed(connection, self.tool).await? == ClaimState::Claimed;
+        }
+        connection.folder.forget(PENDING_CODE)?;
+        Ok(Some(ApprovedTool { has_agent, has_key, is_new: true }))
+    }
+}
+
+/// Prints what belongs into each file, as the command would write an empty one.
+fn snippets(json: bool, files: &[ToolFile]) -> Done {
+    let mut known = Vec::new();
+    let mut lines = Vec::new();
+    for file in files {
+        let (text, _) = edit::apply(file.syntax, None, &file.edits, false)
+            .map_err(|error| Failure::refused(format!("{}: {error}", file.path.display())))?;
+        lines.push(format!("{}\n\n{text}", styled(STRONG, format!("# {}", file.path.display()))));
+        known.push(json!({ "path": file.path, "text": text }));
+    }
+    output::show(json, &Value::from(known), || lines.join("\n").trim_end().to_owned());
+    Ok(())
+}
+
+/// Prints the changes as a unified diff.
+fn show_changes(json: bool, tool: Tool, changes: &[FileChange]) {
+    let diffs: Vec<(String, String)> = changes
+        .iter()
+        .map(|change| {
+            let path = change.path.display().to_string();
+            let now = change.now.as_deref().unwrap_or_default();
+            let from = if change.now.is_some() { path.as_str() } else { "/dev/null" };
+            let diff = TextDiff::from_lines(now, &change.after);
+            (path.clone(), diff.unified_diff().header(from, &path).to_string())
+        })
+        .collect();
+    let known: Vec<Value> = diffs.iter().map(|(path, diff)| json!({ "path": path, "diff": diff })).collect();
+    output::show(json, &json!({ "tool": tool, "changes": known }), || {
+        let texts: Vec<&str> = diffs.iter().map(|(_, diff)| diff.trim_end()).filter(|diff| !diff.is_empty()).collect();
+        if texts.is_empty() { "nothing would change".to_owned() } else { texts.join("\n") }
+    });
+}
+
+/// What the command did.
+struct Summary<'s> {
+    tool: Tool,
+    wanted: Wanted,
+    changes: &'s [FileChange],
+    approved: &'s ApprovedTool,
+    event: &'s FirstEvent,
+}
+
+impl Summary<'_> {
+    async fn show(&self, connection: &ProfileConnection) {
+        let Self { tool, wanted, changes, approved, event } = self;
+        let owner = attach::owner(connection).await;
+        let base = connection.client.base_url();
+        let event = event.described(base);
+        let agent = connection.profile.tools.get(tool).filter(|_| approved.has_agent);
+        let files: Vec<Value> =
+            changes.iter().map(|change| json!({ "path": change.path, "state": state(change) })).collect();
+        let known = json!({
+            "tool": tool,
+            "server": base,
+            "email": owner.contains('@').then_some(&owner),
+            "machine_uuid": connection.profile.machine.as_ref().map(|machine| machine.machine_uuid),
+            "agent": agent.map(|agent| agent.registration_id),
+            "api_key": approved.has_key,
+            "files": files,
+            "event": event,
+        });
+        output::show(connection.json, &known, || {
+            let (good, bad) = (styled(GOOD, "✓"), styled(WARNING, "!"));
+            let already = if approved.is_new { "" } else { "already " };
+            let title = tool.title();
+            let mut lines =
+                vec![format!("{good} this computer is {already}attached to the account of {}", styled(STRONG, &owner))];
+            lines.push(if approved.has_agent {
+                format!("{good} {title} acts for you")
+            } else {
+                format!("{bad} {title} does not act for you: the page was approved without it; `attache connect {}` asks again", tool.as_str())
+            });
+            lines.push(if approved.has_key {
+                format!("{good} it can use your memory")
+            } else {
+                format!("{bad} it has no key for your memory: `attache login` asks for one")
+            });
+            for change in *changes {
+                lines.push(format!("{good} {:9} {}", state(change), change.path.display()));
+            }
+            lines.push(match event["url"].as_str() {
+                Some(url) if event["state"] == "recorded" => format!("{good} the first event arrived: {url}"),
+                Some(url) => format!("{bad} the first event is held, see {url}"),
+                None => format!("{bad} your consent is off, so nothing is recorded: see {base}/account/consent"),
+            });
+            if let Some(remark) = tool_files::remark(*tool, *wanted) {
+                lines.push(format!("  next: {remark}"));
+            }
+            lines.push(format!(
+                "  {}",
+                styled(FAINT, format!("restart {title} to use it; undo: `attache disconnect {}`", tool.as_str()))
+            ));
+            lines.join("\n")
+        });
+    }
+}
+
+/// What happened to a file.
+fn state(change: &FileChange) -> &'static str {
+    match &change.now {
+        _ if change.is_done() => "unchanged",
+        Some(_) => "changed",
+        None => "written",
+    }
+}

@@ -1,0 +1,25 @@
+//! The log of hooks, which have no other output: `hook.log` in the folder of the spool. It contains no content of payloads.
+
+use std::io::{self, Write};
+
+use domain::{Clock, clock};
+
+use super::folder::HookFolder;
+
+/// Largest size of the log; a longer one starts again empty.
+const LOG_BYTES_MAX: u64 = 256 * 1024;
+
+/// Appends a line. A log that cannot be written must not disturb the agent either.
+pub fn note(folder: &HookFolder, line: &str) {
+    let _ = append(folder, line);
+}
+
+fn append(folder: &HookFolder, line: &str) -> io::Result<()> {
+    folder.make()?;
+    let mut file = folder.append("hook.log")?;
+    if file.metadata()?.len() > LOG_BYTES_MAX {
+        file.set_len(0)?;
+    }
+    let line = line.replace('\n', " ");
+    writeln!(file, "{} {line}", clock::date_time(Clock::system().now()))
+}

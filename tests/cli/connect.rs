@@ -1,0 +1,169 @@
+//! `attache connect` and `disconnect`: one approval for computer, agent and key, and the files of the tools.
+
+use std::fs;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use blackbox::client::{Client, Credential};
+use blackbox::flow;
+use blackbox::process::{Home, Process, Server};
+
+/// `connect`, waiting for a person: it has shown its link and this code.
+async fn connecting(home: &Home, arguments: &[&str]) -> (Process, String) {
+    let process = home.start(&[&["connect"], arguments].concat());
+    assert!(process.stdout.reach(9).await, "{}{}", process.stdout.text(), process.stderr.text());
+    let code = process.stdout.text().lines().nth(6).unwrap().trim().to_owned();
+    (process, code)
+}
+
+/// A page as a signed-in person sees it.
+async fn page(server: &Server, person: &Credential, path: &str) -> String {
+    let client = Client::new();
+    let request = client.request(Method::GET, &format!("{}{path}", server.url), person);
+    let response = client.try_send(request.header("sec-fetch-site", "same-origin")).await.unwrap();
+    assert_eq!(response.status, 200, "{path}");
+    String::from_utf8(response.body.to_vec()).unwrap()
+}
+
+/// The person presses Approve with these boxes ticked.
+async fn approve(server: &Server, person: &Credential, code: &str, boxes: &[&str]) {
+    let client = Client::new();
+    let request = client.request(Method::POST, &format!("{}/device", server.url), person);
+    let mut form = vec![("user_code", code), ("decision", "approve")];
+    form.extend(boxes.iter().map(|name| (*name, "yes")));
+    let body = serde_urlencoded::to_string(form).unwrap();
+    let request = request.header("origin", &server.url).header("sec-fetch-site", "same-origin");
+    let request = request.header("content-type", "application/x-www-form-urlencoded").body(body);
+    assert_eq!(client.try_send(request).await.unwrap().status, 303);
+}
+
+fn json_file(home: &Home, name: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(home.dir.path().join(name)).unwrap()).unwrap()
+}
+
+/// The agent of a tool, as the profile has it.
+fn agent(home: &Home, tool: &str) -> toml::Table {
+    flow::profile(home)["tools"][tool].as_table().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = flow::session(&home, "ada@example.com");
+    let settings = "{\n  // mine\n  \"model\": \"opus\"\n}\n";
+    fs::create_dir(home.dir.path().join(".claude")).unwrap();
+    fs::write(home.dir.path().join(".claude/settings.json"), settings).unwrap();
+
+    let (mut connect, code) =
+        connecting(&home, &["claude-code", "--server", &server.url, "--name", "ada-laptop"]).await;
+    let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
+    for part in
+        ["Let Claude Code act for you?", "ada-laptop", "metadata only", "name=\"with_agent\"", "name=\"with_key\""]
+    {
+        assert!(asked.contains(part), "{part} in {asked}");
+    }
+    assert!(!home.dir.path().join(".claude.json").exists(), "nothing is written before the person agreed");
+    approve(&server, &ada, &code, &["with_agent", "with_key"]).await;
+    assert_eq!(connect.exit().await.code(), Some(0), "{}{}", connect.stdout.text(), connect.stderr.text());
+    let said = connect.stdout.text();
+    for part in ["attached to the account of ada@example.com", "Claude Code acts for you", "it can use your memory"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let event = said.lines().find_map(|line| line.split_once("the first event arrived: ")).unwrap().1.to_owned();
+    let event = event.strip_prefix(&server.url).unwrap();
+    assert!(page(&server, &ada, event).await.contains("skill.installed"));
+    let attached = page(&server, &ada, &format!("/device?user_code={code}")).await;
+    assert!(attached.contains("Claude Code on it acts for you."), "{attached}");
+    assert!(page(&server, &ada, "/account").await.contains("claude-code on ada-laptop"));
+
+    let server_entry = &json_file(&home, ".claude.json")["mcpServers"]["attache"];
+    assert_eq!(server_entry["args"], json!(["mcp", "--profile", "default"]));
+    let written = fs::read_to_string(home.dir.path().join(".claude/settings.json")).unwrap();
+    assert!(written.contains("// mine") && written.contains("hook claude-code --profile default"), "{written}");
+    // The first key and the first agent stay.
+    let (first, key) = (agent(&home, "claude-code"), flow::profile(&home)["api_key"].clone());
+    let again = home.run(&["connect", "claude-code", "--json"]).json();
+    assert_eq!((&again["email"], &again["api_key"]), (&json!("ada@example.com"), &json!(true)));
+    assert!(again["files"].as_array().unwrap().iter().all(|file| file["state"] == "unchanged"), "{again}");
+    assert_eq!(again["event"]["state"], "recorded");
+    assert_eq!(again["agent"].as_str(), first["registration_id"].as_str());
+
+    // Another tool needs its agent alone.
+    let (mut connect, code) = connecting(&home, &["codex"]).await;
+    let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
+    assert!(asked.contains("attached to your account already") && asked.contains("name=\"with_agent\""), "{asked}");
+    assert!(!asked.contains("name=\"with_key\""));
+    approve(&server, &ada, &code, &["with_agent"]).await;
+    assert_eq!(connect.exit().await.code(), Some(0), "{}{}", connect.stdout.text(), connect.stderr.text());
+    assert!(connect.stdout.text().contains("/hooks"), "{}", connect.stdout.text());
+    assert_eq!(flow::profile(&home)["api_key"], key);
+
+    // Undone to the byte; the agent ends, the other one and the computer stay.
+    let assertion = agent(&home, "claude-code")["identity_assertion"].as_str().unwrap().to_owned();
+    let said = home.run(&["disconnect", "claude-code"]);
+    assert!(said.said().contains("does not act for you any more"), "{said:?}");
+    assert_eq!(fs::read_to_string(home.dir.path().join(".claude/settings.json")).unwrap(), settings);
+    assert!(!home.dir.path().join(".claude.json").exists());
+    flow::token_by_assertion(&server, &assertion).await.refused(400, "invalid_grant");
+    let profile = flow::profile(&home);
+    assert!(profile["tools"].get("claude-code").is_none() && profile["tools"].get("codex").is_some());
+    home.run(&["disconnect", "claude-code"]).refused(4, &["not connected"]);
+    home.run(&["usage"]).said();
+
+    // With consent off, nothing is sent.
+    home.run(&["consent", "set", "off"]).said();
+    let silent = home.run(&["connect", "codex", "--json"]).json();
+    assert_eq!(silent["event"], json!({ "state": "not_allowed", "event_id": null, "url": null }));
+    // A file that changed since loses what was added alone.
+    let config = home.dir.path().join(".codex/config.toml");
+    fs::write(&config, format!("model = \"gpt-5\"\n{}", fs::read_to_string(&config).unwrap())).unwrap();
+    let undone = home.run(&["disconnect", "codex", "--keep-agent", "--json"]).json();
+    assert_eq!((&undone["agent"], &undone["files"][0]["state"]), (&json!("kept"), &json!("edited")));
+    assert_eq!(fs::read_to_string(&config).unwrap().trim(), "model = \"gpt-5\"");
+    assert!(flow::profile(&home)["tools"].get("codex").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_person_did_not_agree_to_is_left_out_and_named() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = flow::session(&home, "ada@example.com");
+    let (mut connect, code) = connecting(&home, &["cursor", "--server", &server.url]).await;
+    // The API shows no page that names agent and key.
+    flow::device_approve(&server, &ada, &code).await.unwrap().expect(200);
+    assert_eq!(connect.exit().await.code(), Some(0), "{}", connect.stderr.text());
+    let said = connect.stdout.text();
+    for part in ["Cursor does not act for you", "no key for your memory", "the first event arrived"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    assert!(home.dir.path().join(".cursor/mcp.json").exists());
+    assert!(agent(&home, "cursor").get("scope").is_none());
+
+    // Denied: nothing is written.
+    let (mut connect, code) = connecting(&home, &["gemini-cli"]).await;
+    flow::person(&home, &server, "ada@example.com").device_deny(&code).await.unwrap();
+    assert_ne!(connect.exit().await.code(), Some(0));
+    assert!(connect.stderr.text().contains("denied"), "{}", connect.stderr.text());
+    assert!(!home.dir.path().join(".gemini").exists());
+}
+
+#[test]
+fn dry_run_and_print_write_nothing() {
+    let home = Home::new();
+    fs::create_dir(home.dir.path().join(".cursor")).unwrap();
+    fs::write(home.dir.path().join(".cursor/mcp.json"), "{\n  \"mcpServers\": {}\n}\n").unwrap();
+    let shown = home.run(&["connect", "cursor", "--dry-run"]);
+    for part in ["--- /dev/null", "+++ ", ".cursor/hooks.json", "+    \"attache\": {"] {
+        assert!(shown.said().contains(part), "{part} in {shown:?}");
+    }
+    let printed = home.run(&["connect", "opencode", "--print", "--no-mcp"]);
+    assert!(printed.said().contains("\"hook\",\"opencode\",\"--profile\",\"default\""), "{printed:?}");
+    let printed = home.run(&["connect", "codex", "--print", "--scope", "project", "--json"]).json();
+    assert!(printed[0]["path"].as_str().unwrap().ends_with("/.codex/config.toml"), "{printed}");
+    assert!(printed[0]["text"].as_str().unwrap().starts_with("[mcp_servers.attache]\n"), "{printed}");
+    assert_eq!(fs::read_to_string(home.dir.path().join(".cursor/mcp.json")).unwrap(), "{\n  \"mcpServers\": {}\n}\n");
+    assert!(!home.dir.path().join(".cursor/hooks.json").exists() && !home.dir.path().join(".config/opencode").exists());
+    home.run(&["connect", "vim"]).refused(2, &["claude-code, codex, cursor"]);
+}
