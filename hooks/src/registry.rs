@@ -60,8 +60,8 @@ fn kind(activity: HookActivity, seen: &HookObservation<'_>) -> (&'static str, La
 /// The event type of a tool that works on a memory, such as those of `attache mcp`.
 fn memory_tool(skill: &str) -> Option<&'static str> {
     // Agents put the name of the MCP server before that of the tool, each in its own way: `mcp__attache__add_memory`, `MCP:attache:add_memory`.
-    let is = |name: &str| skill.strip_suffix(name).is_some_and(|before| !before.ends_with(char::is_alphanumeric));
-    let of = |names: &[&str], event_type| names.iter().any(|name| is(name)).then_some(event_type);
+    let is = |name: &&str| skill.strip_suffix(*name).is_some_and(|before| !before.ends_with(char::is_alphanumeric));
+    let of = |names: &[&str], event_type| names.iter().any(is).then_some(event_type);
     of(&["add_memory", "save_memory", "store_memory", "update_memory"], "memory.stored")
         .or_else(|| of(&["search_memory", "recall_memory", "search_memories"], "memory.recalled"))
         .or_else(|| of(&["forget_memory", "delete_memory"], "memory.forgotten"))
