@@ -87,6 +87,8 @@ kinds! {
     Drift = "drift", PERIODIC;
     /// Computes missing embeddings.
     Backfill = "backfill", PERIODIC;
+    /// Sends notifications to the endpoints of accounts.
+    Webhook = "webhook", PERIODIC;
     /// Forwards the events of consent changes.
     Outbox = "outbox", PERIODIC;
     /// Reads changes that other processes made.

@@ -24,6 +24,7 @@ pub mod sequence;
 pub mod signin;
 pub mod upstream;
 pub mod watch;
+pub mod webhook;
 pub mod witness;
 
 pub use infra_error::InfraError;

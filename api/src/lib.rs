@@ -45,6 +45,7 @@ pub mod seal;
 pub mod sessions;
 mod state;
 pub mod usage;
+pub mod webhooks;
 
 use app::config::{Settings, Urls};
 use app::phase::Phases;
@@ -110,6 +111,13 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/keys", Accepts::SESSION, api_keys::create),
         Route::get("/api/v1/keys", PERSON, api_keys::list),
         Route::delete("/api/v1/keys/{id}", Accepts::SESSION, api_keys::revoke),
+        Route::get("/api/v1/webhooks", PERSON, webhooks::list),
+        Route::post("/api/v1/webhooks", Accepts::SESSION, webhooks::create),
+        Route::patch("/api/v1/webhooks/{id}", Accepts::SESSION, webhooks::change),
+        Route::delete("/api/v1/webhooks/{id}", Accepts::SESSION, webhooks::delete),
+        Route::post("/api/v1/webhooks/{id}/secret", Accepts::SESSION, webhooks::rotate),
+        Route::post("/api/v1/webhooks/{id}/test", Accepts::SESSION, webhooks::test),
+        Route::get("/api/v1/webhooks/{id}/deliveries", PERSON, webhooks::deliveries),
         Route::post("/api/v1/a2a", NONE, guide::a2a::answer),
         Route::post("/api/v1/mcp", NONE, guide::mcp::answer),
         Route::get("/llms.txt", NONE, guide::short),

@@ -17,6 +17,7 @@ mod refusals;
 mod rpc;
 mod schemas;
 mod security;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -79,6 +80,7 @@ pub fn operations() -> Vec<Operation> {
         account::operations(),
         events::operations(),
         audit::operations(),
+        webhooks::operations(),
         public::operations(),
         knowledge::operations(),
     ];
@@ -86,13 +88,14 @@ pub fn operations() -> Vec<Operation> {
 }
 
 /// Groups of operations with their descriptions, in the order of a first reading.
-const TAGS: [(&str, &str); 8] = [
+const TAGS: [(&str, &str); 9] = [
     ("Agents", "Registration of agents, claims, and exchange of credentials for access tokens."),
     ("Computers", "Registration of computers, and their attachment to an account by device code."),
     ("Account", "The account with its plan, remaining allowance, sessions, agents and API keys."),
     ("Consent", "Consent levels: how much may be recorded."),
     ("Events", "Submission of events, which are linked by hashes."),
     ("Audit", "Recorded events and their audit proofs."),
+    ("Webhooks", "Notifications to endpoints of the account, signed by Standard Webhooks."),
     ("Guides", "Guides for agents, and metadata."),
     ("Knowledge", "Spaces, pages and notes, and search."),
 ];

@@ -28,6 +28,7 @@ use app::services::machines::Machines;
 use app::services::oidc::Providers;
 use app::services::sessions::Sessions;
 use app::services::usage::UsageBars;
+use app::services::webhooks::Webhooks;
 use app::telemetry::Requests;
 use app::{App, BuildError};
 use axum::extract::FromRef;
@@ -110,6 +111,7 @@ struct Services {
     sessions: Sessions,
     spaces: Spaces,
     usage: UsageBars,
+    webhooks: Webhooks,
 }
 
 /// The parts that are built from the route tables.
@@ -221,6 +223,7 @@ impl Services {
             search: KnowledgeSearch::new(ports(), app.search.clone(), &knowledge.search),
             sessions: Sessions::new(ports(), settings.sessions.valid_for),
             spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
+            webhooks: Webhooks::new(ports(), settings.webhooks.clone()),
             usage: UsageBars::new(
                 ports(),
                 app.usage.clone(),
@@ -270,6 +273,7 @@ parts! {
     Sessions = services.sessions;
     Spaces = services.spaces;
     UsageBars = services.usage;
+    Webhooks = services.webhooks;
     Arc<Authenticator> = authenticator;
     Arc<BodyReader> = bodies;
     Arc<LargeBodies> = large_bodies;

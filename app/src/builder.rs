@@ -16,6 +16,7 @@ use actors::outbox::Outbox;
 use actors::presence::Presence;
 use actors::signin::{self, SignIns};
 use actors::upstream::Upstream;
+use actors::webhook::{self, WebhookPass};
 use chrono::TimeDelta;
 use domain::node::NodeTraits;
 use domain::registry::Registry;
@@ -175,6 +176,18 @@ impl Builder<'_> {
             Upstream::External(_) => None,
         };
         NodeTable::new(self.store.clone(), self.clock.clone(), log, ingestion.runner().to_owned(), traits)
+    }
+
+    /// Sends notifications; `None` if webhooks are off.
+    pub(super) fn webhooks(&self) -> Result<Option<WebhookPass>, BuildError> {
+        let settings = self.settings.webhooks.clone();
+        if !settings.enabled {
+            return Ok(None);
+        }
+        let sender = webhook::WebhookSender::new(&settings, &self.urls.base);
+        let sender = sender.map_err(|error| BuildError::Webhooks(domain::reasons(&error)))?;
+        let (store, clock, rng) = (self.store.clone(), self.clock.clone(), self.rng.clone());
+        Ok(Some(WebhookPass { store, clock, rng, sender, settings }))
     }
 
     pub(super) fn outbox(&self, upstream: &Upstream) -> Outbox {

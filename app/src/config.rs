@@ -80,6 +80,8 @@ pub struct Settings {
     pub api_keys: ApiKeySettings,
     /// `[knowledge]`: the knowledge API.
     pub knowledge: KnowledgeSettings,
+    /// `[webhooks]`: endpoints that accounts are notified at.
+    pub webhooks: ::actors::webhook::WebhookSettings,
     /// `[limits]`: attempts of each client address.
     pub limits: LimitSettings,
     /// `[janitor]`: retention and removal of old rows.
@@ -489,8 +491,16 @@ impl Settings {
         );
     }
 
+    /// Notifications that may wait for one endpoint; `None` if webhooks are off.
+    pub fn notifications_waiting_max(&self) -> Option<u32> {
+        self.webhooks.enabled.then_some(self.webhooks.waiting_max)
+    }
+
     /// The problems that sections find themselves.
     fn section_problems(&self) -> impl Iterator<Item = (String, String)> {
+        fn owned(found: Vec<(&'static str, &'static str)>) -> Vec<(String, String)> {
+            found.into_iter().map(|(field, rule)| (field.to_owned(), rule.to_owned())).collect()
+        }
         let sections = [
             ("http", self.http.problems()),
             ("upstream", self.upstream.problems()),
@@ -502,6 +512,7 @@ impl Settings {
             ("plans", self.plans.problems()),
             ("knowledge", self.knowledge.problems()),
             ("actors", self.actors.problems()),
+            ("webhooks", owned(self.webhooks.problems())),
         ];
         sections.into_iter().flat_map(|(section, found)| {
             found.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))

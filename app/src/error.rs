@@ -28,6 +28,9 @@ pub enum BuildError {
     /// A stage of the knowledge API cannot be set up.
     #[error("the knowledge API: {0}")]
     Knowledge(String),
+    /// The client of webhooks cannot be set up.
+    #[error("the webhooks: {0}")]
+    Webhooks(String),
     /// The guides for agents cannot be rendered.
     #[error("the guides cannot be rendered")]
     Guides(#[from] askama::Error),

@@ -166,6 +166,7 @@ impl App {
         let intake = builder.intake(&upstream, &registry, &counters, &hold);
         let outbox = builder.outbox(&upstream);
         let anchor = installation::anchor_of(&store, &upstream, &clock);
+        let webhooks = builder.webhooks()?;
         let nodes = builder.nodes(&upstream, &knowledge.ingestion);
         let witnesses = installation::witnesses_of(&upstream, &settings)?;
 
@@ -183,6 +184,7 @@ impl App {
             outbox: &outbox,
             counters: &counters,
             nodes: &nodes,
+            webhooks: webhooks.as_ref(),
             wakers: Wakers::default(),
         };
         let root = start_actors(&settings, &rng, supervised).await?;

@@ -18,6 +18,7 @@
 //! | [`labels`] | names of computers and agents |
 //! | [`usage`] | the usage of an account or a computer, as shares of its plan |
 //! | [`knowledge`] | search, batches, spaces, memories and filters of the knowledge API |
+//! | [`webhooks`] | endpoints that an account is notified at |
 //! | [`oidc`] | sign-in with OpenID Connect providers |
 
 pub mod activity;
@@ -34,6 +35,7 @@ pub mod machines;
 pub mod oidc;
 pub mod sessions;
 pub mod usage;
+pub mod webhooks;
 
 use domain::{Clock, Rng};
 use store::Store;

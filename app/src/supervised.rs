@@ -20,6 +20,7 @@ use actors::presence::PresencePass;
 use actors::sequence::Sequence;
 use actors::upstream::Upstream;
 use actors::watch::ChangeFeed;
+use actors::webhook::WebhookPass;
 use actors::witness::Witnesses;
 use actors::{ActorKind, jitter};
 use domain::node::BEAT_SECONDS;
@@ -77,6 +78,8 @@ pub(super) struct Supervised<'s> {
     pub outbox: &'s Outbox,
     pub counters: &'s Counters,
     pub nodes: &'s NodeTable,
+    /// Only if webhooks are on.
+    pub webhooks: Option<&'s WebhookPass>,
     pub wakers: Wakers,
 }
 
@@ -88,6 +91,7 @@ impl Supervised<'_> {
         children.extend(self.log());
         children.push(self.hold());
         children.extend(self.knowledge_and_requests());
+        children.extend(self.webhooks());
         children.extend(self.housekeeping());
         children
     }
@@ -148,6 +152,13 @@ impl Supervised<'_> {
             self.periodic(ActorKind::Drift, OrphanedBatches(ingestion.clone()), drift_every),
             self.periodic(ActorKind::Backfill, backfill, settings.knowledge.embed_missing_every),
         ]
+    }
+
+    /// Sends notifications.
+    fn webhooks(&self) -> Option<ChildSpec> {
+        let pass = self.webhooks?.clone();
+        let every = pass.settings.look_every;
+        Some(self.periodic(ActorKind::Webhook, pass, every))
     }
 
     /// The actors that no request waits for.

@@ -36,6 +36,7 @@ mod knowledge;
 mod poll;
 mod settings;
 pub mod stream;
+mod webhooks;
 pub mod witness;
 
 use std::sync::Arc;

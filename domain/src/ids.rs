@@ -97,6 +97,8 @@ uuid_v7_ids! {
     MemoryId;
     /// A batch of URLs and notes.
     BatchId;
+    /// An endpoint that an account is notified at.
+    WebhookId;
 }
 
 macro_rules! cuid2_ids {

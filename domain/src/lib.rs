@@ -29,6 +29,7 @@
 //! | [`batch`] | batches and the messages of their streams |
 //! | [`memory`] | memories: pages and notes, and their duplicates |
 //! | [`filter`] | content filter settings and verdicts |
+//! | [`webhook`] | notifications of accounts: kinds, bodies, signatures |
 //! | [`web_url`] | URLs of web pages and their canonical form |
 //! | [`words`] | stems of words for full-text search |
 //! | [`excerpt`] | excerpts of search results |
@@ -79,6 +80,7 @@ pub mod trace;
 mod unknown_name;
 pub mod usage;
 pub mod web_url;
+pub mod webhook;
 pub mod words;
 
 pub use clock::{Clock, Timestamp};

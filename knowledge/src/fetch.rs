@@ -26,7 +26,6 @@ mod robots;
 mod settings;
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +36,6 @@ use reqwest::Certificate;
 use reqwest::dns::Resolve;
 use reqwest::redirect::Policy;
 use tokio::sync::Semaphore;
-use url::Host;
 
 use address::AddressRules;
 use budget::Budget;
@@ -45,12 +43,11 @@ use exchange::{Content, FetchKind, FetchResponse, exchange};
 use failure::{FailedAttempt, Retry};
 use pace::Pace;
 use redirect::RedirectChain;
-use resolver::JudgingResolver;
 use robots::{Robots, RobotsState, Ruling};
 
 pub use error::FetchError;
 pub use media_type::MediaType;
-pub use resolver::SystemResolver;
+pub use resolver::{JudgingResolver, SystemResolver};
 pub use settings::{FetchSettings, RobotsRule};
 
 /// Fetches pages. A process has one fetcher, which paces the requests to each host across all batches.
@@ -128,7 +125,7 @@ impl Fetcher {
         // Fails if the process already has a provider, which then is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
-            .dns_resolver(Arc::new(JudgingResolver { inner: resolver, rules: Arc::clone(&rules) }))
+            .dns_resolver(Arc::new(JudgingResolver::new(resolver, Arc::clone(&rules))))
             .tls_certs_merge(roots)
             .user_agent(user_agent)
             .connect_timeout(settings.connect_timeout)
@@ -187,13 +184,7 @@ impl Fetcher {
         if !self.settings.ports.contains(&url.port()) {
             return Err(FetchError::BlockedPort(url.port()));
         }
-        let literal = match url.host() {
-            Some(Host::Ipv4(address)) => IpAddr::V4(address),
-            Some(Host::Ipv6(address)) => IpAddr::V6(address),
-            Some(Host::Domain(_)) => return Ok(()),
-            None => return Err(FetchError::BlockedAddress),
-        };
-        if self.rules.allow(literal) { Ok(()) } else { Err(FetchError::BlockedAddress) }
+        if self.rules.allow_literal(url) { Ok(()) } else { Err(FetchError::BlockedAddress) }
     }
 
     /// Checks `robots.txt`, and returns the site's crawl delay.

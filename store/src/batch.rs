@@ -9,8 +9,10 @@ use std::collections::HashMap;
 use domain::batch::{BatchEnd, Item, ItemOutcome, Journal};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
 use domain::memory::MemoryType;
+use domain::webhook::NotificationKind;
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
@@ -19,6 +21,7 @@ use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, limit, parsed, storable, undecodable};
+use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction};
 
 /// A batch that is not stored yet.
@@ -268,6 +271,7 @@ impl Store {
         const SQL: &str =
             "UPDATE batches SET state = $2, reason = $3, finished_at = $4, runner = NULL, leased_until = NULL
             WHERE id = $1 AND state = 'running'";
+        const OWNER: &str = "SELECT account_id FROM batches WHERE id = $1";
         let (state, reason) = match end {
             BatchEnd::Complete => ("complete", None),
             BatchEnd::Failed(reason) => ("failed", Some(storable(reason))),
@@ -284,6 +288,13 @@ impl Store {
                     if query.bind(written(outcome)).execute(&mut *tx).await? == 0 {
                         return Ok(false);
                     }
+                }
+                if self.notifies_owners() {
+                    let owner: String = scalar(OWNER).bind(id.as_uuid()).fetch_one(&mut *tx).await?;
+                    let data = json!({ "batch_id": id, "state": state });
+                    let to = Recipient::Account(&owner);
+                    let notice = Notice::new(NotificationKind::BatchDone, id.as_uuid(), to, now, data);
+                    self.notify_owners(tx, &[notice]).await?;
                 }
                 Ok(true)
             },

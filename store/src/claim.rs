@@ -12,6 +12,8 @@ use domain::confirm::ConfirmedVia;
 use domain::ids::{RegistrationId, UserAccountId};
 use domain::label::Label;
 use domain::secret::SecretHash;
+use domain::webhook::NotificationKind;
+use serde_json::json;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
@@ -23,6 +25,7 @@ use crate::mail::{QueuedMail, insert_mail};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{limit, parsed, secret_hash, storable, undecodable};
+use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction, joined};
 
 /// What became of a claim start.
@@ -279,6 +282,12 @@ impl Store {
                 }
                 let mut ending = vec![id.as_uuid()];
                 while let Some(agent) = ending.pop() {
+                    let reason = match owner {
+                        _ if agent != id.as_uuid() => "confirmed_by_revoked_agent",
+                        Some(_) => "owner",
+                        None => "operator",
+                    };
+                    self.notify_of_end(tx, agent, reason, now).await?;
                     let confirmed: Vec<Uuid> =
                         scalar(CONFIRMED).bind(agent).bind(now).fetch_all(&mut *tx).await?;
                     ending.extend(confirmed);
@@ -293,6 +302,32 @@ impl Store {
         )
         .during(Operation::RevokeRegistration)
         .await
+    }
+
+    /// Notifies the owner that an agent is revoked, and of the computers that are detached with it.
+    async fn notify_of_end(
+        &self,
+        tx: &mut Tx<'_>,
+        agent: Uuid,
+        reason: &'static str,
+        now: Timestamp,
+    ) -> Result<(), sqlx::Error> {
+        const OWNER: &str = "SELECT account_id FROM registrations WHERE id = $1 AND account_id IS NOT NULL";
+        const COMPUTERS: &str = "SELECT machine_uuid FROM machines WHERE attached_by = $1";
+        if !self.notifies_owners() {
+            return Ok(());
+        }
+        let owner: Option<String> = scalar(OWNER).bind(agent).fetch_optional(&mut *tx).await?;
+        let Some(owner) = owner else { return Ok(()) };
+        let computers: Vec<Uuid> = scalar(COMPUTERS).bind(agent).fetch_all(&mut *tx).await?;
+        let to = Recipient::Account(&owner);
+        let data = json!({ "agent_id": agent, "reason": reason });
+        let mut notices = vec![Notice::new(NotificationKind::AgentRevoked, agent, to, now, data)];
+        notices.extend(computers.into_iter().map(|machine| {
+            let data = json!({ "machine_uuid": machine, "reason": "agent_revoked", "agent_id": agent });
+            Notice::new(NotificationKind::ComputerDetached, machine, to, now, data)
+        }));
+        self.notify_owners(tx, &notices).await
     }
 
     /// Announces that a registration changed. On SQLite there is no other process to announce it to.

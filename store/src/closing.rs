@@ -144,7 +144,11 @@ impl Store {
     /// Deletes rows that belong to the account alone.
     async fn delete_rows(&self, account: &UserAccountId, settings: &PurgeSettings) -> Result<bool, StoreError> {
         // A batch that runs ends first. A space with a memory of another account stays, not public, for that account.
-        const KINDS: [&str; 6] = [
+        const KINDS: [&str; 8] = [
+            "DELETE FROM webhook_deliveries WHERE (webhook_id, notification_id) IN
+                (SELECT d.webhook_id, d.notification_id FROM webhook_deliveries d
+                JOIN webhooks w ON w.id = d.webhook_id WHERE w.account_id = $1 LIMIT $2)",
+            "DELETE FROM webhooks WHERE id IN (SELECT id FROM webhooks WHERE account_id = $1 LIMIT $2)",
             "DELETE FROM batches WHERE id IN
                 (SELECT id FROM batches WHERE account_id = $1 AND state <> 'running' LIMIT $2)",
             "DELETE FROM verdicts WHERE id IN (SELECT id FROM verdicts WHERE account_id = $1 LIMIT $2)",
@@ -306,7 +310,10 @@ impl Store {
 
 /// Ends every access of a closed account. Sessions that began later belong to a person who signed in again.
 async fn end_access(tx: &mut Tx<'_>, closing: &ClosingRow, now: Timestamp) -> Result<(), sqlx::Error> {
-    const END: [&str; 4] = [
+    const END: [&str; 6] = [
+        "UPDATE webhook_deliveries SET next_try_at = NULL, settled_at = $2 WHERE next_try_at IS NOT NULL
+            AND webhook_id IN (SELECT w.id FROM webhooks w WHERE w.account_id = $1)",
+        "UPDATE webhooks SET disabled_at = $2, disabled_why = 'owner' WHERE account_id = $1 AND disabled_at IS NULL",
         "UPDATE access_tokens SET revoked_at = $2 WHERE revoked_at IS NULL
             AND registration_id IN (SELECT r.id FROM registrations r WHERE r.account_id = $1)",
         "UPDATE registrations SET revoked_at = $2, changed_at = $2 WHERE account_id = $1 AND revoked_at IS NULL",

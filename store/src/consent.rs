@@ -4,7 +4,9 @@ use domain::consent::change::{ConsentChange, after};
 use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule, person_rule};
 use domain::envelope::Lane;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
+use domain::webhook::NotificationKind;
 use domain::{Rng, Timestamp};
+use serde_json::json;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
@@ -13,6 +15,7 @@ use crate::operation::{During, Operation};
 use crate::outbox::{ChainRow, OutboxEvent, insert_event, move_chain};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, parsed_opt, storable, undecodable};
+use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction};
 
 /// A level of one identity, as its owner sees it.
@@ -82,8 +85,8 @@ impl Store {
                 let before = level_of(tx, user_cuid, rule).await?;
                 let is_changed = write_level(tx, user_cuid, rule, before.is_some(), reason, now).await?;
                 if let Some(chain) = chain.filter(|_| is_changed) {
-                    let report = Report { previous: before, inherited: false, reason };
-                    write_report(tx, chain, user_cuid, rule.clone(), report, now, rng).await?;
+                    let report = Report { rule: rule.clone(), previous: before, inherited: false, reason };
+                    write_report(self, tx, chain, user_cuid, report, now, rng).await?;
                     changed.push(user_cuid.clone());
                 }
             }
@@ -129,8 +132,8 @@ impl Store {
                         let left = rules_of(tx, &edit.identity).await?;
                         rule.level = person_rule(&left, edit.machine, edit.lane).map_or(default_level, |rule| rule.level);
                     }
-                    let report = Report { previous: before, inherited: edit.after.is_none(), reason: None };
-                    write_report(tx, chain, &edit.identity, rule, report, now, rng).await?;
+                    let report = Report { rule, previous: before, inherited: edit.after.is_none(), reason: None };
+                    write_report(self, tx, chain, &edit.identity, report, now, rng).await?;
                     records += 1;
                     if identities.last() != Some(&edit.identity) {
                         identities.push(edit.identity.clone());
@@ -159,8 +162,9 @@ pub enum ConsentEdited {
     Stale,
 }
 
-/// Members of the report of a change beside the record itself.
+/// The record that changed, and further members of the report.
 struct Report<'a> {
+    rule: ConsentRule,
     previous: Option<ConsentLevel>,
     inherited: bool,
     reason: Option<&'a str>,
@@ -248,13 +252,13 @@ async fn rules_of(tx: &mut Tx<'_>, user_cuid: &UserCuid) -> Result<Vec<ConsentRu
     rules.collect::<Result<_, _>>().map_err(undecodable)
 }
 
-/// Writes the event that reports a change, at the end of the chain of its identity.
+/// Writes the event that reports a change, at the end of the chain of its identity, and notifies the owner.
 async fn write_report(
+    store: &Store,
     tx: &mut Tx<'_>,
     chain: ChainRow,
     user_cuid: &UserCuid,
-    rule: ConsentRule,
-    Report { previous, inherited, reason }: Report<'_>,
+    Report { rule, previous, inherited, reason }: Report<'_>,
     now: Timestamp,
     rng: &Rng,
 ) -> Result<(), sqlx::Error> {
@@ -271,6 +275,18 @@ async fn write_report(
     let written = report.event(id.into(), chain.machine, &chain.position, now);
     let event = OutboxEvent { id: id.into(), account: report.account, body: written.body };
     insert_event(tx, user_cuid, &event, &chain.position, now).await?;
+    if let Some(account) = &event.account {
+        let data = json!({
+            "event_id": id,
+            "user_cuid": user_cuid,
+            "machine_uuid": report.rule.machine,
+            "lane": report.rule.lane,
+            "level": report.rule.level,
+            "set_by": report.rule.set_by.as_str(),
+        });
+        let to = Recipient::Account(account.as_str());
+        store.notify_owners(tx, &[Notice::new(NotificationKind::ConsentChanged, id, to, now, data)]).await?;
+    }
     move_chain(tx, user_cuid, &after(&chain.position, written.seal)).await
 }
 

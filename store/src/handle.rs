@@ -19,6 +19,8 @@ pub struct Store {
     pub(crate) pool: Pool,
     /// Whether changes are announced to other processes (`database.notify`).
     pub(crate) notifies: bool,
+    /// Notifications that may wait for one endpoint; none are written without it.
+    pub(crate) notifications_waiting_max: Option<u32>,
     /// Answers searches, if the settings name one.
     pub(crate) replica: Option<Replica>,
     /// Its pool is that of a replica.
@@ -29,13 +31,14 @@ impl Store {
     /// Connects; see [`Pool::open`]. The tables are those of the last [`Store::migrate`].
     pub async fn open(settings: &DatabaseSettings, sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open(settings, sqlite_path, None).await?;
-        Ok(Self { pool, notifies: settings.notify, replica: Replica::of(settings, None), is_replica: false })
+        let replica = Replica::of(settings, None);
+        Ok(Self { pool, notifies: settings.notify, notifications_waiting_max: None, replica, is_replica: false })
     }
 
     /// A copy of the facts in a file, such as a backup, for reading alone.
     pub async fn open_copy(sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open_copy(sqlite_path).await?;
-        let store = Self { pool, notifies: false, replica: None, is_replica: false };
+        let store = Self { pool, notifies: false, notifications_waiting_max: None, replica: None, is_replica: false };
         store.check_schema().await?;
         Ok(store)
     }

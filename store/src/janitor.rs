@@ -56,6 +56,9 @@ pub struct PurgeSettings {
     /// API keys, after they were revoked or expired.
     #[serde(with = "humantime_serde")]
     pub api_keys_kept: Duration,
+    /// Deliveries of webhooks, after they were delivered or given up.
+    #[serde(with = "humantime_serde")]
+    pub webhook_deliveries_kept: Duration,
     /// Usage by day, after which the days of a computer are added into one row; no shorter than the longest window of a plan and two days.
     #[serde(with = "humantime_serde")]
     pub usage_days_kept: Duration,
@@ -81,6 +84,7 @@ impl Default for PurgeSettings {
             batches_kept: days(1),
             verdicts_kept: days(30),
             api_keys_kept: days(90),
+            webhook_deliveries_kept: days(7),
             usage_days_kept: days(400),
             batch_rows: 500,
             batches_max: 100,
@@ -119,6 +123,8 @@ pub struct Purged {
     pub nodes: u64,
     /// API keys.
     pub api_keys: u64,
+    /// Deliveries of webhooks.
+    pub webhook_deliveries: u64,
     /// Closed accounts whose contents are deleted.
     pub closed_accounts: u64,
     /// Days of usage that were added into the row of their computer.
@@ -159,6 +165,9 @@ impl Store {
             verdicts: self.purge_kind(VERDICTS, before(settings.verdicts_kept), settings).await?,
             nodes: self.purge_kind(NODES, now - TimeDelta::days(1), settings).await?,
             api_keys: self.purge_kind(API_KEYS, before(settings.api_keys_kept), settings).await?,
+            webhook_deliveries: self
+                .purge_kind(WEBHOOK_DELIVERIES, before(settings.webhook_deliveries_kept), settings)
+                .await?,
             usage_days: self.fold_usage(Day::of(before(settings.usage_days_kept)), settings).await?,
         })
     }
@@ -239,6 +248,9 @@ const BATCHES: &str = "DELETE FROM batches WHERE id IN
 
 const VERDICTS: &str = "DELETE FROM verdicts WHERE id IN
     (SELECT id FROM verdicts WHERE created_at < $1 LIMIT $2)";
+
+const WEBHOOK_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE (webhook_id, notification_id) IN
+    (SELECT webhook_id, notification_id FROM webhook_deliveries WHERE settled_at < $1 LIMIT $2)";
 
 /// A key has no end while it is neither revoked nor limited in time.
 const API_KEYS: &str = "DELETE FROM api_keys WHERE id IN

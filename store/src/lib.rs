@@ -33,6 +33,7 @@
 //! | [`installation`] | the id of the installation, and the remembered checkpoint of its log |
 //! | [`inventory`] | how much there is of everything |
 //! | [`node`] | the servers on this database |
+//! | [`webhook`] | endpoints of accounts, and the outbox of notifications |
 //! | [`change`] | hints to other processes that rows changed |
 //! | [`pool`] | one way to either database |
 //! | [`replica`] | a copy of the database that answers reads |
@@ -69,6 +70,7 @@ pub mod signin;
 pub mod space;
 pub mod token;
 pub mod usage;
+pub mod webhook;
 
 mod handle;
 mod probes;

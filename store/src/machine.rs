@@ -7,6 +7,8 @@ use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::label::Label;
 use domain::secret::SecretHash;
+use domain::webhook::NotificationKind;
+use serde_json::json;
 use sqlx_macros::FromRow;
 
 use crate::account::IDENTITY_ADD;
@@ -17,6 +19,7 @@ use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::probes::KNOWN_COLUMNS;
 use crate::probes::rows::{ComputerRow, KnownRow};
 use crate::row::{chunks, limit, parsed, parsed_opt, storable};
+use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction, joined, probes};
 
 /// The facts about the computer whose secret was presented, read by one query.
@@ -214,6 +217,10 @@ impl Store {
             &self.pool,
             |tx| {
                 let done = query(SQL).bind(machine.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
+                if done == 1 {
+                    let notice = detached(machine, Recipient::Account(owner.as_str()), "owner", now);
+                    self.notify_owners(tx, &[notice]).await?;
+                }
                 query(REVOKE_OF_MACHINE).bind(machine.as_uuid()).bind(now).execute(&mut *tx).await?;
                 Ok(done == 1)
             },
@@ -322,6 +329,9 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
+                // Before the row is deleted, which has the account.
+                let notice = detached(machine, Recipient::OwnerOf(machine), "operator", now);
+                self.notify_owners(tx, &[notice]).await?;
                 let done = query(SQL).bind(machine.as_uuid()).execute(&mut *tx).await?;
                 query(REVOKE_OF_MACHINE).bind(machine.as_uuid()).bind(now).execute(&mut *tx).await?;
                 Ok(done == 1)
@@ -331,6 +341,11 @@ impl Store {
         .during(Operation::RemoveMachine)
         .await
     }
+}
+
+fn detached<'a>(machine: MachineUuid, to: Recipient<'a>, reason: &'static str, now: Timestamp) -> Notice<'a> {
+    let data = json!({ "machine_uuid": machine, "reason": reason });
+    Notice::new(NotificationKind::ComputerDetached, machine.as_uuid(), to, now, data)
 }
 
 /// Attaches a computer in the caller's transaction, which has to be rolled back after a refusal. The order of the refusals is fixed

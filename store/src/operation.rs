@@ -18,6 +18,26 @@ pub enum Operation {
     FindChunksByTheirWords,
     #[strum(serialize = "make the table of near vectors")]
     MakeTableOfNearVectors,
+    #[strum(serialize = "create a webhook")]
+    CreateWebhook,
+    #[strum(serialize = "list the webhooks of an account")]
+    ListWebhooksOfAccount,
+    #[strum(serialize = "read a webhook")]
+    ReadWebhook,
+    #[strum(serialize = "change a webhook")]
+    ChangeWebhook,
+    #[strum(serialize = "delete a webhook")]
+    DeleteWebhook,
+    #[strum(serialize = "write a notification")]
+    WriteNotification,
+    #[strum(serialize = "list the deliveries of a webhook")]
+    ListDeliveriesOfWebhook,
+    #[strum(serialize = "lease webhooks")]
+    LeaseWebhooks,
+    #[strum(serialize = "begin the try of a delivery")]
+    BeginTryOfDelivery,
+    #[strum(serialize = "end the try of a delivery")]
+    EndTryOfDelivery,
     #[strum(serialize = "add usage")]
     AddUsage,
     #[strum(serialize = "approve a device code")]

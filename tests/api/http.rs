@@ -415,8 +415,8 @@ on_each_database! {
         let kinds: Vec<_> = tree["children"].as_array().unwrap().iter().map(|child| child["kind"].as_str().unwrap()).collect();
         let runs = |kind: &&ActorKind| match **kind {
             ActorKind::Lookup => world.server.app.store.pool().is_postgres(),
-            // It needs the address of a witness.
-            ActorKind::Witness => false,
+            // They need the address of a witness, and `webhooks.enabled`.
+            ActorKind::Witness | ActorKind::Webhook => false,
             _ => true,
         };
         let expected = ActorKind::ALL.iter().filter(runs);
@@ -433,7 +433,7 @@ on_each_database! {
         assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self'"), "{policy}");
         assert_eq!((cache.as_str(), header("content-type").as_str()), ("no-store", "text/html; charset=utf-8"));
         let page = response.text().await.unwrap();
-        let kinds = ActorKind::ALL.iter().filter(|kind| !matches!(kind, ActorKind::Lookup | ActorKind::Witness));
+        let kinds = ActorKind::ALL.iter().filter(|kind| !matches!(kind, ActorKind::Lookup | ActorKind::Witness | ActorKind::Webhook));
         for kind in kinds {
             assert!(page.contains(&format!(">{}<", kind.name())), "{kind}: {page}");
         }

@@ -36,3 +36,4 @@ mod story;
 mod tenants;
 mod upstream;
 mod usage;
+mod webhooks;

@@ -24,3 +24,4 @@ mod knowledge;
 mod operator;
 mod pictures;
 mod signin;
+mod webhooks;

@@ -7,6 +7,7 @@ use blackbox::client::{Client, Credential, Response, attempt_of};
 use blackbox::eventually;
 use blackbox::flow;
 use blackbox::process::{Home, Server};
+use blackbox::receiver::Receiver;
 use harness::event::{Chain, Machine};
 
 /// Number of events before the process dies.
@@ -296,4 +297,30 @@ async fn an_unfinished_epoch_is_refused_and_started_again() {
         let server = home.serve().await;
         assert!(flow::text(&flow::proof(&server, &machine, &id).await, "vkey").starts_with("attache/log/epoch-"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_webhook_was_sent_and_before_that_is_written() {
+    let (receiver, address) = Receiver::start().await;
+    let home = Home::new()
+        .set("webhooks.enabled", "true")
+        .set("webhooks.allow_http", "true")
+        .set("webhooks.allow_private", "[\"127.0.0.0/8\"]")
+        .set("webhooks.ports", &format!("[{}]", address.port()))
+        .set("webhooks.look_every", "50ms")
+        .set("webhooks.timeout", "1s");
+    let mut server = home.serve_failing("webhook.sent=1*return").await;
+    let person = flow::session(&home, "ada@example.com");
+    let client = Client::new();
+    let webhooks = format!("{}/api/v1/webhooks", server.url);
+    let body = json!({ "url": format!("http://{address}/ok"), "kinds": ["event.held"] });
+    let made = client.post(&webhooks, person.clone(), &body).await.expect(201);
+    let test = format!("{webhooks}/{}/test", made["id"].as_str().unwrap());
+    client.try_send(client.request(reqwest::Method::POST, &test, &person)).await;
+    assert_eq!(server.process.exit().await.code(), None, "it ended by a signal of its own");
+    assert_eq!(receiver.at("ok").len(), 1);
+
+    let _server = home.serve().await;
+    let sent = receiver.wait("ok", 2).await;
+    assert_eq!((&sent[0].id, &sent[0].body), (&sent[1].id, &sent[1].body));
 }

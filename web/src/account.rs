@@ -8,6 +8,7 @@
 //! | [`access`] | browsers that are signed in, keys of the knowledge API |
 //! | [`activity`] | recorded events with their proofs, and held events |
 //! | [`data`](mod@data) | the download of everything, and the end of the account |
+//! | [`webhooks`] | endpoints that the account is notified at |
 //! | [`undo`] | the pages that ask for a confirmation before something ends permanently |
 
 pub mod access;
@@ -18,6 +19,7 @@ pub mod consent;
 pub mod data;
 pub mod home;
 pub mod undo;
+pub mod webhooks;
 
 use api::HttpState;
 use askama::Template;

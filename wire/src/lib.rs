@@ -15,6 +15,7 @@
 //! | [`events`] | *Events* |
 //! | [`activity`] | *Activity and audit* |
 //! | [`knowledge`] | *Knowledge API* |
+//! | [`webhook`] | endpoints of accounts and their deliveries |
 //! | [`mcp`] | tools of both MCP servers |
 //! | [`error`] | *Errors* |
 //! | [`schema`] | *Resources*: schemas of identifiers, names and date-times |
@@ -32,6 +33,7 @@ pub mod knowledge;
 pub mod mcp;
 pub mod schema;
 pub mod usage;
+pub mod webhook;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

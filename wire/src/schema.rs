@@ -11,6 +11,7 @@ use domain::consent::{Author, ConsentLevel as Level};
 use domain::filter::{CATEGORY_CHARS_MAX, ELEMENTS_MAX, ITEM_CHARS_MAX, PROMPT_CHARS_MAX};
 use domain::memory::MemoryType as Kind;
 use domain::space::{AccessType as Access, NAME_CHARS_MAX};
+use domain::webhook::{DisabledWhy, NotificationKind as Notification};
 use domain::{lane, usage};
 use serde_json::Value;
 use strum::VariantNames;
@@ -79,6 +80,10 @@ named! {
     RegistrationKind = names::<RegistrationType>();
     /// Scope of an API key.
     KeyScope = names::<ApiKeyScope>();
+    /// Kind of a notification.
+    NotificationKind = names::<Notification>();
+    /// Why an endpoint is disabled: by its owner, because it answered 410, or because it failed for days.
+    WebhookDisabledReason = names::<DisabledWhy>();
     /// Access of the caller's account to a space.
     AccessType = names::<Access>();
     /// Type of a memory.

@@ -6,7 +6,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use domain::web_url::WebUrl;
 use ipnet::IpNet;
+use url::Host;
 
 /// Class of an address, from open to blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +31,16 @@ impl AddressRules {
     /// Allows public addresses, and private addresses in these networks.
     pub fn new(allow_private: Vec<IpNet>) -> Self {
         Self { allow_private }
+    }
+
+    /// Whether a URL may be requested by its host: a literal address is checked here, and a name when it is resolved.
+    pub fn allow_literal(&self, url: &WebUrl) -> bool {
+        match url.host() {
+            Some(Host::Ipv4(address)) => self.allow(address.into()),
+            Some(Host::Ipv6(address)) => self.allow(address.into()),
+            Some(Host::Domain(_)) => true,
+            None => false,
+        }
     }
 
     /// Whether the fetcher may connect to the address.

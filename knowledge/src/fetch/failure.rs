@@ -62,6 +62,12 @@ impl From<&reqwest::Error> for FailedAttempt {
     }
 }
 
+impl From<&reqwest::Error> for FetchError {
+    fn from(error: &reqwest::Error) -> Self {
+        FailedAttempt::from(error).error
+    }
+}
+
 /// An error and its causes. The inner error of an `io::Error` is not its source, so it is unwrapped.
 fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&cause| {

@@ -23,9 +23,16 @@ pub(super) enum ResolveError {
 }
 
 /// Filters the addresses of another resolver by the rules.
-pub(super) struct JudgingResolver {
-    pub(super) inner: Arc<dyn Resolve>,
-    pub(super) rules: Arc<AddressRules>,
+pub struct JudgingResolver {
+    inner: Arc<dyn Resolve>,
+    rules: Arc<AddressRules>,
+}
+
+impl JudgingResolver {
+    /// Only addresses of `inner` that `rules` allow.
+    pub fn new(inner: Arc<dyn Resolve>, rules: Arc<AddressRules>) -> Self {
+        Self { inner, rules }
+    }
 }
 
 impl Resolve for JudgingResolver {

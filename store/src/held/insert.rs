@@ -15,13 +15,16 @@ use std::collections::HashMap;
 
 use chrono::TimeDelta;
 use domain::ids::{HeldId, RegistrationId, UserAccountId};
+use domain::webhook::NotificationKind;
 use domain::{Digest, Timestamp};
+use serde_json::json;
 
 use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, add_total};
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, parsed_opt};
+use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction};
 
 impl Store {
@@ -78,6 +81,8 @@ impl Store {
                 Tx::Sqlite(connection) => sqlite::hold(connection, candidates, &mut ledger)?,
                 Tx::Postgres(_) => return Err(sqlx::Error::WorkerCrashed),
             };
+            let held = candidates.iter().map(|(held, _)| *held).zip(&outcomes);
+            self.notify_of_held(tx, held, &ledger).await?;
             if ledger.total != total {
                 add_total(tx, ledger.total - total).await?;
             }
@@ -85,6 +90,38 @@ impl Store {
             Ok(outcomes)
         })
         .await
+    }
+}
+
+impl Store {
+    /// Notifies the owners of events that are held now.
+    async fn notify_of_held(
+        &self,
+        tx: &mut Tx<'_>,
+        candidates: impl Iterator<Item = (&NewHeld, &HeldOutcome)>,
+        ledger: &Ledger<'_>,
+    ) -> Result<(), sqlx::Error> {
+        if !self.notifies_owners() {
+            return Ok(());
+        }
+        let new = candidates.filter(|(_, outcome)| matches!(outcome, HeldOutcome::Held(_)));
+        let notices: Vec<Notice<'_>> = new
+            .filter_map(|(held, _)| {
+                let to = match (&held.sender, ledger.account(held)) {
+                    (Sender::Machine(machine), _) => Recipient::OwnerOf(*machine),
+                    (_, Some(account)) => Recipient::Account(account.as_str()),
+                    (_, None) => return None,
+                };
+                let data = json!({
+                    "held_id": held.id,
+                    "event_id": held.outline.event_id,
+                    "machine_uuid": held.outline.machine_uuid,
+                    "reason": held.reason.as_str(),
+                });
+                Some(Notice::new(NotificationKind::EventHeld, held.id.as_uuid(), to, held.received_at, data))
+            })
+            .collect();
+        self.notify_owners(tx, &notices).await
     }
 }
 

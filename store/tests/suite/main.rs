@@ -35,4 +35,5 @@ mod silence;
 mod spaces;
 mod tokens;
 mod usage;
+mod webhooks;
 mod world;

@@ -1,6 +1,7 @@
 //! Schemathesis sends requests that the description allows, and many that it does not, and checks each response.
 
 use std::path::Path;
+use std::time::Duration;
 
 use tokio::process::Command;
 
@@ -28,6 +29,9 @@ async fn fuzz(paths: &str) {
         settings.limits.claim_starts_per_minute = 0;
         settings.limits.code_guesses_per_minute = 0;
         settings.limits.sign_ins_per_minute = 0;
+        // Endpoints can be added, and nothing is sent to them.
+        settings.webhooks.enabled = true;
+        settings.webhooks.look_every = Duration::from_hours(1);
     })
     .await;
     let person = world.person("zoe@example.com").await;

@@ -21,6 +21,8 @@ pub enum Packages {
     Schemathesis,
     /// A mail server.
     Smtp,
+    /// The library of Standard Webhooks.
+    Webhooks,
 }
 
 impl Packages {
@@ -32,6 +34,7 @@ impl Packages {
             Self::Mcp1 => ("mcp-1", include_bytes!("../../python/mcp-1.txt")),
             Self::Pgvector => ("pgvector", include_bytes!("../../python/pgvector.txt")),
             Self::Schemathesis => ("schemathesis", include_bytes!("../../python/schemathesis.txt")),
+            Self::Webhooks => ("webhooks", include_bytes!("../../python/webhooks.txt")),
             Self::Smtp => ("smtp", include_bytes!("../../python/smtp.txt")),
         }
     }

@@ -8,6 +8,7 @@ use app::services::api_keys::{ApiKeys, CreateRefusal, NewKey};
 use app::services::confirmation::RecentSignIn;
 use app::services::knowledge::Spaces;
 use app::services::sessions::Sessions;
+use app::services::webhooks::Webhooks;
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
@@ -37,6 +38,7 @@ pub struct AccessPages {
     keys: ApiKeys,
     spaces: Spaces,
     recent: RecentSignIn,
+    webhooks: Webhooks,
 }
 
 impl FromRef<HttpState> for AccessPages {
@@ -47,6 +49,7 @@ impl FromRef<HttpState> for AccessPages {
             keys: FromRef::from_ref(state),
             spaces: FromRef::from_ref(state),
             recent: FromRef::from_ref(state),
+            webhooks: FromRef::from_ref(state),
         }
     }
 }
@@ -69,6 +72,8 @@ struct AccessPage {
     fresh: bool,
     /// URL for signing in again and returning here.
     sign_in: String,
+    /// Whether the operator has enabled webhooks.
+    has_webhooks: bool,
 }
 
 struct SessionRow {
@@ -120,7 +125,7 @@ async fn draw(
     status: StatusCode,
     fault: Option<&'static str>,
 ) -> PageResult {
-    let AccessPages { site, sessions, keys, spaces, recent } = pages;
+    let AccessPages { site, sessions, keys, spaces, recent, webhooks } = pages;
     let (now, page_error) = (site.ports.clock.now(), PageError::store(site));
     let (sessions, keys, spaces) =
         tokio::join!(sessions.list(owner.visitor.person), keys.list(&owner.account), spaces.list(&owner.account));
@@ -165,6 +170,7 @@ async fn draw(
             fault,
             fresh: recent.is_recent(owner.visitor.signed_in_at),
             sign_in: sign_in_path(site, PATH),
+            has_webhooks: webhooks.are_on(),
         },
     ))
 }

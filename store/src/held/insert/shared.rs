@@ -153,7 +153,9 @@ impl Store {
                     locked.bytes.contains_key(*sender) && agent.is_none_or(|agent| !busy.contains(&agent))
                 };
                 let free: Vec<Candidate<'_>> = candidates.iter().filter(|held| is_free(held)).copied().collect();
-                let mut held = postgres::hold(tx, &free, &mut ledger).await?.into_iter();
+                let held = postgres::hold(tx, &free, &mut ledger).await?;
+                self.notify_of_held(tx, free.iter().map(|(held, _)| *held).zip(&held), &ledger).await?;
+                let mut held = held.into_iter();
                 let added = ledger.added();
                 add_shares(tx, &added).await?;
                 let empty: Vec<&String> = locked

@@ -11,6 +11,7 @@
 //! | [`flow`] | steps of several requests or commands, against a child process |
 //! | [`raw`] | requests byte by byte, from any loopback address |
 //! | [`stream`] | a reader of the event stream of a batch that checks each byte |
+//! | [`receiver`] | an endpoint of webhooks, with faults |
 //! | [`site`] | a web site with pages and faults, for the fetcher |
 //! | [`library`] | a server with a knowledge API key, and requests to that API |
 //! | [`oracle`], [`sender`], [`ledger`] | traffic of events that survives kills: the sent events, the senders, the events that the server must show |
@@ -30,6 +31,7 @@ pub mod oracle;
 pub mod preload;
 pub mod process;
 pub mod raw;
+pub mod receiver;
 pub mod sender;
 pub mod site;
 pub mod stream;

@@ -1,0 +1,127 @@
+//! `[webhooks]`
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// `[webhooks]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebhookSettings {
+    /// Whether accounts may add endpoints, and are notified.
+    pub enabled: bool,
+    /// Endpoints that one account may have.
+    pub per_account_max: u32,
+    /// Notifications that may wait for one endpoint; further ones are not written.
+    pub waiting_max: u32,
+    /// Endpoints to which a server sends at the same time.
+    pub in_flight_max: usize,
+    /// Pause between two looks for notifications that are due.
+    #[serde(with = "humantime_serde")]
+    pub look_every: Duration,
+    /// Timeout of connecting, including name resolution and TLS.
+    #[serde(with = "humantime_serde")]
+    pub connect_timeout: Duration,
+    /// Timeout of a request, until the headers of its response.
+    #[serde(with = "humantime_serde")]
+    pub timeout: Duration,
+    /// Tries of one notification.
+    pub tries_max: u32,
+    /// Mean delay after the first try; the later ones are multiples of it.
+    #[serde(with = "humantime_serde")]
+    pub retry_after_first: Duration,
+    /// Age at which a notification is given up.
+    #[serde(with = "humantime_serde")]
+    pub give_up_after: Duration,
+    /// Time without a success after which a failing endpoint is disabled.
+    #[serde(with = "humantime_serde")]
+    pub disable_after: Duration,
+    /// How long a replaced secret signs too.
+    #[serde(with = "humantime_serde")]
+    pub old_secret_kept: Duration,
+    /// Whether endpoints without TLS are permitted.
+    pub allow_http: bool,
+    /// Permitted ports of endpoints.
+    pub ports: Vec<u16>,
+    /// Private networks, loopback included, that notifications may be sent to. Link-local networks and metadata services of clouds stay
+    /// blocked, even if listed.
+    pub allow_private: Vec<IpNet>,
+}
+
+impl Default for WebhookSettings {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            per_account_max: 10,
+            waiting_max: 1000,
+            in_flight_max: 32,
+            look_every: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(5),
+            timeout: Duration::from_secs(15),
+            tries_max: 10,
+            retry_after_first: Duration::from_secs(5),
+            give_up_after: Duration::from_hours(80),
+            disable_after: Duration::from_hours(5 * 24),
+            old_secret_kept: Duration::from_hours(24),
+            allow_http: false,
+            ports: vec![443, 8443],
+            allow_private: Vec::new(),
+        }
+    }
+}
+
+impl WebhookSettings {
+    /// The invalid values, as pairs of field and rule.
+    pub fn problems(&self) -> Vec<(&'static str, &'static str)> {
+        let year = Duration::from_hours(365 * 24);
+        let minutes = |time: Duration| !time.is_zero() && time <= Duration::from_mins(5);
+        let rules = [
+            (self.per_account_max > 0, "per_account_max", "must be at least 1"),
+            (self.waiting_max > 0, "waiting_max", "must be at least 1"),
+            (self.in_flight_max > 0, "in_flight_max", "must be at least 1"),
+            (self.tries_max > 0, "tries_max", "must be at least 1"),
+            (!self.look_every.is_zero(), "look_every", "must be longer than 0s"),
+            (minutes(self.connect_timeout), "connect_timeout", "must be longer than 0s, and at most 5m"),
+            (minutes(self.timeout), "timeout", "must be longer than 0s, and at most 5m"),
+            (minutes(self.retry_after_first), "retry_after_first", "must be longer than 0s, and at most 5m"),
+            (self.give_up_after <= year, "give_up_after", "must be at most 365 days"),
+            (self.disable_after <= year, "disable_after", "must be at most 365 days"),
+            (self.old_secret_kept <= year, "old_secret_kept", "must be at most 365 days"),
+            (
+                !self.ports.is_empty() && !self.ports.contains(&0),
+                "ports",
+                "must name at least one port, and none of them 0",
+            ),
+        ];
+        rules.into_iter().filter(|(kept, _, _)| !kept).map(|(_, field, rule)| (field, rule)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_valid_and_off_and_each_rule_is_checked() {
+        let default = WebhookSettings::default();
+        assert!(!default.enabled);
+        assert_eq!(default.problems(), []);
+        let broken = WebhookSettings {
+            per_account_max: 0,
+            waiting_max: 0,
+            in_flight_max: 0,
+            look_every: Duration::ZERO,
+            connect_timeout: Duration::ZERO,
+            timeout: Duration::from_hours(1),
+            tries_max: 0,
+            retry_after_first: Duration::ZERO,
+            give_up_after: Duration::MAX,
+            disable_after: Duration::MAX,
+            old_secret_kept: Duration::MAX,
+            ports: vec![0],
+            ..default
+        };
+        assert_eq!(broken.problems().len(), 12);
+    }
+}

@@ -1,0 +1,197 @@
+//! Endpoints of accounts, and the outbox of notifications.
+
+use std::time::Duration;
+
+use domain::consent::{Author, ConsentLevel, ConsentRule};
+use domain::ids::{UserAccountId, WebhookId};
+use domain::webhook::{DisabledWhy, NotificationKind, SigningSecret, Webhook};
+use harness::on_each_database;
+use serde_json::Value;
+use store::Store;
+use store::janitor::PurgeSettings;
+use store::webhook::{AfterTry, NewWebhook, TryResult, WebhookUpdate};
+use uuid::Uuid;
+
+use crate::world::{World, at, now};
+
+fn endpoint(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) -> NewWebhook {
+    let webhook = Webhook {
+        id: world.rng.uuid_v7(now()).into(),
+        account: account.clone(),
+        url: "https://pager.example.com/hook".parse().unwrap(),
+        description: "the pager".parse().unwrap(),
+        kinds: kinds.to_vec(),
+        created_at: now(),
+        disabled: None,
+        failing_since: None,
+        old_secret_until: None,
+    };
+    NewWebhook { webhook, secret: SigningSecret::mint(&world.rng) }
+}
+
+async fn added(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) -> NewWebhook {
+    let new = endpoint(world, account, kinds);
+    assert!(world.store.webhook_create(&new, 10).await.unwrap());
+    new
+}
+
+async fn test(world: &World, id: WebhookId, account: &UserAccountId, second: i64) -> Uuid {
+    let notification = world.rng.uuid_v7(now());
+    assert!(world.store.webhook_test(id, account, notification, at(second), 100).await.unwrap());
+    notification
+}
+
+/// Kinds and data of what waits or was sent, oldest first.
+async fn written(store: &Store, id: WebhookId, account: &UserAccountId) -> Vec<String> {
+    let mut kinds: Vec<String> =
+        store.webhook_deliveries(id, account, 100).await.unwrap().into_iter().map(|delivery| delivery.kind).collect();
+    kinds.reverse();
+    kinds
+}
+
+on_each_database! {
+    async fn an_endpoint_is_stored_changed_and_deleted_by_its_account_alone(world: &World) {
+        let store = &world.store;
+        let (account, other) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let new = added(world, &account, NotificationKind::ALL).await;
+        let id = new.webhook.id;
+        assert_eq!(store.webhooks_of_account(&account, 10).await.unwrap(), std::slice::from_ref(&new.webhook));
+        assert_eq!(store.webhook_of_account(id, &account).await.unwrap(), Some(new.webhook.clone()));
+        assert_eq!(store.webhook_of_account(id, &other).await.unwrap(), None);
+        assert!(!store.webhook_create(&endpoint(world, &account, &[]), 1).await.unwrap());
+        let change = WebhookUpdate {
+            url: Some("https://other.example.com/".to_owned()),
+            kinds: Some(vec![NotificationKind::BatchDone]),
+            enabled: Some(false),
+            ..WebhookUpdate::default()
+        };
+        assert!(!store.webhook_change(id, &other, &change, at(1)).await.unwrap());
+        assert!(store.webhook_change(id, &account, &change, at(1)).await.unwrap());
+        let seen = store.webhook_of_account(id, &account).await.unwrap().unwrap();
+        assert_eq!((seen.url.as_str(), seen.description.as_str()), ("https://other.example.com/", "the pager"));
+        assert_eq!((seen.kinds, seen.disabled), (vec![NotificationKind::BatchDone], Some((at(1), DisabledWhy::Owner))));
+        assert!(!store.webhook_test(id, &account, world.rng.uuid_v7(now()), at(2), 10).await.unwrap(), "it is disabled");
+        let enable = WebhookUpdate { enabled: Some(true), ..WebhookUpdate::default() };
+        assert!(store.webhook_change(id, &account, &enable, at(3)).await.unwrap());
+        assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().disabled, None);
+        let secret = SigningSecret::mint(&world.rng);
+        assert!(!store.webhook_rotate(id, &other, &secret, at(100)).await.unwrap());
+        assert!(store.webhook_rotate(id, &account, &secret, at(100)).await.unwrap());
+        assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().old_secret_until, Some(at(100)));
+        test(world, id, &account, 4).await;
+        assert!(store.webhook_deliveries(id, &other, 10).await.unwrap().is_empty());
+        assert!(!store.webhook_delete(id, &other).await.unwrap());
+        assert!(store.webhook_delete(id, &account).await.unwrap());
+        assert!(store.webhook_deliveries(id, &account, 10).await.unwrap().is_empty());
+    }
+
+    async fn a_fact_is_written_with_its_notifications_for_those_who_ask_for_its_kind(world: &World) {
+        let store = world.store.clone().with_notifications(Some(2));
+        let (account, other) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let all = added(world, &account, NotificationKind::ALL).await.webhook.id;
+        let some = added(world, &account, &[NotificationKind::ComputerDetached]).await.webhook.id;
+        let theirs = added(world, &other, NotificationKind::ALL).await.webhook.id;
+        let (machine, cuid, _) = world.attached(&account).await;
+        let rule = |level| ConsentRule { machine: None, lane: None, level, set_by: Author::Person };
+        let set = async |store: &Store, level, second| {
+            store.consent_set(std::slice::from_ref(&cuid), &rule(level), Some("a reason"), at(second), &world.rng).await.unwrap()
+        };
+        set(&store, ConsentLevel::Off, 1).await;
+        // Nothing changes, so nothing is written.
+        set(&store, ConsentLevel::Off, 2).await;
+        assert!(store.machine_detach(machine, &account, at(3)).await.unwrap());
+        assert!(!store.machine_detach(machine, &account, at(4)).await.unwrap());
+        assert_eq!(written(&store, all, &account).await, ["consent.changed", "computer.detached"]);
+        assert_eq!(written(&store, some, &account).await, ["computer.detached"]);
+        // Two wait already.
+        set(&store, ConsentLevel::Full, 5).await;
+        assert_eq!(written(&store, all, &account).await.len(), 2);
+        // A store of a server without webhooks writes none.
+        set(&world.store, ConsentLevel::Off, 6).await;
+        assert_eq!(written(&store, some, &account).await.len(), 1);
+        assert!(written(&store, theirs, &other).await.is_empty());
+        let lease = world.rng.uuid_v7(now());
+        assert_eq!(store.webhooks_lease_due(lease, at(10), at(40), 10).await.unwrap().len(), 2);
+        let due = store.webhook_try_begin(all, lease, at(10), at(40)).await.unwrap().unwrap();
+        let body: Value = serde_json::from_str(&due.body).unwrap();
+        assert_eq!((&body["type"], &body["data"]["level"]), (&"consent.changed".into(), &"off".into()));
+        assert!(body["data"].get("reason").is_none(), "{body}");
+    }
+
+    async fn an_endpoint_is_leased_once_and_gets_one_delivery_at_a_time(world: &World) {
+        let (store, second) = (&world.store, world.second().await);
+        let account = world.account("ada@example.com").await;
+        let new = added(world, &account, NotificationKind::ALL).await;
+        let id = new.webhook.id;
+        let (first, next) = (test(world, id, &account, 0).await, test(world, id, &account, 1).await);
+        let leases = [world.rng.uuid_v7(now()), world.rng.uuid_v7(now())];
+        let (one, two) = tokio::join!(
+            store.webhooks_lease_due(leases[0], at(2), at(30), 10),
+            second.webhooks_lease_due(leases[1], at(2), at(30), 10),
+        );
+        let (one, two) = (one.unwrap(), two.unwrap());
+        assert_eq!([one.len(), two.len()].iter().sum::<usize>(), 1);
+        let (lease, wrong) = if one.is_empty() { (leases[1], leases[0]) } else { (leases[0], leases[1]) };
+        assert!(store.webhook_try_begin(id, wrong, at(2), at(30)).await.unwrap().is_none());
+        let due = store.webhook_try_begin(id, lease, at(2), at(30)).await.unwrap().unwrap();
+        assert_eq!((due.notification, due.tries, due.secrets.len()), (first, 1, 1));
+        assert_eq!(due.secrets[0].as_bytes(), new.secret.as_bytes());
+        let failed = TryResult { status: Some(500), error: Some("it answered with status 500") };
+        assert!(store.webhook_try_end(&due, lease, failed, AfterTry::Again(at(60)), at(3)).await.unwrap());
+        assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().failing_since, Some(at(3)));
+        // The next one, since the first is not due yet.
+        let due = store.webhook_try_begin(id, lease, at(4), at(30)).await.unwrap().unwrap();
+        assert_eq!((due.notification, due.failing_since), (next, Some(at(3))));
+        let sent = TryResult { status: Some(204), error: None };
+        assert!(store.webhook_try_end(&due, lease, sent, AfterTry::Delivered, at(5)).await.unwrap());
+        assert!(!store.webhook_try_end(&due, lease, sent, AfterTry::Delivered, at(5)).await.unwrap(), "it was settled");
+        assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().failing_since, None);
+        assert!(store.webhook_try_begin(id, lease, at(6), at(30)).await.unwrap().is_none());
+        store.webhook_lease_end(id, lease, at(6)).await.unwrap();
+        assert!(second.webhooks_lease_due(leases[1], at(7), at(90), 10).await.unwrap().is_empty());
+        assert_eq!(second.webhooks_lease_due(wrong, at(61), at(90), 10).await.unwrap(), [id]);
+        // A lease that was not given back ends, and the same notification is tried again.
+        assert!(store.webhooks_lease_due(lease, at(62), at(99), 10).await.unwrap().is_empty());
+        assert_eq!(store.webhooks_lease_due(lease, at(91), at(120), 10).await.unwrap(), [id]);
+        let due = store.webhook_try_begin(id, lease, at(91), at(120)).await.unwrap().unwrap();
+        assert_eq!((due.notification, due.tries), (first, 2));
+        let shown = store.webhook_deliveries(id, &account, 10).await.unwrap();
+        assert_eq!(shown.iter().map(|one| (one.is_delivered, one.status)).collect::<Vec<_>>(), [(true, Some(204)), (false, Some(500))]);
+    }
+
+    async fn a_disabled_endpoint_ends_what_waits_and_settled_rows_are_deleted_in_time(world: &World) {
+        let store = &world.store;
+        let account = world.account("ada@example.com").await;
+        let id = added(world, &account, NotificationKind::ALL).await.webhook.id;
+        for second in 0..3 {
+            test(world, id, &account, second).await;
+        }
+        let lease = world.rng.uuid_v7(now());
+        store.webhooks_lease_due(lease, at(5), at(30), 10).await.unwrap();
+        let due = store.webhook_try_begin(id, lease, at(5), at(30)).await.unwrap().unwrap();
+        let gone = TryResult { status: Some(410), error: Some("it answered with status 410") };
+        assert!(store.webhook_try_end(&due, lease, gone, AfterTry::Disabled(DisabledWhy::Gone), at(6)).await.unwrap());
+        assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().disabled, Some((at(6), DisabledWhy::Gone)));
+        let shown = store.webhook_deliveries(id, &account, 10).await.unwrap();
+        assert!(shown.iter().all(|one| one.next_try_at.is_none() && !one.is_delivered && one.error.is_some()));
+        assert!(store.webhook_try_begin(id, lease, at(7), at(30)).await.unwrap().is_none());
+        assert!(store.webhooks_lease_due(lease, at(40), at(60), 10).await.unwrap().is_empty());
+        let settings = PurgeSettings { webhook_deliveries_kept: Duration::from_mins(1), ..PurgeSettings::default() };
+        assert_eq!(store.purge(at(60), &settings).await.unwrap().webhook_deliveries, 0);
+        assert_eq!(store.purge(at(67), &settings).await.unwrap().webhook_deliveries, 3);
+        assert!(store.webhook_deliveries(id, &account, 10).await.unwrap().is_empty());
+    }
+
+    async fn a_closed_account_is_notified_no_more(world: &World) {
+        let store = world.store.clone().with_notifications(Some(100));
+        let account = world.account("ada@example.com").await;
+        let id = added(world, &account, NotificationKind::ALL).await.webhook.id;
+        world.attached(&account).await;
+        test(world, id, &account, 0).await;
+        assert!(store.account_close(&account, None, at(1)).await.unwrap());
+        let lease = world.rng.uuid_v7(now());
+        assert!(store.webhooks_lease_due(lease, at(2), at(30), 10).await.unwrap().is_empty());
+        store.closed_accounts_empty(at(2), &PurgeSettings::default()).await.unwrap();
+        assert!(store.webhooks_of_account(&account, 10).await.unwrap().is_empty());
+    }
+}
