@@ -50,7 +50,7 @@ fn named(text: &str, before: &str) -> BTreeSet<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pictures_of_the_documents_are_those_that_are_taken() {
     if env::var_os("ATTACHE_WRITE_PICTURES").is_some() {
-        take().await;
+        Box::pin(take()).await;
         std::fs::write(folder().join("tour.svg"), recording::record().await).unwrap();
     }
     let taken: BTreeSet<String> = PICTURES.iter().flat_map(|name| files_of(name)).collect();

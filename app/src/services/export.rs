@@ -3,9 +3,11 @@
 use actors::InfraError;
 use actors::upstream::Upstream;
 use bytes::Bytes;
+use domain::api_key::ApiKey;
 use domain::clock::date_time;
 use domain::ids::{MemoryId, PersonId, UserAccountId};
 use domain::usage::{Day, UsageWindow};
+use domain::webhook::Webhook;
 use futures_util::stream::{self, Stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -159,30 +161,8 @@ impl AccountExport {
                 "set_by": record.rule.set_by,
             })
         }));
-        all.extend(store.api_keys_of_account(account, ROWS_MAX).await?.into_iter().map(|key| {
-            json!({
-                "kind": "key",
-                "id": key.id,
-                "name": key.name,
-                "scopes": key.scopes,
-                "spaces": key.spaces,
-                "created_at": date_time(key.created_at),
-                "expires_at": key.expires_at.map(date_time),
-                "last_used_at": key.last_used_at.map(date_time),
-                "revoked_at": key.revoked_at.map(date_time),
-            })
-        }));
-        all.extend(store.webhooks_of_account(account, ROWS_MAX).await?.into_iter().map(|webhook| {
-            json!({
-                "kind": "webhook",
-                "id": webhook.id,
-                "url": webhook.url.as_str(),
-                "description": webhook.description,
-                "kinds": webhook.kinds,
-                "created_at": date_time(webhook.created_at),
-                "disabled_at": webhook.disabled.map(|(at, _)| date_time(at)),
-            })
-        }));
+        all.extend(store.api_keys_of_account(account, ROWS_MAX).await?.iter().map(key_line));
+        all.extend(store.webhooks_of_account(account, ROWS_MAX).await?.iter().map(webhook_line));
         all.extend(store.sessions_of_person(person, now, ROWS_MAX).await?.into_iter().map(|session| {
             json!({
                 "kind": "session",
@@ -263,6 +243,32 @@ impl AccountExport {
         let line = |event: Value| json!({ "kind": "event", "event": event });
         Ok((lines(&page.events.into_iter().map(line).collect::<Vec<_>>()), Some(next)))
     }
+}
+
+fn key_line(key: &ApiKey) -> Value {
+    json!({
+        "kind": "key",
+        "id": key.id,
+        "name": key.name,
+        "scopes": key.scopes,
+        "spaces": key.spaces,
+        "created_at": date_time(key.created_at),
+        "expires_at": key.expires_at.map(date_time),
+        "last_used_at": key.last_used_at.map(date_time),
+        "revoked_at": key.revoked_at.map(date_time),
+    })
+}
+
+fn webhook_line(webhook: &Webhook) -> Value {
+    json!({
+        "kind": "webhook",
+        "id": webhook.id,
+        "url": webhook.url.as_str(),
+        "description": webhook.description,
+        "kinds": webhook.kinds,
+        "created_at": date_time(webhook.created_at),
+        "disabled_at": webhook.disabled.map(|(at, _)| date_time(at)),
+    })
 }
 
 fn lines(values: &[Value]) -> Bytes {
