@@ -1,6 +1,7 @@
 //! Chunks, and what finds them.
 
 use domain::ids::UserAccountId;
+use domain::language::Language;
 use domain::memory::ModelId;
 use domain::words::asked;
 use store::Store;
@@ -20,7 +21,7 @@ async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
 }
 
 fn stems(query: &str) -> Vec<QueryStem> {
-    asked(query, 32).into_iter().map(|stem| QueryStem { stem, weight: 1.0 }).collect()
+    asked(query, 32).stems(Language::English).into_iter().map(|stem| QueryStem { stem, weight: 1.0 }).collect()
 }
 
 /// The texts of the chunks that have the words of a query.
@@ -65,7 +66,7 @@ on_each_vector_index! {
         for query in ["cafe", "ÜBER", "東京"] {
             assert_eq!(texts(store, &ada, query).await, ["nothing of the kind"], "{query}");
         }
-        let counted: Vec<String> = asked("heat wing absent", 9);
+        let counted = asked("heat wing absent", 9).stems(Language::English);
         let shelf = shelf(store, &ada).await;
         assert_eq!(store.stems_counted(shelf.number, &counted).await.unwrap(), [2, 2, 0]);
         assert!(shelf.length_average() > 1.0);
