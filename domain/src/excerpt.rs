@@ -1,6 +1,6 @@
 //! Excerpts of search results: the part of a passage around the words of the query.
 
-use crate::words::marked;
+use crate::words::{QueryWords, marked};
 
 /// Maximum length of an excerpt, in characters.
 const EXCERPT_CHARS: usize = 360;
@@ -8,10 +8,10 @@ const EXCERPT_CHARS: usize = 360;
 const LEAD_CHARS: usize = 80;
 
 /// An excerpt of at most 360 characters, with an ellipsis where text is left out.
-pub fn excerpt(stems: &[String], passage: &str) -> Vec<ExcerptPart> {
+pub fn excerpt(asked: &QueryWords, passage: &str) -> Vec<ExcerptPart> {
     let starts: Vec<usize> = passage.char_indices().map(|(at, _)| at).collect();
     let piece = |(text, marked): (&str, bool)| ExcerptPart { text: text.to_owned(), marked };
-    let pieces = marked(stems, passage);
+    let pieces = marked(asked, passage);
     if starts.len() <= EXCERPT_CHARS {
         return pieces.into_iter().map(piece).collect();
     }
@@ -24,7 +24,7 @@ pub fn excerpt(stems: &[String], passage: &str) -> Vec<ExcerptPart> {
     let to = starts
         .get(last)
         .map_or(passage.len(), |at| passage[from..*at].rfind(char::is_whitespace).map_or(*at, |length| from + length));
-    let mut shown: Vec<ExcerptPart> = marked(stems, &passage[from..to]).into_iter().map(piece).collect();
+    let mut shown: Vec<ExcerptPart> = marked(asked, &passage[from..to]).into_iter().map(piece).collect();
     let ellipsis = |text: &str| ExcerptPart { text: text.to_owned(), marked: false };
     if from > 0 {
         shown.insert(0, ellipsis("… "));

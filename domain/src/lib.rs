@@ -64,6 +64,7 @@ pub mod ids;
 pub mod item;
 pub mod label;
 pub mod lane;
+pub mod language;
 pub mod mail;
 pub mod memory;
 pub mod merkle;

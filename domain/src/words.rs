@@ -1,13 +1,17 @@
 //! Stems of words for full-text search: lower case, without accents (`docs/decisions/0037-absolute-similarity.md`).
 //!
-//! Stored texts and queries are stemmed by the same function, on both databases, so that they match.
+//! Stored texts and queries are stemmed by the same function, on both databases, so that they match. A text is stemmed
+//! in its own language, and a query in each language of the memories that it searches
+//! (`docs/decisions/0098-languages-of-memories.md`).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use rust_stemmers::{Algorithm, Stemmer};
+use rust_stemmers::Stemmer;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
+
+use crate::language::Language;
 
 /// Weight of a word in the title, relative to a word in the text.
 pub const TITLE_WEIGHT: u32 = 3;
@@ -24,68 +28,120 @@ pub struct StemCounts {
 }
 
 /// Counts the stems of a chunk and its title.
-pub fn counted(title: &str, content: &str) -> StemCounts {
+pub fn counted(title: &str, content: &str, language: Language) -> StemCounts {
+    let stemmer = Stemmer::create(language.algorithm());
     let mut counted = StemCounts::default();
     for (text, weight) in [(title, TITLE_WEIGHT), (content, 1)] {
-        each_stem(
-            text,
-            |_| true,
-            |stem| {
-                counted.length = counted.length.saturating_add(weight);
-                match counted.stems.get_mut(stem) {
-                    Some(count) => *count = count.saturating_add(weight),
-                    None => drop(counted.stems.insert(stem.to_owned(), weight)),
-                }
-            },
-        );
+        each_word(text, |word| {
+            let stem = word.stem(language, &stemmer);
+            counted.length = counted.length.saturating_add(weight);
+            match counted.stems.get_mut(&*stem) {
+                Some(count) => *count = count.saturating_add(weight),
+                None => drop(counted.stems.insert(stem.into_owned(), weight)),
+            }
+        });
     }
     counted
 }
 
-/// The distinct stems of a query in their order, at most `words_max`. Omits stop words, unless the query has no other
-/// words.
-pub fn asked(query: &str, words_max: usize) -> Vec<String> {
+/// The words of a query.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryWords(Vec<QueryWord>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct QueryWord {
+    folded: String,
+    exact: String,
+    is_pair: bool,
+}
+
+impl QueryWords {
+    /// The stem of each word in a language, in the order of the query.
+    pub fn stems(&self, language: Language) -> Vec<String> {
+        let stemmer = Stemmer::create(language.algorithm());
+        self.0.iter().map(|word| word.borrowed().stem(language, &stemmer).into_owned()).collect()
+    }
+
+    /// Whether the query has no words.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl QueryWord {
+    fn borrowed(&self) -> Word<'_> {
+        Word { folded: &self.folded, exact: &self.exact, is_pair: self.is_pair }
+    }
+}
+
+/// The words of a query in their order, at most `words_max`, each with another English stem. Omits English stop words,
+/// unless the query has no other words.
+pub fn asked(query: &str, words_max: usize) -> QueryWords {
+    let stemmer = Stemmer::create(Language::English.algorithm());
     let collect = |keep: fn(&str) -> bool| {
-        let mut stems: Vec<String> = Vec::new();
-        each_stem(query, keep, |stem| {
-            if stems.len() < words_max && !stems.iter().any(|known| known == stem) {
-                stems.push(stem.to_owned());
+        let (mut words, mut stems): (Vec<QueryWord>, Vec<String>) = (Vec::new(), Vec::new());
+        each_word(query, |word| {
+            if words.len() >= words_max || !keep(word.folded) {
+                return;
+            }
+            let stem = word.stem(Language::English, &stemmer);
+            if !stems.iter().any(|known| *known == stem) {
+                stems.push(stem.into_owned());
+                let (folded, exact) = (word.folded.to_owned(), word.exact.to_owned());
+                words.push(QueryWord { folded, exact, is_pair: word.is_pair });
             }
         });
-        stems
+        QueryWords(words)
     };
     let telling = collect(|word| STOP_WORDS.binary_search(&word).is_err());
     if telling.is_empty() { collect(|_| true) } else { telling }
 }
 
-/// The weighted count of each stem of `asked` in a chunk and its title. Equals the counts of [`counted`], but is
-/// faster.
-pub fn counts_of(asked: &[String], title: &str, content: &str) -> Vec<u32> {
+/// The weighted count of each stem of `asked` in a chunk and its title, all of `language`. Equals the counts of
+/// [`counted`], but is faster.
+pub fn counts_of(asked: &[String], title: &str, content: &str, language: Language) -> Vec<u32> {
     // A stem has the first letter of its word, so most words need no stemming.
     let firsts: Vec<char> = asked.iter().filter_map(|stem| stem.chars().next()).collect();
+    let stemmer = Stemmer::create(language.algorithm());
     let mut counts = vec![0_u32; asked.len()];
     for (text, weight) in [(title, TITLE_WEIGHT), (content, 1)] {
-        each_stem(
-            text,
-            |word| word.chars().next().is_some_and(|first| firsts.contains(&first)),
-            |stem| {
-                if let Some(at) = asked.iter().position(|asked| asked == stem) {
-                    counts[at] = counts[at].saturating_add(weight);
-                }
-            },
-        );
+        each_word(text, |word| {
+            if !word.folded.chars().next().is_some_and(|first| firsts.contains(&first)) {
+                return;
+            }
+            let stem = word.stem(language, &stemmer);
+            // Words of a query can have different stems in English and one stem in this language.
+            for (count, _) in counts.iter_mut().zip(asked).filter(|(_, asked)| **asked == stem) {
+                *count = count.saturating_add(weight);
+            }
+        });
     }
     counts
 }
 
-/// Splits a text into parts, with whether each is a word with a stem in `asked`. Concatenated, the parts are the text.
-pub fn marked<'t>(asked: &[String], text: &'t str) -> Vec<(&'t str, bool)> {
+/// Splits a text into parts, with whether each is a word of the query, in any form that its language or English has.
+/// Concatenated, the parts are the text.
+pub fn marked<'t>(asked: &QueryWords, text: &'t str) -> Vec<(&'t str, bool)> {
+    let languages = match Language::of([text]) {
+        Language::English => vec![Language::English],
+        other => vec![Language::English, other],
+    };
+    let stems: Vec<(Language, Stemmer, Vec<String>)> = languages
+        .into_iter()
+        .map(|language| (language, Stemmer::create(language.algorithm()), asked.stems(language)))
+        .collect();
+    let is_of_query = |word: &Word<'_>| {
+        stems.iter().any(|(language, stemmer, asked)| {
+            let stem = word.stem(*language, stemmer);
+            asked.iter().any(|asked| *asked == stem)
+        })
+    };
     let mut pieces = Vec::new();
     let (mut unmarked, mut at) = (0, 0);
     while at < text.len() {
         let end = text[at..].find(is_between_words).map_or(text.len(), |length| at + length);
         let mut is_asked = false;
-        each_stem(&text[at..end], |_| true, |stem| is_asked |= asked.iter().any(|asked| asked == stem));
+        each_word(&text[at..end], |word| is_asked |= is_of_query(&word));
         if is_asked {
             if unmarked < at {
                 pieces.push((&text[unmarked..at], false));
@@ -101,45 +157,73 @@ pub fn marked<'t>(asked: &[String], text: &'t str) -> Vec<(&'t str, bool)> {
     pieces
 }
 
-/// Calls `take` with the stem of every word that `keep` accepts.
-fn each_stem(text: &str, keep: impl Fn(&str) -> bool, mut take: impl FnMut(&str)) {
-    let stemmer = Stemmer::create(Algorithm::English);
-    let mut word = String::new();
+/// A word of a text.
+#[derive(Debug, Clone, Copy)]
+struct Word<'w> {
+    /// In lower case, without accents.
+    folded: &'w str,
+    /// In lower case, with the accents that stemmers of other languages than English know.
+    exact: &'w str,
+    /// Whether it is two characters of a script without spaces, which have no stem.
+    is_pair: bool,
+}
+
+impl<'w> Word<'w> {
+    /// Its stem, without accents; never empty.
+    fn stem(&self, language: Language, stemmer: &Stemmer) -> Cow<'w, str> {
+        if self.is_pair {
+            return Cow::Borrowed(self.folded);
+        }
+        if language == Language::English {
+            let is_stemmed = self.folded.bytes().all(|byte| byte.is_ascii_lowercase());
+            return if is_stemmed { stemmer.stem(self.folded) } else { Cow::Borrowed(self.folded) };
+        }
+        if !self.exact.chars().all(char::is_alphabetic) {
+            return Cow::Borrowed(self.folded);
+        }
+        let stem = stemmer.stem(self.exact);
+        if stem.is_ascii() && !stem.is_empty() {
+            return stem;
+        }
+        let stem: String = folded(&stem).filter(|character| character.is_alphanumeric()).collect();
+        if stem.is_empty() { Cow::Borrowed(self.folded) } else { Cow::Owned(stem) }
+    }
+}
+
+/// Calls `take` with every word.
+fn each_word(text: &str, mut take: impl FnMut(Word<'_>)) {
+    let (mut word, mut exact) = (String::new(), String::new());
     for piece in text.split(is_between_words).filter(|piece| !piece.is_empty()) {
         word.clear();
         if piece.is_ascii() {
             word.extend(piece.chars().take(WORD_CHARS_MAX).map(|c| c.to_ascii_lowercase()));
-            if keep(&word) {
-                take(&stem(&stemmer, &word));
-            }
+            take(Word { folded: &word, exact: &word, is_pair: false });
             continue;
         }
-        word.extend(piece.nfkd().filter(|c| !is_combining_mark(*c)).flat_map(char::to_lowercase));
+        word.extend(folded(piece));
+        exact.clear();
+        exact.extend(piece.nfc().flat_map(char::to_lowercase).take(WORD_CHARS_MAX));
+        let is_whole = word.chars().all(char::is_alphanumeric);
         // Compatibility decomposition can produce characters that separate words.
         for part in word.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
             if part.chars().any(is_unspaced) {
-                each_pair(part, |pair| {
-                    if keep(pair) {
-                        take(pair);
-                    }
-                });
+                each_pair(part, |pair| take(Word { folded: pair, exact: pair, is_pair: true }));
             } else {
                 let part: String = part.chars().take(WORD_CHARS_MAX).collect();
-                if keep(&part) {
-                    take(&stem(&stemmer, &part));
-                }
+                take(Word { folded: &part, exact: if is_whole { &exact } else { &part }, is_pair: false });
             }
         }
     }
 }
 
+/// A text in lower case, without accents.
+fn folded(text: &str) -> impl Iterator<Item = char> {
+    text.nfkd().filter(|character| !is_combining_mark(*character)).flat_map(char::to_lowercase)
+}
+
 /// Whether a character separates words. A combining mark belongs to the word before it.
 fn is_between_words(c: char) -> bool {
     !c.is_alphanumeric() && (c.is_ascii() || !is_combining_mark(c))
-}
-
-fn stem<'a>(stemmer: &Stemmer, word: &'a str) -> Cow<'a, str> {
-    if word.bytes().all(|byte| byte.is_ascii_lowercase()) { stemmer.stem(word) } else { Cow::Borrowed(word) }
 }
 
 /// Whether a character belongs to a script without spaces between words.
@@ -174,8 +258,13 @@ const STOP_WORDS: [&str; 116] = [
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use strum::IntoEnumIterator;
 
     use super::*;
+
+    fn asked(query: &str, words_max: usize) -> Vec<String> {
+        super::asked(query, words_max).stems(Language::English)
+    }
 
     #[test]
     fn forms_of_a_word_are_one_stem() {
@@ -195,14 +284,46 @@ mod tests {
     }
 
     #[test]
+    fn forms_of_a_word_are_one_stem_in_its_language() {
+        for (language, forms) in [
+            (Language::German, "Häuser Häusern Hauses"),
+            (Language::French, "Bateaux bateau"),
+            (Language::Spanish, "zarparon zarpar"),
+            (Language::Italian, "traghetti traghetto"),
+            (Language::Dutch, "veerboten veerboot"),
+            (Language::Portuguese, "partiram partir"),
+            (Language::Swedish, "hamnarna hamnar hamnen"),
+            (Language::Norwegian, "havnene havner havnen"),
+            (Language::Danish, "havnene havner havnen"),
+            (Language::Finnish, "satamassa satamasta"),
+            (Language::Russian, "гавани гаванью гавань"),
+            (Language::Hungarian, "házakban házak"),
+            (Language::Romanian, "porturile porturi"),
+            (Language::Turkish, "adalar adaların"),
+            (Language::Greek, "λιμάνια λιμάνι"),
+        ] {
+            let stems = super::asked(forms, 9).stems(language);
+            assert!(stems.len() > 1 && stems.iter().all(|stem| *stem == stems[0]), "{language}: {stems:?}");
+        }
+    }
+
+    #[test]
+    fn words_are_marked_in_the_forms_of_the_language_of_the_text() {
+        let text = "Die Fähren verlassen die alten Häfen um sieben Uhr morgens, am Mittag und um sechs Uhr abends.";
+        let marked: Vec<&str> =
+            marked(&super::asked("Fähre Hafen", 9), text).iter().filter(|part| part.1).map(|part| part.0).collect();
+        assert_eq!(marked, ["Fähren", "Häfen"]);
+    }
+
+    #[test]
     fn a_title_counts_more_than_the_text() {
-        let counted = counted("Wings", "the wing of a wing");
+        let counted = counted("Wings", "the wing of a wing", Language::English);
         assert_eq!((counted.stems["wing"], counted.length), (2 + TITLE_WEIGHT, 5 + TITLE_WEIGHT));
     }
 
     #[test]
     fn words_of_a_query_are_marked_in_every_form() {
-        let asked = asked("heated café", 9);
+        let asked = super::asked("heated café", 9);
         let pieces = marked(&asked, "Heating the Cafés, not cafe\u{301}-heaters.");
         let expected = [
             ("Heating", true),
@@ -213,24 +334,27 @@ mod tests {
             ("-heaters.", false),
         ];
         assert_eq!(pieces, expected);
-        assert_eq!(marked(&[], "nothing"), [("nothing", false)]);
+        assert_eq!(marked(&QueryWords::default(), "nothing"), [("nothing", false)]);
         assert!(marked(&asked, "").is_empty());
     }
 
     proptest! {
         #[test]
         fn marked_pieces_make_up_the_text(text in ".{0,200}", query in ".{0,40}") {
-            let pieces = marked(&asked(&format!("{query} {}", text.chars().take(20).collect::<String>()), 50), &text);
+            let pieces = marked(&super::asked(&format!("{query} {}", text.chars().take(20).collect::<String>()), 50), &text);
             prop_assert!(pieces.iter().all(|(piece, _)| !piece.is_empty()));
             let whole: String = pieces.iter().map(|(piece, _)| *piece).collect();
             prop_assert_eq!(whole, text);
         }
 
         #[test]
-        fn counting_some_stems_agrees_with_counting_all(title in ".{0,20}", content in ".{0,200}", query in ".{0,40}") {
-            let asked = asked(&format!("{query} {content}"), 50);
-            let all = counted(&title, &content);
-            let some = counts_of(&asked, &title, &content);
+        fn counting_some_stems_agrees_with_counting_all(
+            title in ".{0,20}", content in "(.{0,200}|[a-zäöüßéèçñåøæőıа-яё ]{0,200}|[ἀ-ῼα-ώ ]{0,200})", query in ".{0,40}", nth in 0_usize..16,
+        ) {
+            let language = Language::iter().nth(nth).unwrap_or_default();
+            let asked = super::asked(&format!("{query} {content}"), 50).stems(language);
+            let all = counted(&title, &content, language);
+            let some = counts_of(&asked, &title, &content, language);
             for (stem, count) in asked.iter().zip(some) {
                 prop_assert_eq!(all.stems.get(stem).copied().unwrap_or(0), count, "{}", stem);
             }

@@ -5,7 +5,7 @@
 //!    ([`crate::index`]).
 //! 3. The store reads the candidates within the caller's scope. A leg with candidates from too few documents is queried
 //!    again with a limit per document, so that a long document cannot crowd out the others (`crowd`).
-//! 4. `score` computes one absolute similarity per candidate.
+//! 4. `score` computes one absolute similarity per candidate: by words and vector, and by its nearness to the best one.
 //! 5. Chunks are grouped by document; documents below the threshold are dropped, and the best are returned.
 //!
 //! If the model fails, the lexical leg answers alone.
@@ -19,11 +19,13 @@ mod meaning;
 mod query;
 mod score;
 mod settings;
+mod stems;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::ids::MemoryId;
+use domain::language::LanguageSet;
 use store::memory::Memory;
 use store::passage::AccountStatistics;
 use store::{Store, StoreError};
@@ -34,8 +36,9 @@ pub use self::embed::Embed;
 use self::lexical::LexicalLeg;
 use self::meaning::SemanticLeg;
 pub use self::query::SearchQuery;
-use self::score::ScoredChunk;
+use self::score::{ScoreWeights, ScoredChunk};
 pub use self::settings::Settings;
+use self::stems::QueryStems;
 use crate::blocking;
 use crate::index::Index;
 
@@ -129,20 +132,18 @@ impl<E: Embed> Search<E> {
             shelves,
             query,
         };
+        let languages = shelves.iter().fold(LanguageSet::default(), |all, shelf| all.union(shelf.languages()));
+        let stems = QueryStems::of(&query.text, self.settings.words_max, languages);
         let (lexical, meaning) = tokio::join!(
-            LexicalLeg::look_up(store, &self.counts, shelves, query, &self.settings),
+            LexicalLeg::look_up(store, &self.counts, shelves, query, &stems, &self.settings),
             SemanticLeg::look_up(&context)
         );
         let (lexical, meaning) = (lexical?, meaning?);
         let passages = crowd::passages(&context, &lexical, &meaning).await?;
         let SemanticLeg { vector, missing, .. } = meaning;
-        let (weight, text) = (self.settings.meaning_weight, query.text.clone());
-        let words_max = self.settings.words_max;
-        let scored = blocking::compute(move || {
-            let stems = domain::words::asked(&text, words_max);
-            score::scored(passages, &stems, &lexical, vector.as_deref(), weight)
-        });
-        let scored = scored.await;
+        let weights = ScoreWeights { meaning: self.settings.meaning_weight, neighbour: self.settings.neighbour_weight };
+        let scored =
+            blocking::compute(move || score::scored(passages, &stems, &lexical, vector.as_deref(), weights)).await;
         let found = self.documents(store, scored, query).await?;
         Ok(SearchResults { found, by_words_alone: missing })
     }

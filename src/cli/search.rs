@@ -3,7 +3,7 @@
 use clap::Args;
 use domain::excerpt::excerpt;
 use domain::foreign::visible;
-use domain::words;
+use domain::words::{self, QueryWords};
 use serde_json::json;
 use wire::knowledge::{SearchRequest, SearchResult};
 
@@ -69,7 +69,7 @@ pub async fn run(arguments: &Arguments) -> Done {
     Ok(())
 }
 
-fn shown(nth: usize, result: &SearchResult, page: &str, asked: &[String], passages: u8, width: usize) -> String {
+fn shown(nth: usize, result: &SearchResult, page: &str, asked: &QueryWords, passages: u8, width: usize) -> String {
     let title = terminal::styled(terminal::STRONG, words_of(&result.title));
     let mut lines = vec![
         format!("{nth:>2}. {title}"),

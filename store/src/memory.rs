@@ -6,6 +6,7 @@
 
 mod delete;
 mod edit;
+mod language;
 mod links;
 mod list;
 mod piece;

@@ -13,6 +13,7 @@ pub mod vector;
 pub mod words;
 
 use domain::ids::MemoryId;
+use domain::language::{Language, LanguageSet};
 use domain::memory::ModelId;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
@@ -37,6 +38,8 @@ pub struct AccountStatistics {
     pub words: i64,
     /// Number of the newest change.
     pub changes: i64,
+    /// The languages of its memories, as [`LanguageSet::bits`].
+    pub languages: i64,
 }
 
 /// Maximum number of chunks of a search.
@@ -72,12 +75,21 @@ pub struct Chunk {
     pub shelf: i64,
     /// Title of the memory.
     pub title: String,
+    /// Language of the memory, in which its words are stemmed.
+    pub language: Language,
     /// Text of the chunk.
     pub content: String,
     /// Its length in words, those of the title weighted.
     pub words: u32,
     /// Its vector, if the model made one.
     pub vector: Option<Vec<f32>>,
+}
+
+impl AccountStatistics {
+    /// The languages of its memories.
+    pub fn languages(&self) -> LanguageSet {
+        LanguageSet::from_bits(self.languages)
+    }
 }
 
 impl Store {
@@ -87,13 +99,13 @@ impl Store {
         scope: &MemoryScope,
         shelves_max: usize,
     ) -> Result<Vec<AccountStatistics>, StoreError> {
-        const OF_ACCOUNT: &str = "SELECT number, chunks, words, changes FROM shelves
+        const OF_ACCOUNT: &str = "SELECT number, chunks, words, changes, languages FROM shelves
             WHERE account_id = $1 AND $2 IS NULL LIMIT $3";
-        const OF_SPACES_SQLITE: &str = "SELECT number, chunks, words, changes FROM shelves
+        const OF_SPACES_SQLITE: &str = "SELECT number, chunks, words, changes, languages FROM shelves
             WHERE $1 IS NULL AND number IN (SELECT s.shelf FROM space_shelves s WHERE s.memories > 0
                 AND s.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)))
             ORDER BY chunks DESC, number LIMIT $3";
-        const OF_SPACES_POSTGRES: &str = "SELECT number, chunks, words, changes FROM shelves
+        const OF_SPACES_POSTGRES: &str = "SELECT number, chunks, words, changes, languages FROM shelves
             WHERE $1 IS NULL AND number IN (SELECT s.shelf FROM space_shelves s WHERE s.memories > 0
                 AND s.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json))))
             ORDER BY chunks DESC, number LIMIT $3";
@@ -120,14 +132,14 @@ impl Store {
         model: Option<&ModelId>,
     ) -> Result<Vec<Chunk>, StoreError> {
         const SQLITE: &str = joined!(
-            "SELECT c.id, c.memory_id, m.shelf, m.title, c.content, c.words, v.vector
+            "SELECT c.id, c.memory_id, m.shelf, m.title, m.language, c.content, c.words, v.vector
             FROM chunks c JOIN memories m ON m.id = c.memory_id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
             WHERE c.id IN (SELECT value FROM json_each($4)) AND ",
             IN_SCOPE_SQLITE
         );
         const POSTGRES: &str = joined!(
-            "SELECT c.id, c.memory_id, m.shelf, m.title, c.content, c.words, v.vector
+            "SELECT c.id, c.memory_id, m.shelf, m.title, m.language, c.content, c.words, v.vector
             FROM chunks c JOIN memories m ON m.id = c.memory_id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
             WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($4 AS json))) AND ",
@@ -154,6 +166,7 @@ struct PassageRow {
     memory_id: Uuid,
     shelf: i64,
     title: String,
+    language: Option<String>,
     content: String,
     words: i64,
     vector: Option<Vec<u8>>,
@@ -166,9 +179,15 @@ impl PassageRow {
             memory: self.memory_id.into(),
             shelf: self.shelf,
             title: self.title,
+            language: language_of(self.language.as_deref()),
             content: self.content,
             words: crate::row::count("chunks.words", self.words)?,
             vector: self.vector.as_deref().map(vector::unpacked).transpose()?,
         })
     }
+}
+
+/// The language of a column. Memories without one were stemmed as English, and so were those of a language that this version does not know.
+pub(crate) fn language_of(column: Option<&str>) -> Language {
+    column.and_then(|code| code.parse().ok()).unwrap_or_default()
 }

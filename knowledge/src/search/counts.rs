@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn shelf_at(changes: i64, chunks: i64) -> AccountStatistics {
-        AccountStatistics { number: 1, chunks, words: 0, changes }
+        AccountStatistics { number: 1, chunks, words: 0, changes, languages: 0 }
     }
 
     #[test]

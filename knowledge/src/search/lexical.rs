@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use domain::ids::MemoryId;
-use domain::words::{asked, counts_of};
+use domain::words::counts_of;
 use store::passage::common::{ChunkText, CommonWordsLimits};
 use store::passage::words::{B, K1, QueryStem};
 use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
@@ -12,6 +12,7 @@ use store::{Store, StoreError};
 use super::counts::StemCountCache;
 use super::query::SearchQuery;
 use super::settings::Settings;
+use super::stems::{QueryStems, StemForm};
 use crate::blocking;
 
 /// Minimum number of candidates per account.
@@ -22,7 +23,7 @@ const EACH_MIN: usize = 20;
 pub struct LexicalLeg {
     /// Chunks with some of the stems.
     pub chunks: Vec<ChunkId>,
-    /// Inverse document frequency of each stem, in the order of the query.
+    /// Inverse document frequency of each word, in the order of the query.
     pub weights: Vec<f64>,
     /// Average length of a chunk, in words.
     pub length_average: f64,
@@ -57,32 +58,38 @@ struct RankedChunks {
 }
 
 impl LexicalLeg {
-    /// Looks up the stems of a query in all accounts. A stem's weight depends on all accounts together.
+    /// Looks up the words of a query in all accounts. A word's weight depends on all accounts together, and on all forms
+    /// that it has in their languages.
     pub async fn look_up(
         store: &Store,
         known: &StemCountCache,
         shelves: &[AccountStatistics],
         query: &SearchQuery,
+        stems: &QueryStems,
         settings: &Settings,
     ) -> Result<Self, StoreError> {
-        let stems = asked(&query.text, settings.words_max);
-        if stems.is_empty() {
+        if stems.words() == 0 {
             return Ok(Self::default());
         }
         let mut counts = Vec::with_capacity(shelves.len());
+        let mut having = vec![0_i64; stems.words()];
         for shelf in shelves {
-            counts.push(known.of(store, shelf, &stems).await?);
+            let forms = stems.forms(shelf.languages());
+            let names: Vec<String> = forms.iter().map(|form| form.stem.clone()).collect();
+            let counted = known.of(store, shelf, &names).await?;
+            for (form, count) in forms.iter().zip(&counted) {
+                having[form.word] += i64::from(*count);
+            }
+            counts.push((forms, counted));
         }
         let all = shelves.iter().fold((0, 0), |all, shelf| (all.0 + shelf.chunks, all.1 + shelf.words));
-        let all = AccountStatistics { number: 0, chunks: all.0, words: all.1, changes: 0 };
-        let weights: Vec<f64> = (0..stems.len())
-            .map(|at| weight(all.chunks, counts.iter().map(|counts| i64::from(counts[at])).sum()))
-            .collect();
+        let all = AccountStatistics { number: 0, chunks: all.0, words: all.1, changes: 0, languages: 0 };
+        let weights: Vec<f64> = having.into_iter().map(|having| weight(all.chunks, having)).collect();
         let mut lexical = Self { weights, length_average: all.length_average(), ..Self::default() };
         // With several accounts, each proposes a share of the candidates.
         let most = (settings.candidates(query.limit) / shelves.len().max(1)).max(EACH_MIN);
-        for (shelf, counts) in shelves.iter().zip(&counts) {
-            let chosen = chosen(&stems, &lexical.weights, counts, settings.postings_max);
+        for (shelf, (forms, counts)) in shelves.iter().zip(&counts) {
+            let chosen = chosen(forms, &lexical.weights, counts, settings.postings_max);
             let entries = counts.iter().map(|count| u64::from(*count)).sum();
             let (found, rated) = match &chosen {
                 ChosenStems::Rare(asked) => {
@@ -94,7 +101,7 @@ impl LexicalLeg {
                     let chunks = store.chunks_with_common_words(shelf, asked, query.spaces(), reach).await?;
                     let is_cut = chunks.len() >= reach.chunks_max;
                     let texts = store.chunk_texts(&chunks).await?;
-                    let rated = RankedChunks { chunks: lexical.ranked(&stems, texts).await, is_cut };
+                    let rated = RankedChunks { chunks: lexical.ranked(stems, texts).await, is_cut };
                     (rated.best(ChunkLimits::any(most)), rated)
                 }
             };
@@ -140,13 +147,14 @@ impl LexicalLeg {
     }
 
     /// Ranks the chunks with any of the stems, best first; equal similarities newest first.
-    async fn ranked(&self, stems: &[String], texts: Vec<ChunkText>) -> Vec<(ChunkId, MemoryId)> {
-        let (stems, lexical) = (stems.to_vec(), self.clone());
+    async fn ranked(&self, stems: &QueryStems, texts: Vec<ChunkText>) -> Vec<(ChunkId, MemoryId)> {
+        let (stems, lexical) = (stems.clone(), self.clone());
         let ranking = blocking::compute(move || {
             let mut ranked: Vec<(f64, ChunkId, MemoryId)> = texts
                 .into_iter()
                 .map(|text| {
-                    let counts = counts_of(&stems, &text.title, &text.content);
+                    let stems = stems.in_language(text.language);
+                    let counts = counts_of(stems, &text.title, &text.content, text.language);
                     (lexical.similarity(&counts, text.words), text.chunk, text.memory)
                 })
                 .filter(|(similarity, ..)| *similarity > 0.0)
@@ -213,13 +221,21 @@ impl RankedChunks {
     }
 }
 
-/// Selects the rarest stems with at most `postings_max` entries in total; all stems if the rarest alone exceeds it.
-fn chosen(stems: &[String], weights: &[f64], counts: &[u32], postings_max: u64) -> ChosenStems {
+/// Selects the rarest stems with at most `postings_max` entries in total. If the rarest alone exceeds it, the commonest
+/// stem of each word: chunks are then looked for that have all of them.
+fn chosen(forms: &[StemForm], weights: &[f64], counts: &[u32], postings_max: u64) -> ChosenStems {
     let mut there: Vec<(u32, usize)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
     there.sort_unstable();
-    let asked = |at: usize| QueryStem { stem: stems[at].clone(), weight: weights[at] };
+    let asked = |at: usize| QueryStem { stem: forms[at].stem.clone(), weight: weights[forms[at].word] };
     if there.first().is_some_and(|(count, _)| u64::from(*count) > postings_max) {
-        return ChosenStems::Common(there.iter().map(|(_, at)| asked(*at)).collect());
+        let is_commonest = |at: usize| {
+            !there
+                .iter()
+                .any(|(count, other)| forms[*other].word == forms[at].word && (*count, *other) > (counts[at], at))
+        };
+        return ChosenStems::Common(
+            there.iter().filter(|(_, at)| is_commonest(*at)).map(|(_, at)| asked(*at)).collect(),
+        );
     }
     let mut walked = 0;
     let affordable = there.iter().take_while(|(count, _)| {
@@ -240,7 +256,8 @@ mod tests {
 
     #[test]
     fn rare_words_propose_candidates_and_common_ones_only_if_there_is_room() {
-        let stems: Vec<String> = ["common", "absent", "rare", "some"].map(String::from).to_vec();
+        let form = |(word, stem): (usize, &str)| StemForm { word, stem: stem.to_owned() };
+        let stems: Vec<StemForm> = ["common", "absent", "rare", "some"].into_iter().enumerate().map(form).collect();
         let weights = [0.1, 9.0, 5.0, 2.0];
         let choose = |most| chosen(&stems, &weights, &[9_000, 0, 10, 900], most);
         let every = vec!["rare", "some", "common"];
@@ -248,6 +265,10 @@ mod tests {
         assert_eq!(names(&choose(1_000)), (vec!["rare", "some"], false));
         assert_eq!(names(&choose(5)), (every, true));
         assert_eq!(chosen(&stems, &weights, &[0; 4], 5), ChosenStems::Rare(Vec::new()));
+        let forms: Vec<StemForm> = [(0, "one"), (0, "eins"), (1, "two"), (1, "zwei")].into_iter().map(form).collect();
+        let choose = |most| chosen(&forms, &[1.0, 2.0], &[10, 20, 40, 30], most);
+        assert_eq!(names(&choose(60)), (vec!["one", "eins", "zwei"], false));
+        assert_eq!(names(&choose(5)), (vec!["eins", "two"], true));
     }
 
     #[test]

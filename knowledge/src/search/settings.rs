@@ -32,6 +32,8 @@ pub struct Settings {
     pub content_max: u32,
     /// Weight of the semantic similarity, 0 to 1; the rest is the weight of the lexical one.
     pub meaning_weight: f64,
+    /// Weight of the nearness to the best chunk, 0 to 1; the rest is the weight of a chunk's own similarity.
+    pub neighbour_weight: f64,
     /// Similarity below which an answer has little to do with the query: the pages leave it out, and the API if a request asks for it.
     pub similarity_floor: f64,
     /// Timeout of embedding the query, after which the search is lexical only.
@@ -54,6 +56,7 @@ impl Default for Settings {
             chunks_shown: 5,
             content_max: 100_000,
             meaning_weight: 0.5,
+            neighbour_weight: 0.4,
             similarity_floor: 0.12,
             embedding_timeout: Duration::from_secs(5),
             index: index::Settings::default(),
@@ -89,7 +92,11 @@ impl Settings {
                 problems.push((name.to_owned(), format!("must be between {least} and {most}")));
             }
         }
-        for (name, share) in [("meaning_weight", self.meaning_weight), ("similarity_floor", self.similarity_floor)] {
+        for (name, share) in [
+            ("meaning_weight", self.meaning_weight),
+            ("neighbour_weight", self.neighbour_weight),
+            ("similarity_floor", self.similarity_floor),
+        ] {
             if !(0.0..=1.0).contains(&share) {
                 problems.push((name.to_owned(), "must be between 0 and 1".to_owned()));
             }
@@ -105,8 +112,9 @@ mod tests {
     #[test]
     fn the_defaults_are_without_problems_and_nonsense_is_not() {
         assert_eq!(Settings::default().problems(), []);
-        let nonsense = Settings { meaning_weight: f64::NAN, chunks_shown: 0, ..Settings::default() };
-        assert_eq!(nonsense.problems().len(), 2);
+        let nonsense =
+            Settings { meaning_weight: f64::NAN, neighbour_weight: 1.1, chunks_shown: 0, ..Settings::default() };
+        assert_eq!(nonsense.problems().len(), 3);
         let index = index::Settings { threads_max: 0, ..index::Settings::default() };
         let found = Settings { index, ..Settings::default() }.problems();
         assert_eq!(found, [("index.threads_max".to_owned(), "must be at least 1".to_owned())]);

@@ -74,6 +74,6 @@ async fn words_alone_rank_as_well_as_bm25_does_and_the_default_better() {
     let words = ndcg(EmbeddingProvider::None).await;
     assert!(words >= 0.37, "nDCG@10 of words alone is {words}");
     let default = ndcg(EmbeddingProvider::Bundled).await;
-    assert!(default >= 0.45, "nDCG@10 of the default is {default}");
+    assert!(default >= 0.47, "nDCG@10 of the default is {default}");
     eprintln!("nDCG@10: words alone {words:.4}, default {default:.4}");
 }

@@ -5,6 +5,7 @@ mod agreement;
 mod common;
 mod cranfield;
 mod crowd;
+mod languages;
 mod laws;
 mod remembered;
 mod world;

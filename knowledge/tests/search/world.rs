@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
+use domain::language::Language;
 use domain::memory::{MemoryType, ModelId};
 use domain::words::counted;
 use domain::{Digest, Rng, Timestamp};
@@ -38,7 +39,7 @@ impl Letters {
 
     pub fn vector(text: &str) -> Vec<f32> {
         let mut vector = [0.0_f32; 26];
-        for stem in counted("", text).stems.keys() {
+        for stem in counted("", text, Language::English).stems.keys() {
             if let Some(mail) = stem.bytes().next().filter(u8::is_ascii_lowercase) {
                 vector[usize::from(mail - b'a')] += 1.0;
             }

@@ -1,6 +1,7 @@
 //! Changing a memory by its owner: title, text, tags, spaces.
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
+use domain::language::{Language, LanguageSet};
 use domain::memory::{ModelId, Tag};
 use domain::{Digest, Timestamp};
 use uuid::Uuid;
@@ -66,16 +67,15 @@ impl Store {
         const CHANGE: &str =
             "UPDATE memories SET title = $2, content = COALESCE($3, content), dedupe = COALESCE($4, dedupe),
             version = $5, spaces = $6, tags = COALESCE($7, tags), chunks = $8, words = $9, changed = $10,
-            updated_at = COALESCE($11, updated_at) WHERE id = $1";
-        const COUNT: &str = "UPDATE shelves SET chunks = chunks + $2, words = words + $3 WHERE number = $1";
+            updated_at = COALESCE($11, updated_at), language = COALESCE($12, language) WHERE id = $1";
+        const COUNT: &str = "UPDATE shelves SET chunks = chunks + $2, words = words + $3, languages = languages | $4
+            WHERE number = $1";
         const UNTAG: &str = "DELETE FROM memory_tags WHERE memory_id = $1";
         let title = edit.text.as_ref().map(|text| storable(text.title));
         let content =
             edit.text.as_ref().and_then(|text| text.content).map(|(content, dedupe)| (storable(content), dedupe));
-        let pieces: Option<Vec<PreparedChunk>> = edit.text.as_ref().map(|text| {
-            let title = title.as_deref().unwrap_or_default();
-            (0..).zip(text.chunks).map(|(ordinal, chunk)| PreparedChunk::of(title, ordinal, chunk)).collect()
-        });
+        let pieces: Option<(Language, Vec<PreparedChunk>)> =
+            edit.text.as_ref().map(|text| PreparedChunk::all(title.as_deref().unwrap_or_default(), text.chunks));
         let model = edit.text.as_ref().and_then(|text| text.model).map(ToString::to_string);
         let is_changed = edit.text.is_some() || edit.tags.is_some();
         let id = edit.id.as_uuid();
@@ -104,13 +104,13 @@ impl Store {
                     link(tx, *space, id, turn.number).await?;
                 }
                 let (mut chunks, mut words) = (there.chunks, there.words);
-                if let Some(pieces) = &pieces {
+                if let Some((language, pieces)) = &pieces {
                     delete_chunks(tx, id).await?;
                     insert_chunks(tx, pieces, id, turn.number, model.as_deref()).await?;
                     chunks = limit(pieces.len());
                     words = pieces.iter().map(|piece| i64::from(piece.counted.length)).sum();
                     let count = query(COUNT).bind(turn.number).bind(chunks - there.chunks).bind(words - there.words);
-                    count.execute(&mut *tx).await?;
+                    count.bind(LanguageSet::with(*language).bits()).execute(&mut *tx).await?;
                 }
                 show_chunks(tx, id, turn.number).await?;
                 if let Some(tags) = edit.tags {
@@ -136,6 +136,7 @@ impl Store {
                     .bind(words)
                     .bind(turn.changes)
                     .bind(is_changed.then_some(now))
+                    .bind(pieces.as_ref().map(|(language, _)| language.to_string()))
                     .execute(&mut *tx)
                     .await?;
                 Ok(Edit::Done)

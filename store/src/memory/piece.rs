@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use domain::language::Language;
 use domain::words::{StemCounts, counted};
 use uuid::Uuid;
 
@@ -26,23 +27,56 @@ pub(super) struct PreparedChunk<'a> {
 }
 
 impl<'a> PreparedChunk<'a> {
-    /// Counts the words of a chunk, those of its title weighted.
-    pub(super) fn of(title: &str, ordinal: i64, chunk: &ChunkPut<'a>) -> Self {
-        let content = storable(chunk.content);
-        Self { ordinal, counted: counted(title, &content), vector: chunk.vector.map(packed), content }
+    /// Counts the words of a memory's chunks, those of its title weighted. They are stemmed in the language of the memory.
+    pub(super) fn all(title: &str, chunks: &[ChunkPut<'a>]) -> (Language, Vec<Self>) {
+        let language = Language::of(std::iter::once(title).chain(chunks.iter().map(|chunk| chunk.content)));
+        let piece = |(ordinal, chunk): (i64, &ChunkPut<'a>)| {
+            let content = storable(chunk.content);
+            Self { ordinal, counted: counted(title, &content, language), vector: chunk.vector.map(packed), content }
+        };
+        (language, (0..).zip(chunks).map(piece).collect())
     }
+}
 
-    /// Its stems as FTS5 takes them.
-    fn tokens(&self, shelf_number: i64) -> String {
-        let mut text = String::new();
-        for (stem, count) in &self.counted.stems {
-            for _ in 0..*count {
-                text.push_str(&token(shelf_number, stem));
-                text.push(' ');
-            }
+/// Stems as FTS5 takes them.
+fn tokens(counted: &StemCounts, shelf_number: i64) -> String {
+    let mut text = String::new();
+    for (stem, count) in &counted.stems {
+        for _ in 0..*count {
+            text.push_str(&token(shelf_number, stem));
+            text.push(' ');
         }
-        text
     }
+    text
+}
+
+/// The stems of chunks that are stored.
+type CountedChunks<'p> = Vec<(i64, &'p StemCounts)>;
+
+/// Inserts the words of chunks, in the caller's transaction.
+pub(super) async fn insert_words(
+    tx: &mut Tx<'_>,
+    written: &[(i64, &StemCounts)],
+    shelf_number: i64,
+) -> Result<(), sqlx::Error> {
+    if tx.is_postgres() {
+        for written in written.chunks(AT_ONCE) {
+            insert_postings(tx, written, shelf_number).await?;
+        }
+    } else {
+        for written in chunks(written) {
+            insert_tokens(tx, written, shelf_number).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the words of a memory's chunks, in the caller's transaction.
+pub(super) async fn delete_words(tx: &mut Tx<'_>, memory: Uuid) -> Result<(), sqlx::Error> {
+    const SQLITE: &str = "DELETE FROM words WHERE rowid IN (SELECT id FROM chunks WHERE memory_id = $1)";
+    const POSTGRES: &str = "DELETE FROM words WHERE chunk_id IN (SELECT id FROM chunks WHERE memory_id = $1)";
+    let sql = if tx.is_postgres() { POSTGRES } else { SQLITE };
+    query(sql).bind(memory).execute(tx).await.map(drop)
 }
 
 /// Inserts the chunks of a memory with their words and their vectors, in the caller's transaction.
@@ -55,13 +89,9 @@ pub(super) async fn insert_chunks(
 ) -> Result<(), sqlx::Error> {
     for pieces in all.chunks(AT_ONCE) {
         let written = insert_texts(tx, pieces, memory).await?;
-        if tx.is_postgres() {
-            insert_postings(tx, &written, shelf_number).await?;
-        }
+        let counted: CountedChunks<'_> = written.iter().map(|(id, piece)| (*id, &piece.counted)).collect();
+        insert_words(tx, &counted, shelf_number).await?;
         for written in chunks(&written) {
-            if !tx.is_postgres() {
-                insert_tokens(tx, written, shelf_number).await?;
-            }
             insert_vectors(tx, written, model).await?;
         }
     }
@@ -93,14 +123,10 @@ async fn insert_texts<'p, 'a>(
 }
 
 /// The words on SQLite: a row of the FTS5 table for each chunk.
-async fn insert_tokens(
-    tx: &mut Tx<'_>,
-    written: &[(i64, &PreparedChunk<'_>)],
-    shelf_number: i64,
-) -> Result<(), sqlx::Error> {
+async fn insert_tokens(tx: &mut Tx<'_>, written: &[(i64, &StemCounts)], shelf_number: i64) -> Result<(), sqlx::Error> {
     let mut sql = QueryBuilder::new("INSERT INTO words (rowid, stems) ");
-    sql.push_values(written, |mut row, (id, piece)| {
-        row.push_bind(*id).push_bind(piece.tokens(shelf_number));
+    sql.push_values(written, |mut row, (id, counted)| {
+        row.push_bind(*id).push_bind(tokens(counted, shelf_number));
     });
     sql.build().execute(tx).await.map(drop)
 }
@@ -110,7 +136,7 @@ async fn insert_tokens(
 /// They are in the order of the index, so that neighbours in it are written one after the other.
 async fn insert_postings(
     tx: &mut Tx<'_>,
-    written: &[(i64, &PreparedChunk<'_>)],
+    written: &[(i64, &StemCounts)],
     shelf_number: i64,
 ) -> Result<(), sqlx::Error> {
     const SQL: &str = "INSERT INTO words (shelf, stem, chunk_id, frequency, length)
@@ -118,8 +144,8 @@ async fn insert_postings(
             CAST($4 AS BIGINT[]), CAST($5 AS BIGINT[])) AS w (stem, chunk_id, frequency, length)";
     let mut rows: Vec<(&str, i64, u32, u32)> = written
         .iter()
-        .flat_map(|(id, piece)| {
-            piece.counted.stems.iter().map(|(stem, count)| (stem.as_str(), *id, *count, piece.counted.length))
+        .flat_map(|(id, counted)| {
+            counted.stems.iter().map(|(stem, count)| (stem.as_str(), *id, *count, counted.length))
         })
         .collect();
     rows.sort_unstable();
@@ -158,15 +184,13 @@ async fn insert_vectors(
 
 /// Deletes the chunks of a memory, with their words and their places in spaces. Their vectors are deleted by the foreign key.
 pub(super) async fn delete_chunks(tx: &mut Tx<'_>, memory: Uuid) -> Result<(), sqlx::Error> {
-    const WORDS_SQLITE: &str = "DELETE FROM words WHERE rowid IN (SELECT id FROM chunks WHERE memory_id = $1)";
-    const WORDS_POSTGRES: &str = "DELETE FROM words WHERE chunk_id IN (SELECT id FROM chunks WHERE memory_id = $1)";
     const PLACES: &str =
         "DELETE FROM space_chunks WHERE space_id IN (SELECT space_id FROM memory_spaces WHERE memory_id = $1)
         AND shelf = (SELECT shelf FROM memories WHERE id = $1)
         AND chunk_id IN (SELECT id FROM chunks WHERE memory_id = $1)";
     const CHUNKS: &str = "DELETE FROM chunks WHERE memory_id = $1";
-    let words = if tx.is_postgres() { WORDS_POSTGRES } else { WORDS_SQLITE };
-    for sql in [words, PLACES, CHUNKS] {
+    delete_words(tx, memory).await?;
+    for sql in [PLACES, CHUNKS] {
         query(sql).bind(memory).execute(&mut *tx).await?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Keeping a memory: one transaction for its text, its passages, their words and vectors, and its links.
 
 use domain::ids::{MemoryId, SpaceId};
+use domain::language::LanguageSet;
 use domain::memory::Tag;
 use domain::{Digest, Timestamp};
 use sqlx_macros::FromRow;
@@ -50,8 +51,7 @@ impl Store {
     ) -> Result<Put, StoreError> {
         let (title, content) = (storable(put.title), storable(put.content));
         let url = put.url.map(storable);
-        let pieces: Vec<PreparedChunk> =
-            (0..).zip(put.chunks).map(|(ordinal, chunk)| PreparedChunk::of(&title, ordinal, chunk)).collect();
+        let (language, pieces) = PreparedChunk::all(&title, put.chunks);
         let version = version(put);
         let count = limit(pieces.len());
         let words: i64 = pieces.iter().map(|piece| i64::from(piece.counted.length)).sum();
@@ -94,6 +94,7 @@ impl Store {
                             .bind(words)
                             .bind(turn.changes)
                             .bind(now)
+                            .bind(language.to_string())
                             .execute(&mut *tx)
                             .await?;
                         (Put::Updated(known.id.into()), known.id, Some((0, known.chunks, known.words)))
@@ -117,6 +118,7 @@ impl Store {
                             .bind(restored.map_or(now, |restored| restored.created_at))
                             .bind(now)
                             .bind(json(tags))
+                            .bind(language.to_string())
                             .execute(&mut *tx)
                             .await?;
                         insert_tags(tx, id, turn.number, tags).await?;
@@ -130,6 +132,7 @@ impl Store {
                         .bind(memories)
                         .bind(count - chunks_gone)
                         .bind(words - words_gone)
+                        .bind(LanguageSet::with(language).bits())
                         .execute(&mut *tx)
                         .await?;
                 }
@@ -156,13 +159,13 @@ const FIRST: &str = "INSERT INTO shelves (account_id, memories, chunks, words, c
 const KNOWN: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND dedupe = $2";
 const NAMED: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND id = $2";
 const ADD: &str = "INSERT INTO memories (id, shelf, type, title, url, content, dedupe, version, spaces, chunks, words,
-        changed, created_at, updated_at, tags)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+        changed, created_at, updated_at, tags, language)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 const CHANGE: &str = "UPDATE memories SET type = $2, title = $3, url = $4, content = $5, version = $6, spaces = $7,
-        chunks = $8, words = $9, changed = $10, updated_at = $11 WHERE id = $1";
+        chunks = $8, words = $9, changed = $10, updated_at = $11, language = $12 WHERE id = $1";
 const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
-const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4
-    WHERE number = $1";
+const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4,
+        languages = languages | $5 WHERE number = $1";
 
 /// Whether a memory in these spaces is in none that a key does not cover. One in no space is the account's, and no such key's.
 fn covers_all(key_spaces: Option<&[SpaceId]>, spaces: &[SpaceId]) -> bool {

@@ -8,11 +8,12 @@
 use std::collections::HashSet;
 
 use domain::ids::{MemoryId, SpaceId};
+use domain::language::Language;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::words::{B, K1, QueryStem, array, quoted};
-use super::{AccountStatistics, ChunkId};
+use super::{AccountStatistics, ChunkId, language_of};
 use crate::error::{Corrupt, StoreError};
 use crate::memory::json;
 use crate::operation::{During, Operation};
@@ -40,6 +41,8 @@ pub struct ChunkText {
     pub memory: MemoryId,
     /// The title of the memory.
     pub title: String,
+    /// Language of the memory, in which its words are stemmed.
+    pub language: Language,
     /// Text of the chunk.
     pub content: String,
     /// Its length in words, those of the title weighted.
@@ -216,9 +219,9 @@ impl Store {
 
     /// The texts of chunks, in any order. Deleted chunks are left out.
     pub async fn chunk_texts(&self, chunks: &[ChunkId]) -> Result<Vec<ChunkText>, StoreError> {
-        const SQLITE: &str = "SELECT c.id, c.memory_id, m.title, c.content, c.words
+        const SQLITE: &str = "SELECT c.id, c.memory_id, m.title, m.language, c.content, c.words
             FROM chunks c JOIN memories m ON m.id = c.memory_id WHERE c.id IN (SELECT value FROM json_each($1))";
-        const POSTGRES: &str = "SELECT c.id, c.memory_id, m.title, c.content, c.words
+        const POSTGRES: &str = "SELECT c.id, c.memory_id, m.title, m.language, c.content, c.words
             FROM chunks c JOIN memories m ON m.id = c.memory_id
             WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))";
         if chunks.is_empty() {
@@ -355,6 +358,7 @@ struct TextRow {
     id: i64,
     memory_id: Uuid,
     title: String,
+    language: Option<String>,
     content: String,
     words: i64,
 }
@@ -367,6 +371,7 @@ impl TryFrom<TextRow> for ChunkText {
             chunk: row.id,
             memory: row.memory_id.into(),
             title: row.title,
+            language: language_of(row.language.as_deref()),
             content: row.content,
             words: crate::row::count("chunks.words", row.words)?,
         })

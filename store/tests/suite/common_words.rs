@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::Rng;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
+use domain::language::Language;
 use domain::words::{asked, counted};
 use store::memory::MemoryScope;
 use store::passage::common::CommonWordsLimits;
@@ -76,7 +77,7 @@ impl Library {
         let mut chunks = BTreeMap::new();
         for passage in store.passages(&everything, &MemoryScope::Account(ada.clone()), None).await.unwrap() {
             let memory = store.memory_by_id(passage.memory, &MemoryScope::Account(ada.clone())).await.unwrap().unwrap();
-            let stems = counted("", &passage.content).stems.into_keys().collect();
+            let stems = counted("", &passage.content, Language::English).stems.into_keys().collect();
             chunks.insert(passage.chunk, Known { memory: passage.memory, stems, spaces: memory.spaces });
         }
         Self { shelf, spaces, chunks }
@@ -100,7 +101,7 @@ async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
 
 /// Stems of a query, the rarest word last in [`WORDS`] first.
 fn stems(query: &str) -> Vec<QueryStem> {
-    asked(query, 32).into_iter().map(|stem| QueryStem { stem, weight: 1.0 }).collect()
+    asked(query, 32).stems(Language::English).into_iter().map(|stem| QueryStem { stem, weight: 1.0 }).collect()
 }
 
 fn sorted(mut chunks: Vec<ChunkId>) -> Vec<ChunkId> {
@@ -268,7 +269,7 @@ on_each_database! {
         let mut contents: Vec<(&str, &str, u32)> =
             texts.iter().map(|text| (text.title.as_str(), text.content.as_str(), text.words)).collect();
         contents.sort_unstable();
-        let words = counted("A title", "heat").length;
+        let words = counted("A title", "heat", Language::English).length;
         assert_eq!(contents, [("A title", "heat", words), ("A title", "wing", words)]);
         assert_eq!(sorted(texts.iter().map(|text| text.chunk).collect()), sorted(chunks));
         assert!(store.chunk_texts(&[]).await.unwrap().is_empty());

@@ -1,6 +1,7 @@
 //! Chunks, and what finds them.
 
 use domain::ids::UserAccountId;
+use domain::language::Language;
 use domain::memory::ModelId;
 use domain::words::asked;
 use store::Store;
@@ -20,7 +21,7 @@ async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
 }
 
 fn stems(query: &str) -> Vec<QueryStem> {
-    asked(query, 32).into_iter().map(|stem| QueryStem { stem, weight: 1.0 }).collect()
+    asked(query, 32).stems(Language::English).into_iter().map(|stem| QueryStem { stem, weight: 1.0 }).collect()
 }
 
 /// The texts of the chunks that have the words of a query.
@@ -65,7 +66,7 @@ on_each_vector_index! {
         for query in ["cafe", "ÜBER", "東京"] {
             assert_eq!(texts(store, &ada, query).await, ["nothing of the kind"], "{query}");
         }
-        let counted: Vec<String> = asked("heat wing absent", 9);
+        let counted = asked("heat wing absent", 9).stems(Language::English);
         let shelf = shelf(store, &ada).await;
         assert_eq!(store.stems_counted(shelf.number, &counted).await.unwrap(), [2, 2, 0]);
         assert!(shelf.length_average() > 1.0);
@@ -198,6 +199,23 @@ on_each_vector_index! {
             assert_eq!(passages[0].vector.as_ref(), Some(vector));
         }
         assert!(store.all_embedded(&other).await.unwrap());
+    }
+
+    async fn memories_without_a_language_get_one_and_their_stems(world: &World) {
+        let (store, ada) = (&world.store, world.account("ada@example.com").await);
+        let text = "In den alten Häusern am Ufer wohnen seit vielen Jahren Fischer, und die Fähre zur Insel fährt um sieben Uhr morgens ab.";
+        Draft::new(world, &ada, "1", &[text]).put(store, 9).await;
+        let kept = shelf(store, &ada).await;
+        assert_eq!(kept.languages().iter().collect::<Vec<_>>(), [Language::English, Language::German]);
+        assert_eq!(texts(store, &ada, "haus").await, [text]);
+        assert_eq!(store.languages_detected(9).await.unwrap(), 0);
+        for sql in ["UPDATE memories SET language = NULL", "UPDATE shelves SET languages = 0"] {
+            store::pool::query(sql).execute(store.pool().writer()).await.unwrap();
+        }
+        assert_eq!(store.languages_detected(9).await.unwrap(), 1);
+        assert_eq!(shelf(store, &ada).await, kept);
+        assert_eq!(texts(store, &ada, "haus").await, [text]);
+        assert_eq!(store.languages_detected(9).await.unwrap(), 0);
     }
 
     async fn chunks_without_a_vector_of_the_model_are_embedded_later(world: &World) {
