@@ -76,12 +76,20 @@ impl Redactor {
                 *text = redacted;
                 true
             }
-            Value::Array(values) => values.iter_mut().fold(false, |found, value| self.redact_value(value) || found),
+            Value::Array(values) => {
+                let mut has_found = false;
+                for value in values {
+                    has_found |= self.redact_value(value);
+                }
+                has_found
+            }
             Value::Object(members) => {
                 // `{"password": "…"}` is one text only when it is written.
-                let named =
-                    members.iter_mut().fold(false, |found, (name, value)| self.redact_named(name, value) || found);
-                self.redact(members) || named
+                let mut has_named = false;
+                for (name, value) in members.iter_mut() {
+                    has_named |= self.redact_named(name, value);
+                }
+                self.redact(members) || has_named
             }
             _ => false,
         }

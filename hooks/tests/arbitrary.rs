@@ -1,7 +1,5 @@
 //! The mapping on payloads that no tool sends: it never panics, and never puts content into metadata.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
-
 use domain::consent::ConsentLevel;
 use hooks::{HookEvent, Payload, Salt, Tool};
 use proptest::prelude::*;

@@ -329,8 +329,8 @@ impl Store {
     }
 
     /// Attaches the computer of a pending code to the account of the approver; with `agreed.key`, the key that it asks for becomes valid
-    /// and takes the place of those that it had; with `agreed.agent`, the agent that asks with it is claimed for the account. Exactly one of any number of calls approves, and never
-    /// beside a denial. `notice` writes the letter about it, stored with the approval or not at all. An agent that was revoked
+    /// and takes the place of those that it had; with `agreed.agent`, the agent that asks with it is claimed for the account. Exactly one of
+    /// any number of calls approves, and never beside a denial. `notice` writes the letter about it, stored with the approval or not at all. An agent that was revoked
     /// meanwhile approves nothing: to it the code is consumed.
     pub async fn device_approve(
         &self,
@@ -342,7 +342,6 @@ impl Store {
         now: Timestamp,
     ) -> Result<Approval, StoreError> {
         // Locked in this order by everyone: agent, person, computer, code, identity.
-        const AGENT: &str = "SELECT agent_registration, agent_tool FROM device_codes WHERE device_code_hash = $1";
         const PERSON: &str = "UPDATE persons SET id = id WHERE id = $1 RETURNING account_id, email";
         const MACHINE: &str = "UPDATE machines SET machine_uuid = machine_uuid
             WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
@@ -350,13 +349,11 @@ impl Store {
             WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $2 RETURNING user_cuid";
         const LINKED: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 RETURNING account_id";
         const OWNERS: &str = "SELECT COUNT(*) FROM persons WHERE account_id = $1";
-        const OWN: &str = "UPDATE persons SET account_id = $2 WHERE id = $1 AND account_id IS NULL";
         const SETTLE: &str = "UPDATE device_codes
             SET state = 'claimed', account_id = $2, person_id = $3, settled_via = $4, settled_at = $5 WHERE device_code_hash = $1";
         const ATTACHED: &str =
             "SELECT m.name, d.ip_address, d.key_hash, d.key_scopes FROM device_codes d JOIN machines m ON m.machine_uuid = d.machine_uuid
             WHERE d.device_code_hash = $1";
-        const LABEL: &str = "UPDATE registrations SET label = $2 WHERE id = $1";
         let person = approver.person.as_uuid();
         in_transaction!(
             &self.pool,
@@ -366,17 +363,11 @@ impl Store {
                 {
                     return Ok(Err(ApprovalRefusal::CodeConsumed));
                 }
-                // The columns never change, so they are read before the code is locked.
-                let mut claimed = None;
-                let mut is_gone = false;
-                if agreed.agent
-                    && let Some((Some(agent), Some(tool))) =
-                        query(AGENT).bind(code.as_bytes()).fetch_optional::<(Option<Uuid>, Option<String>)>(&mut *tx).await?
-                {
-                    let tool: Tool = parsed("device_codes.agent_tool", &tool).map_err(undecodable)?;
-                    is_gone = !lock_unclaimed(tx, agent.into(), now).await?;
-                    claimed = Some((RegistrationId::from(agent), tool));
-                }
+                let claimed = if agreed.agent { asking_agent(tx, code).await? } else { None };
+                let is_gone = match claimed {
+                    Some((agent, _)) => !lock_unclaimed(tx, agent, now).await?,
+                    None => false,
+                };
                 let (own, email): (Option<String>, String) =
                     query(PERSON).bind(person).fetch_one(&mut *tx).await?;
                 let asking: Option<(String, Option<String>)> =
@@ -403,20 +394,15 @@ impl Store {
                         return Ok(Err(ApprovalRefusal::NotTheFirst));
                     }
                 }
-                let account = if let Some(account) = own {
-                    account
-                } else {
-                    // A person without an account takes over the one that an operator provisioned for this identity, unless
-                    // another person has taken it over.
-                    match (linked, attached_to) {
-                        (Some(unowned), _) if owners == 0 => {
-                            query(OWN).bind(person).bind(&unowned).execute(&mut *tx).await?;
-                            unowned
+                let account = match own {
+                    Some(account) => account,
+                    None => match provisioned(linked, attached_to, owners) {
+                        Ok(account) => {
+                            query(OWN).bind(person).bind(&account).execute(&mut *tx).await?;
+                            account
                         }
-                        (_, Some(_)) => return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed))),
-                        (Some(_), None) => return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed))),
-                        (None, None) => return Ok(Err(ApprovalRefusal::AccountRequired)),
-                    }
+                        Err(refusal) => return Ok(Err(refusal)),
+                    },
                 };
                 if let Err(refusal) = attach_machine(tx, machine, &account, now).await? {
                     return Ok(Err(ApprovalRefusal::Attach(refusal)));
@@ -445,13 +431,11 @@ impl Store {
                     let claim =
                         Claim { account: account.clone(), person: approver.person, email: owner.clone(), at: now };
                     claim_locked(tx, agent, &claim, approver.via, now).await?;
-                    let label = label_of(tool, name.as_deref());
-                    query(LABEL).bind(agent.as_uuid()).bind(label).execute(&mut *tx).await?;
+                    label_agent(tx, agent, &label_of(tool, name.as_deref())).await?;
                     self.announce_registration(tx, agent.as_uuid()).await?;
                 }
                 let attached = AttachedDevice { machine, name, ip_address, account, owner, has_key, agent: claimed };
-                let mail = notice(&attached);
-                insert_mail(tx, &mail, now).await?;
+                insert_mail(tx, &notice(&attached), now).await?;
                 self.announce(tx, &Change::Device(*code)).await?;
                 Ok(Ok(attached.account))
             },
@@ -598,6 +582,35 @@ fn label_of(tool: Tool, computer: Option<&str>) -> String {
     let Some(computer) = computer else { return alone() };
     let both: Result<Label, _> = format!("{} on {}", tool.as_str(), visible(computer)).parse();
     both.map_or_else(|_| alone(), |label| label.as_str().to_owned())
+}
+
+/// Lets a person without an account take over an account.
+const OWN: &str = "UPDATE persons SET account_id = $2 WHERE id = $1 AND account_id IS NULL";
+
+/// The account that a person without one takes over: the one that an operator provisioned for the identity, unless another person has it.
+fn provisioned(linked: Option<String>, attached_to: Option<String>, owners: i64) -> Result<String, ApprovalRefusal> {
+    match (linked, attached_to) {
+        (Some(unowned), _) if owners == 0 => Ok(unowned),
+        (_, Some(_)) => Err(ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed)),
+        (Some(_), None) => Err(ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed)),
+        (None, None) => Err(ApprovalRefusal::AccountRequired),
+    }
+}
+
+/// The agent that asks with a code. The columns never change, so they are read before the code is locked.
+async fn asking_agent(tx: &mut Tx<'_>, code: &SecretHash) -> Result<Option<(RegistrationId, Tool)>, sqlx::Error> {
+    const AGENT: &str = "SELECT agent_registration, agent_tool FROM device_codes WHERE device_code_hash = $1";
+    let row: Option<(Option<Uuid>, Option<String>)> =
+        query(AGENT).bind(code.as_bytes()).fetch_optional(&mut *tx).await?;
+    let Some((Some(agent), Some(tool))) = row else { return Ok(None) };
+    let tool = parsed("device_codes.agent_tool", &tool).map_err(undecodable)?;
+    Ok(Some((agent.into(), tool)))
+}
+
+/// Names an agent on the pages of its person.
+async fn label_agent(tx: &mut Tx<'_>, agent: RegistrationId, label: &str) -> Result<(), sqlx::Error> {
+    const LABEL: &str = "UPDATE registrations SET label = $2 WHERE id = $1";
+    query(LABEL).bind(agent.as_uuid()).bind(label).execute(tx).await.map(drop)
 }
 
 /// Makes the key that the code asks for, if the approver grants one; returns whether there is one, `None` if the account has too many.

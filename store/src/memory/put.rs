@@ -49,8 +49,7 @@ impl Store {
         restored: Option<&Restored<'_>>,
         now: Timestamp,
     ) -> Result<Put, StoreError> {
-        let (title, content) = (storable(put.title), storable(put.content));
-        let url = put.url.map(storable);
+        let (title, content, url) = (storable(put.title), storable(put.content), put.url.map(storable));
         let (language, pieces) = PreparedChunk::all(&title, put.chunks);
         let version = version(put);
         let count = limit(pieces.len());
