@@ -106,7 +106,10 @@ pub fn counts_of(asked: &[String], title: &str, content: &str, language: Languag
     let mut counts = vec![0_u32; asked.len()];
     for (text, weight) in [(title, TITLE_WEIGHT), (content, 1)] {
         each_word(text, |word| {
-            if !word.folded.chars().next().is_some_and(|first| firsts.contains(&first)) {
+            // Some stemmers replace other letters than ASCII, such as ß and ς.
+            let first = word.folded.chars().next();
+            let is_kept = |first: &char| language == Language::English || first.is_ascii();
+            if first.filter(is_kept).is_some_and(|first| !firsts.contains(&first)) {
                 return;
             }
             let stem = word.stem(language, &stemmer);
