@@ -130,10 +130,10 @@ fn broken(older: &Tables, newer: &Tables) -> Vec<String> {
             None => broken.push(format!("{place}: is gone")),
             Some(now) if now.kind != before.kind => broken.push(format!("{place}: another type")),
             Some(now) if before.is_optional && !now.is_optional => {
-                broken.push(format!("{place}: may no longer be null"))
+                broken.push(format!("{place}: may no longer be null"));
             }
             Some(now) if before.has_default && !now.has_default => {
-                broken.push(format!("{place}: has lost its default"))
+                broken.push(format!("{place}: has lost its default"));
             }
             Some(_) => {}
         }
