@@ -189,5 +189,5 @@ impl PassageRow {
 
 /// The language of a column. Memories without one were stemmed as English, and so were those of a language that this version does not know.
 pub(crate) fn language_of(column: Option<&str>) -> Language {
-    column.and_then(|code| code.parse().ok()).unwrap_or_default()
+    column.and_then(Language::of_code).unwrap_or_default()
 }

@@ -14,7 +14,7 @@ use crate::row::limit;
 use crate::{Store, in_transaction};
 
 impl Store {
-    /// Detects the language of up to `memories_max` memories without one, and stems the words of those anew that are not English.
+    /// Detects the language of up to `memories_max` memories without one, and stems the words of those that are not English again.
     /// Returns the number of memories; a process that does the same at the same time changes nothing twice.
     pub async fn languages_detected(&self, memories_max: usize) -> Result<usize, StoreError> {
         const WAITING: &str = "SELECT id, shelf FROM memories WHERE language IS NULL LIMIT $1";
