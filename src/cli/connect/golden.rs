@@ -165,7 +165,7 @@ fn what_others_wrote_since_stays_and_all_of_ours_is_removed() {
                 let mut value = parsed(&left);
                 value.as_object_mut().unwrap().remove("addedSince");
                 assert_eq!(value, parsed(before), "{tool:?} {name}");
-                for comment in before.lines().filter_map(|line| line.split_once("//").map(|(_, comment)| comment)) {
+                for comment in before.lines().filter_map(|line| line.split_once("// ").map(|(_, comment)| comment)) {
                     assert!(left.contains(comment), "{tool:?} {name}: {comment} in {left}");
                 }
             }
@@ -277,7 +277,8 @@ fn read_back(tool: Tool, path: &Path, text: &str) {
 fn line(tool: Tool, hook: Value) -> String {
     match tool {
         Tool::ClaudeCode | Tool::Codex | Tool::GeminiCli => {
-            let Group { hooks, matcher: _ } = serde_json::from_value(hook).unwrap();
+            let Group { hooks, matcher } = serde_json::from_value(hook).unwrap();
+            assert!(matcher.is_none_or(|matcher| matcher == "*"));
             let [Handler { kind, command, timeout, name }] = <[Handler; 1]>::try_from(hooks).unwrap();
             // Milliseconds in Gemini CLI, seconds in the others.
             let expected = if tool == Tool::GeminiCli { (5000, true) } else { (5, false) };
@@ -347,7 +348,7 @@ fn documented(tool: Tool) -> &'static [&'static str] {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Server {
     #[serde(rename = "type")]
@@ -359,14 +360,14 @@ struct Server {
     enabled: Option<bool>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Command {
     Program(String),
     Words(Vec<String>),
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Group {
     #[serde(rename = "matcher", default)]
@@ -384,14 +385,14 @@ struct Handler {
     name: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CursorHook {
     command: String,
     timeout: u32,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CopilotHook {
     #[serde(rename = "type")]

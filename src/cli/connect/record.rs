@@ -112,9 +112,9 @@ impl WrittenRecord {
             let folders = earlier.map(|written| written.folders.clone());
             let backup = match &change.before {
                 Some(before) => {
-                    let number = self.files.iter().position(|written| written.path == change.path);
-                    let number = number.unwrap_or(self.files.len());
-                    let backup = format!("{name}.{number}.backup");
+                    // Named after the path: the place of a file in the record may change.
+                    let digest = Digest::of(change.path.as_os_str().as_encoded_bytes()).to_string();
+                    let backup = format!("{name}.{}.backup", digest.get(..16).unwrap_or_default());
                     folder.write_bytes(&backup, before.as_bytes())?;
                     Some(backup)
                 }
@@ -133,8 +133,10 @@ impl WrittenRecord {
                 folders,
             };
             // The record precedes the file: a record of a file that was not written is undone by leaving the file.
-            self.files.retain(|known| known.path != change.path);
-            self.files.push(written);
+            match self.files.iter_mut().find(|known| known.path == change.path) {
+                Some(known) => *known = written,
+                None => self.files.push(written),
+            }
             folder.write_json(name, self)?;
             replace(&change.path, change.now.as_deref(), change.after.as_bytes())?;
         }
