@@ -75,8 +75,8 @@ impl DeviceApprovals {
         extras: Extras,
     ) -> AskResult<(), AnswerError> {
         let extras = if approver.via == ConfirmedVia::Session { extras } else { Extras::default() };
-        let approved = self.codes.approve(code, approver, extras).await?;
-        Ok(approved.map(|approved| {
+        let approval = self.codes.approve(code, approver, extras).await?;
+        Ok(approval.map(|approved| {
             // The ceremony of the agent may have been polled, and has the state from before in its memory.
             if let Some(agent) = approved.agent {
                 self.claims.hint(agent);

@@ -67,7 +67,9 @@ fn collect(path: &Path, parts: &mut Vec<Vec<u8>>) {
     if path.is_dir() {
         let mut below: Vec<PathBuf> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
         below.sort();
-        below.iter().for_each(|path| collect(path, parts));
+        for path in below {
+            collect(&path, parts);
+        }
     } else {
         parts.push(path.file_name().unwrap().as_encoded_bytes().to_vec());
         parts.push(fs::read(path).unwrap());
