@@ -128,7 +128,8 @@ fn user_code(body: &ApproveRequest) -> Result<UserCode, ApiError> {
 
 fn refused(error: AnswerError, devices: &DeviceApprovals) -> ApiError {
     let code = match error {
-        AnswerError::CodeConsumed => Code::CodeConsumed,
+        // `AgentGone` is an answer to pages alone: this route confirms no agent.
+        AnswerError::CodeConsumed | AnswerError::AgentGone => Code::CodeConsumed,
         AnswerError::MachineNotRegistered => Code::MachineNotRegistered,
         AnswerError::MachineAlreadyClaimed => Code::MachineAlreadyClaimed,
         AnswerError::CuidAlreadyClaimed => {
@@ -140,8 +141,6 @@ fn refused(error: AnswerError, devices: &DeviceApprovals) -> ApiError {
         AnswerError::PersonBoundToOtherAccount => Code::PersonBoundToOtherAccount,
         AnswerError::AccountRequired => Code::AccountRequired,
         AnswerError::TooManyKeys => Code::TooManyKeys,
-        // Answers to pages alone: this route confirms no agent.
-        AnswerError::AgentGone => Code::CodeConsumed,
     };
     code.into()
 }
