@@ -34,6 +34,7 @@ use super::terminal::{FAINT, GOOD, STRONG, WARNING, styled};
 pub use self::disconnect::{Arguments as DisconnectArguments, disconnect};
 
 /// Options of `attache connect`.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Tool to configure: claude-code, codex, cursor, gemini-cli, github-copilot or opencode

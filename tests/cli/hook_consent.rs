@@ -50,19 +50,18 @@ impl Wire {
 }
 
 async fn relay(client: TcpStream, server: TcpStream, kept: Arc<Mutex<Vec<u8>>>) {
-    let ((mut from, mut to), (mut back, mut answer)) = (client.into_split(), server.into_split());
-    let (mut from, mut answer) = ((&mut from, &mut answer), (&mut back, &mut to));
+    let ((mut asked, mut answered), (mut answers, mut asks)) = (client.into_split(), server.into_split());
     let requests = async {
         let mut piece = vec![0; 64 * 1024];
-        while let Ok(read @ 1..) = from.0.read(&mut piece).await {
+        while let Ok(read @ 1..) = asked.read(&mut piece).await {
             kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&piece[..read]);
-            if from.1.write_all(&piece[..read]).await.is_err() {
+            if asks.write_all(&piece[..read]).await.is_err() {
                 return;
             }
         }
-        let _ = from.1.shutdown().await;
+        let _ = asks.shutdown().await;
     };
-    let responses = async { tokio::io::copy(&mut answer.0, &mut answer.1).await };
+    let responses = async { tokio::io::copy(&mut answers, &mut answered).await };
     let _ = tokio::join!(requests, responses);
 }
 

@@ -225,15 +225,15 @@ fn parsed(text: &str) -> Value {
 
 /// Reads the parts that were written by the documented schema of the tool.
 fn read_back(tool: Tool, path: &Path, text: &str) {
-    let name = path.file_name().unwrap().to_str().unwrap();
-    if name.ends_with(".js") {
+    let has_extension = |extension: &str| path.extension().is_some_and(|it| it == extension);
+    if has_extension("js") {
         assert!(
             text.contains("const COMMAND = [\"/usr/local/bin/attache\",\"hook\",\"opencode\"")
                 && !text.contains("\"attache\"]")
         );
         return;
     }
-    let root: Value = if name.ends_with(".toml") { toml::from_str(text).unwrap() } else { parsed(text) };
+    let root: Value = if has_extension("toml") { toml::from_str(text).unwrap() } else { parsed(text) };
     let servers = ["mcpServers", "mcp_servers", "mcp"].into_iter().find_map(|member| root.get(member));
     let ours = servers.and_then(|servers| servers.get("attache"));
     let mut is_read = false;
