@@ -112,14 +112,14 @@ fn program(profile: &str) -> Result<Program, Failure> {
     Ok(Program { path, profile: profile.to_owned() })
 }
 
-/// What the command asks a person for.
+/// The request to a person.
 struct ToolErrand<'e> {
     tool: Tool,
     browser: bool,
     how: &'e RegistrationArgs,
 }
 
-/// What the person agreed to, now or earlier.
+/// Consents of the person, given now or earlier.
 struct ApprovedTool {
     has_agent: bool,
     has_key: bool,
@@ -206,7 +206,7 @@ fn show_changes(json: bool, tool: Tool, changes: &[FileChange]) {
     });
 }
 
-/// What the command did.
+/// The outcome of the command.
 struct Summary<'s> {
     tool: Tool,
     wanted: Wanted,

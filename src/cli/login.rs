@@ -116,7 +116,7 @@ pub async fn working_key(connection: &ProfileConnection) -> Result<Option<Key>, 
     }
 }
 
-/// What the server says about a key; `None` if it does not accept it.
+/// A key as the server describes it; `None` if it does not accept it.
 pub async fn accepted(connection: &ProfileConnection, credential: Credential) -> Result<Option<Key>, Failure> {
     match connection.client.with(credential).key().await {
         Ok(key) => Ok(Some(key)),

@@ -136,7 +136,7 @@ pub struct AttachedDevice {
     pub agent: Option<(RegistrationId, Tool)>,
 }
 
-/// What a person agrees to beside the attachment.
+/// Consents of a person beside the attachment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Agreed {
     /// The key that the computer asks for becomes valid.

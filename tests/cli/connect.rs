@@ -116,7 +116,7 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
     home.run(&["consent", "set", "off"]).said();
     let silent = home.run(&["connect", "codex", "--json"]).json();
     assert_eq!(silent["event"], json!({ "state": "not_allowed", "event_id": null, "url": null }));
-    // A file that changed since loses what was added alone.
+    // A file that changed since loses the additions alone.
     let config = home.dir.path().join(".codex/config.toml");
     fs::write(&config, format!("model = \"gpt-5\"\n{}", fs::read_to_string(&config).unwrap())).unwrap();
     let undone = home.run(&["disconnect", "codex", "--keep-agent", "--json"]).json();
@@ -126,7 +126,7 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_person_did_not_agree_to_is_left_out_and_named() {
+async fn an_agent_and_a_key_without_consent_are_left_out_and_named() {
     let home = Home::new();
     let server = home.serve().await;
     let ada = flow::session(&home, "ada@example.com");

@@ -4,7 +4,7 @@
 //!    itself. The code of a link that may come from a foreign page is not looked up before the person confirms: it could use up guesses.
 //! 2. The page shows the computer, its address, the time of the request, and the rights that approval grants. The buttons Deny and
 //!    Approve are side by side and equally large. Approve becomes the stronger one when the code was typed, or compared with the computer's.
-//! 3. A key and an agent that the computer asks for have a box each: one approval covers what is ticked
+//! 3. A key and an agent that the computer asks for have a box each: one approval covers the ticked ones
 //!    (`docs/decisions/0086-one-approval-at-login.md`, `docs/decisions/0093-one-approval-for-an-agent.md`).
 //! 4. Approving asks for a recent sign-in.
 

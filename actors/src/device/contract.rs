@@ -74,7 +74,7 @@ pub enum AgentRefusal {
     Expired,
 }
 
-/// What a person agrees to beside the attachment.
+/// Consents of a person beside the attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extras {
     /// The key that the computer asks for.

@@ -27,7 +27,7 @@ pub enum DeviceMessage {
     Approve {
         /// The person, with account and session.
         approver: Approver,
-        /// What the person agreed to beside the attachment.
+        /// Consents of the person beside the attachment.
         agreed: Agreed,
         /// Receives the outcome.
         reply: Reply<Result<Approval, InfraError>>,

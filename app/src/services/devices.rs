@@ -66,7 +66,7 @@ impl DeviceApprovals {
         self.approve_with(code, approver, Extras::default()).await
     }
 
-    /// The same, and what the person agreed to takes effect if they decide in a browser: no other client shows a page that names it, and a
+    /// The same, and the extras take effect if the person decides in a browser: no other client shows a page that names it, and a
     /// key that an agent made would outlive the agent.
     pub async fn approve_with(
         &self,

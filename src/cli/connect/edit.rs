@@ -23,7 +23,7 @@ pub enum Syntax {
 /// One addition. A path names members from the root of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Edit {
+pub enum FileEdit {
     /// A member of an object.
     Member(Vec<String>, Value),
     /// An element at the end of a list.
@@ -36,9 +36,9 @@ pub enum Edit {
 
 /// An addition that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Added {
+pub struct FileAddition {
     /// The addition.
-    pub edit: Edit,
+    pub edit: FileEdit,
     /// Paths of objects and lists that were made for it, the outer ones first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<Vec<String>>,
@@ -58,13 +58,13 @@ pub enum EditError {
     Taken(String),
 }
 
-/// The text with all edits, and what was added. `replaces`: a member with another value is replaced instead of refused.
+/// The text with all edits, and the additions. `replaces`: a member with another value is replaced instead of refused.
 pub fn apply(
     syntax: Syntax,
     text: Option<&str>,
-    edits: &[Edit],
+    edits: &[FileEdit],
     replaces: bool,
-) -> Result<(String, Vec<Added>), EditError> {
+) -> Result<(String, Vec<FileAddition>), EditError> {
     let text = text.filter(|text| !text.trim().is_empty());
     match syntax {
         Syntax::Json => json_apply(text.unwrap_or("{}\n"), edits, replaces),
@@ -84,8 +84,8 @@ pub struct Removed {
     pub is_empty: bool,
 }
 
-/// The text without what was added; additions that were changed since stay.
-pub fn remove(syntax: Syntax, text: &str, added: &[Added]) -> Result<Removed, EditError> {
+/// The text without the additions; those that were changed since stay.
+pub fn remove(syntax: Syntax, text: &str, added: &[FileAddition]) -> Result<Removed, EditError> {
     match syntax {
         Syntax::Json => json_remove(text, added),
         Syntax::Toml => toml_remove(text, added),
@@ -93,7 +93,7 @@ pub fn remove(syntax: Syntax, text: &str, added: &[Added]) -> Result<Removed, Ed
     }
 }
 
-impl fmt::Display for Edit {
+impl fmt::Display for FileEdit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Member(path, _) | Self::Element(path, _) | Self::Required(path, _) => f.write_str(&shown(path)),
@@ -122,14 +122,14 @@ fn json_root(text: &str) -> Result<CstRootNode, EditError> {
     CstRootNode::parse(text, &options).map_err(|error| EditError::Unreadable(error.to_string()))
 }
 
-fn json_apply(text: &str, edits: &[Edit], replaces: bool) -> Result<(String, Vec<Added>), EditError> {
+fn json_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String, Vec<FileAddition>), EditError> {
     let mark = text.starts_with(BYTE_ORDER_MARK);
     let root = json_root(text.trim_start_matches(BYTE_ORDER_MARK))?;
     let mut done = Vec::new();
     for edit in edits {
         let mut made = Vec::new();
         match edit {
-            Edit::Member(path, value) | Edit::Required(path, value) => {
+            FileEdit::Member(path, value) | FileEdit::Required(path, value) => {
                 let Some((name, above)) = path.split_last() else { return Err(EditError::Type(shown(path))) };
                 let object = json_object(&root, above, &mut made)?;
                 let known = object.get(name);
@@ -137,11 +137,11 @@ fn json_apply(text: &str, edits: &[Edit], replaces: bool) -> Result<(String, Vec
                     known.value().and_then(|known| known.to_serde_value()).as_ref() == Some(value)
                 });
                 match known {
-                    Some(_) if matches!(edit, Edit::Required(..)) => continue,
+                    Some(_) if matches!(edit, FileEdit::Required(..)) => continue,
                     Some(_) if is_same => {}
                     Some(known) if replaces => known.set_value(json_value(value)),
                     Some(_) => return Err(EditError::Taken(shown(path))),
-                    None if matches!(edit, Edit::Required(..)) => {
+                    None if matches!(edit, FileEdit::Required(..)) => {
                         object.insert(0, name, json_value(value));
                     }
                     None => {
@@ -149,7 +149,7 @@ fn json_apply(text: &str, edits: &[Edit], replaces: bool) -> Result<(String, Vec
                     }
                 }
             }
-            Edit::Element(path, value) => {
+            FileEdit::Element(path, value) => {
                 let Some((name, above)) = path.split_last() else { return Err(EditError::Type(shown(path))) };
                 let object = json_object(&root, above, &mut made)?;
                 if object.get(name).is_none() {
@@ -161,9 +161,9 @@ fn json_apply(text: &str, edits: &[Edit], replaces: bool) -> Result<(String, Vec
                     list.append(json_value(value));
                 }
             }
-            Edit::Whole(_) => return Err(EditError::Type(shown(&[]))),
+            FileEdit::Whole(_) => return Err(EditError::Type(shown(&[]))),
         }
-        done.push(Added { edit: edit.clone(), made });
+        done.push(FileAddition { edit: edit.clone(), made });
     }
     let text = root.to_string();
     Ok((if mark { format!("{BYTE_ORDER_MARK}{text}") } else { text }, done))
@@ -182,25 +182,25 @@ fn json_object(root: &CstRootNode, path: &[String], made: &mut Vec<Vec<String>>)
     Ok(object)
 }
 
-fn json_remove(text: &str, added: &[Added]) -> Result<Removed, EditError> {
+fn json_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError> {
     let mark = text.starts_with(BYTE_ORDER_MARK);
     let root = json_root(text.trim_start_matches(BYTE_ORDER_MARK))?;
     let mut changed = Vec::new();
-    for Added { edit, .. } in added {
+    for FileAddition { edit, .. } in added {
         let is_removed = match edit {
-            Edit::Member(path, value) => json_at(&root, path).is_some_and(|(object, name)| {
+            FileEdit::Member(path, value) => json_at(&root, path).is_some_and(|(object, name)| {
                 let known = object.get(name);
                 let is_same = |known: &jsonc_parser::cst::CstObjectProp| {
                     known.value().and_then(|known| known.to_serde_value()).as_ref() == Some(value)
                 };
                 known.filter(is_same).map(jsonc_parser::cst::CstObjectProp::remove).is_some()
             }),
-            Edit::Element(path, value) => json_at(&root, path).is_some_and(|(object, name)| {
+            FileEdit::Element(path, value) => json_at(&root, path).is_some_and(|(object, name)| {
                 let list = object.array_value(name).map(|list| list.elements()).unwrap_or_default();
                 let known = list.into_iter().find(|known| known.to_serde_value().as_ref() == Some(value));
                 known.map(jsonc_parser::cst::CstNode::remove).is_some()
             }),
-            Edit::Required(..) | Edit::Whole(_) => continue,
+            FileEdit::Required(..) | FileEdit::Whole(_) => continue,
         };
         if !is_removed {
             changed.push(edit.to_string());
@@ -220,7 +220,7 @@ fn json_remove(text: &str, added: &[Added]) -> Result<Removed, EditError> {
     let required: Vec<&str> = added
         .iter()
         .filter_map(|added| match &added.edit {
-            Edit::Required(path, _) => path.last().map(String::as_str),
+            FileEdit::Required(path, _) => path.last().map(String::as_str),
             _ => None,
         })
         .collect();
@@ -264,11 +264,11 @@ fn toml_document(text: &str) -> Result<DocumentMut, EditError> {
     text.parse().map_err(|error: toml_edit::TomlError| EditError::Unreadable(error.message().to_owned()))
 }
 
-fn toml_apply(text: &str, edits: &[Edit], replaces: bool) -> Result<(String, Vec<Added>), EditError> {
+fn toml_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String, Vec<FileAddition>), EditError> {
     let mut document = toml_document(text)?;
     let mut done = Vec::new();
     for edit in edits {
-        let Edit::Member(path, value) = edit else { return Err(EditError::Type(edit.to_string())) };
+        let FileEdit::Member(path, value) = edit else { return Err(EditError::Type(edit.to_string())) };
         let Some((name, above)) = path.split_last() else { return Err(EditError::Type(shown(path))) };
         let mut made = Vec::new();
         let is_first = document.as_table().is_empty();
@@ -293,16 +293,16 @@ fn toml_apply(text: &str, edits: &[Edit], replaces: bool) -> Result<(String, Vec
                 table.insert(name, Item::Table(new));
             }
         }
-        done.push(Added { edit: edit.clone(), made });
+        done.push(FileAddition { edit: edit.clone(), made });
     }
     Ok((document.to_string(), done))
 }
 
-fn toml_remove(text: &str, added: &[Added]) -> Result<Removed, EditError> {
+fn toml_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError> {
     let mut document = toml_document(text)?;
     let mut changed = Vec::new();
-    for Added { edit, made } in added {
-        let Edit::Member(path, value) = edit else { continue };
+    for FileAddition { edit, made } in added {
+        let FileEdit::Member(path, value) = edit else { continue };
         let known = toml_at(&mut document, path)
             .filter(|(table, name)| table.get(name).and_then(toml_value).as_ref() == Some(value));
         match known {
@@ -371,16 +371,20 @@ fn toml_value(item: &Item) -> Option<Value> {
     Some(Value::Object(members))
 }
 
-fn text_apply(text: Option<&str>, edits: &[Edit], replaces: bool) -> Result<(String, Vec<Added>), EditError> {
-    let [Edit::Whole(new)] = edits else { return Err(EditError::Type(shown(&[]))) };
+fn text_apply(
+    text: Option<&str>,
+    edits: &[FileEdit],
+    replaces: bool,
+) -> Result<(String, Vec<FileAddition>), EditError> {
+    let [FileEdit::Whole(new)] = edits else { return Err(EditError::Type(shown(&[]))) };
     if text.is_some_and(|text| text != new) && !replaces {
         return Err(EditError::Taken(shown(&[])));
     }
-    Ok((new.clone(), vec![Added { edit: Edit::Whole(new.clone()), made: Vec::new() }]))
+    Ok((new.clone(), vec![FileAddition { edit: FileEdit::Whole(new.clone()), made: Vec::new() }]))
 }
 
-fn text_remove(text: &str, added: &[Added]) -> Removed {
-    let is_ours = added.iter().any(|added| matches!(&added.edit, Edit::Whole(whole) if whole == text));
+fn text_remove(text: &str, added: &[FileAddition]) -> Removed {
+    let is_ours = added.iter().any(|added| matches!(&added.edit, FileEdit::Whole(whole) if whole == text));
     if is_ours {
         return Removed { text: String::new(), changed: Vec::new(), is_empty: true };
     }

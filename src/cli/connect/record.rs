@@ -1,4 +1,4 @@
-//! Writes the files of a tool with a backup of each, remembers what was written, and undoes it.
+//! Writes the files of a tool with a backup of each, remembers each addition, and undoes it.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -9,12 +9,12 @@ use domain::Digest;
 use domain::tool::Tool;
 use serde::{Deserialize, Serialize};
 
-use super::edit::{self, Added, Syntax};
+use super::edit::{self, FileAddition, Syntax};
 use super::tool_files::{Scope, ToolFile};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::profile_folder::ProfileFolder;
 
-/// What was written for a tool.
+/// The changes that were written for a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenRecord {
     /// The files, in the order in which they were written.
@@ -32,8 +32,8 @@ pub struct WrittenFile {
     pub backup: Option<String>,
     /// SHA-256 of the file as it was written.
     pub sha256: Digest,
-    /// What was added to the file.
-    pub added: Vec<Added>,
+    /// Additions to the file.
+    pub added: Vec<FileAddition>,
     /// Folders that were made for the file, the outer ones first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<PathBuf>,
@@ -52,8 +52,8 @@ pub struct FileChange {
     pub before: Option<String>,
     /// The text afterwards.
     pub after: String,
-    /// What is added to `before`.
-    pub added: Vec<Added>,
+    /// Additions to `before`.
+    pub added: Vec<FileAddition>,
 }
 
 /// How a file was undone.
@@ -63,7 +63,7 @@ pub enum Undone {
     Restored,
     /// It did not exist before, and is deleted.
     Deleted,
-    /// It was changed since: what was added is removed, except the named parts, which others changed.
+    /// It was changed since: the additions are removed, except the named parts, which others changed.
     Edited(Vec<String>),
     /// It does not exist any more.
     Absent,
@@ -166,7 +166,7 @@ impl FileChange {
 }
 
 impl WrittenFile {
-    /// The text without what was added; `None` if there was no file before and nothing of others is in it.
+    /// The text without the additions; `None` if there was no file before and nothing of others is in it.
     fn without(&self, now: &str, folder: &ProfileFolder) -> Result<Option<String>, Failure> {
         if Digest::of(now.as_bytes()) == self.sha256 {
             return self.former(folder);

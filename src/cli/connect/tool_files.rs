@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use domain::tool::Tool;
 use serde_json::{Value, json};
 
-use super::edit::{Edit, Syntax};
+use super::edit::{FileEdit, Syntax};
 use crate::cli::failure::Failure;
 
 /// Name of the MCP server in the tools' configurations.
@@ -45,7 +45,7 @@ pub struct ToolFile {
     /// Syntax of the file.
     pub syntax: Syntax,
     /// The additions.
-    pub edits: Vec<Edit>,
+    pub edits: Vec<FileEdit>,
 }
 
 /// How the tool starts this program.
@@ -57,7 +57,7 @@ pub struct Program {
     pub profile: String,
 }
 
-/// What is written.
+/// The parts that are written.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     /// The MCP server.
@@ -128,7 +128,7 @@ pub fn files(tool: Tool, scope: Scope, folders: &ToolFolders, program: &Program,
     files
 }
 
-/// What the owner has to do in the tool itself.
+/// The step that the owner has to do in the tool itself.
 pub fn remark(tool: Tool, wanted: Wanted) -> Option<&'static str> {
     match tool {
         Tool::Codex if wanted.hooks => Some("Codex runs new hooks once you have trusted them: type /hooks in it"),
@@ -183,7 +183,7 @@ fn cursor(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolFile, 
         "stop",
         "sessionEnd",
     ];
-    let mut hooks = vec![Edit::Required(vec!["version".to_owned()], json!(1))];
+    let mut hooks = vec![FileEdit::Required(vec!["version".to_owned()], json!(1))];
     hooks.extend(events.map(|event| element(&["hooks", event], handler.clone())));
     let mcp = json_file(folder.join("mcp.json"), vec![member(&["mcpServers", SERVER], server)]);
     (mcp, json_file(folder.join("hooks.json"), hooks))
@@ -215,7 +215,7 @@ fn github_copilot(scope: Scope, folders: &ToolFolders, program: &Program) -> (To
     };
     let server = json!({ "type": "local", "command": program.path, "args": program.mcp(), "tools": ["*"] });
     let handler = json!({ "type": "command", "bash": program.hook(Tool::GithubCopilot), "timeoutSec": HOOK_SECONDS });
-    let mut edits = vec![Edit::Required(vec!["version".to_owned()], json!(1))];
+    let mut edits = vec![FileEdit::Required(vec!["version".to_owned()], json!(1))];
     let events = ["sessionStart", "userPromptSubmitted", "postToolUse", "errorOccurred", "sessionEnd"];
     edits.extend(events.map(|event| element(&["hooks", event], handler.clone())));
     let mcp = json_file(mcp, vec![member(&["mcpServers", SERVER], server)]);
@@ -236,8 +236,11 @@ fn opencode(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolFile
     let path = if commented.exists() { commented } else { folder.join("opencode.json") };
     let command: Vec<String> = std::iter::once(program.path.clone()).chain(program.mcp()).collect();
     let server = json!({ "type": "local", "command": command, "enabled": true });
-    let plugin =
-        ToolFile { path: plugins.join("attache.js"), syntax: Syntax::Text, edits: vec![Edit::Whole(plugin(program))] };
+    let plugin = ToolFile {
+        path: plugins.join("attache.js"),
+        syntax: Syntax::Text,
+        edits: vec![FileEdit::Whole(plugin(program))],
+    };
     (json_file(path, vec![member(&["mcp", SERVER], server)]), plugin)
 }
 
@@ -274,14 +277,14 @@ fn grouped(has_matcher: bool, handler: &Value) -> Value {
     if has_matcher { json!({ "matcher": "*", "hooks": [handler] }) } else { json!({ "hooks": [handler] }) }
 }
 
-fn json_file(path: PathBuf, edits: Vec<Edit>) -> ToolFile {
+fn json_file(path: PathBuf, edits: Vec<FileEdit>) -> ToolFile {
     ToolFile { path, syntax: Syntax::Json, edits }
 }
 
-fn member(path: &[&str], value: Value) -> Edit {
-    Edit::Member(path.iter().map(|name| (*name).to_owned()).collect(), value)
+fn member(path: &[&str], value: Value) -> FileEdit {
+    FileEdit::Member(path.iter().map(|name| (*name).to_owned()).collect(), value)
 }
 
-fn element(path: &[&str], value: Value) -> Edit {
-    Edit::Element(path.iter().map(|name| (*name).to_owned()).collect(), value)
+fn element(path: &[&str], value: Value) -> FileEdit {
+    FileEdit::Element(path.iter().map(|name| (*name).to_owned()).collect(), value)
 }
