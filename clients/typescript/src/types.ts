@@ -197,7 +197,7 @@ export interface Memory {
   updatedAt: string;
   type: MemoryType;
   spaces: string[];
-  tags: string[];
+  tags?: string[];
 }
 
 /** A memory in a list: the beginning of its text instead of the whole. */
