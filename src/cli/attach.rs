@@ -66,11 +66,18 @@ pub struct Errand<'e> {
     pub scopes: &'e [ApiKeyScope],
     /// Agent to be confirmed too.
     pub agent: Option<AgentWanted>,
+    /// The agent that works already. An earlier code may have asked for it.
+    pub claimed: Option<RegistrationId>,
     /// Whether to open the page in the browser of this computer.
     pub browser: bool,
 }
 
 impl Errand<'_> {
+    /// Whether a code that was asked for with this agent is of use: it asks for the same, or for an agent that was confirmed with it meanwhile.
+    fn includes(&self, asked: Option<RegistrationId>) -> bool {
+        asked == self.agent_id() || (self.agent.is_none() && asked.is_some() && asked == self.claimed)
+    }
+
     fn agent_id(&self) -> Option<RegistrationId> {
         self.agent.as_ref().map(|agent| agent.registration_id)
     }
@@ -97,7 +104,7 @@ pub async fn attach(arguments: Arguments) -> Done {
         return Ok(());
     }
     let purpose = "To attach this computer to your account";
-    let errand = Errand { command: "attach", purpose, scopes: &[], agent: None, browser: false };
+    let errand = Errand { command: "attach", purpose, scopes: &[], agent: None, claimed: None, browser: false };
     let Some(_) = approved(&mut connection, &errand, arguments.showing).await? else { return Ok(()) };
     let owner = owner(&connection).await;
     show(&connection, &owner, || {
@@ -204,7 +211,7 @@ async fn resume(connection: &ProfileConnection, errand: &Errand<'_>) -> Result<R
     let known: Option<Pending> = connection.folder.json(PENDING_CODE)?;
     let now = connection.clock().now();
     let known = known.filter(|known| {
-        known.machine_uuid == machine.machine_uuid && known.scopes == errand.scopes && known.agent == errand.agent_id()
+        known.machine_uuid == machine.machine_uuid && known.scopes == errand.scopes && errand.includes(known.agent)
     });
     let Some(known) = known else { return Ok(Resumed::Nothing) };
     match connection.client.device_token(&known.code.device_code).await {

@@ -154,6 +154,7 @@ impl ToolErrand<'_> {
             purpose: &purpose,
             scopes: if has_key { &[] } else { &SCOPES },
             agent,
+            claimed: connection.profile.tools.get(&self.tool).filter(|_| has_agent).map(|agent| agent.registration_id),
             browser: self.browser,
         };
         let Some(ApprovedComputer { api_key }) = attach::approved(connection, &errand, showing).await? else {

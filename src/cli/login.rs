@@ -57,6 +57,7 @@ pub async fn login(arguments: Arguments) -> Done {
         purpose: "To attach this computer to your account, with a key for your memory",
         scopes: &scopes,
         agent: None,
+        claimed: None,
         browser,
     };
     let Some(ApprovedComputer { api_key }) = attach::approved(&mut connection, &errand, showing).await? else {

@@ -48,6 +48,23 @@ fn agent(home: &Home, tool: &str) -> toml::Table {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_approval_that_nothing_waited_for_is_collected_by_the_next_run() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = flow::session(&home, "ada@example.com");
+    let asked = home.run(&["connect", "claude-code", "--server", &server.url, "--no-wait", "--json"]).json();
+    let code = flow::text(&asked, "user_code");
+    assert_eq!(flow::text(&home.run(&["connect", "claude-code", "--no-wait", "--json"]).json(), "user_code"), code);
+    approve(&server, &ada, &code, &["with_agent", "with_key"]).await;
+    let connected = home.run(&["connect", "claude-code", "--json"]).json();
+    assert_eq!(
+        (&connected["api_key"], &connected["event"]["state"]),
+        (&json!(true), &json!("recorded")),
+        "{connected}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
     let home = Home::new();
     let server = home.serve().await;
