@@ -38,7 +38,7 @@ const LEASE_MARGIN: Duration = Duration::from_secs(10);
 /// Longest delay that `Retry-After` may request.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 
-/// Sends what is due.
+/// Sends the due notifications.
 #[derive(Debug, Clone)]
 pub struct WebhookPass {
     /// The database of endpoints and notifications.
@@ -122,7 +122,7 @@ impl WebhookPass {
         store.webhook_lease_end(id, lease, clock.now()).await
     }
 
-    /// Decides what follows a request.
+    /// Decides about the next step after a request.
     fn judge(&self, due: &DueDelivery, sent: &Sent, now: Timestamp) -> AfterTry {
         let requested = match sent {
             Sent::Answered { status: 200..=299, .. } => return AfterTry::Delivered,

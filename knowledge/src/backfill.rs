@@ -36,7 +36,7 @@ pub enum BackfillError {
 /// Detects the languages of up to `chunks_max` memories, or embeds up to `chunks_max` chunks. If two processes run at the same time, some chunks are embedded twice, with the
 /// same result.
 pub async fn step<E: Embed>(store: &Store, embedder: &E, chunks_max: usize) -> Result<Step, BackfillError> {
-    // Words first: they are what a search has until the vectors are there.
+    // Words first: a search has only them until the vectors are there.
     let detected = store.languages_detected(chunks_max).await?;
     if detected > 0 {
         return Ok(Step::Detected(detected));

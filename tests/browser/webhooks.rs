@@ -27,7 +27,7 @@ pages! { in with_webhooks;
         browser.sees("You have no webhooks").await;
         browser.look("none").await;
 
-        // A URL that the server does not send to, and the form keeps what was typed.
+        // A URL that the server does not send to, and the form keeps the typed text.
         browser.fill("URL", "http://10.0.0.1:8080/").await;
         browser.fill("Description", "The pager").await;
         browser.press("Add the webhook").await;

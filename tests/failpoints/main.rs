@@ -12,6 +12,7 @@
 //! | `outbox.before`, `outbox.after` | a change of consent is committed, its event not forwarded |
 //! | `sequence.pass`, `watch.pass`, `janitor.pass` | each pass of these |
 //! | `meter.pass`, `presence.pass`, `budget.pass`, `outbox.pass`, `anchor.pass`, `node.pass` | and of these |
+//! | `webhook.pass`, `webhook.sent` | the sender of notifications looks for due ones; one was sent and is not marked |
 //! | `meter.count`, `meter.counted` | around the transaction that counts usage |
 //! | `mail.look`, `mail.sent` | the mailer looks for due mail; a mail was sent and is not marked |
 //! | `lookup.read` | PostgreSQL: before computers are looked up by their secrets |

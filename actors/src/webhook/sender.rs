@@ -54,7 +54,7 @@ impl EndpointRules {
         }
     }
 
-    /// Checks what the URL itself shows. A name is checked again when it is resolved, for each connection.
+    /// Checks the URL itself. A name is checked again when it is resolved, for each connection.
     pub fn check(&self, url: &WebUrl) -> Result<(), EndpointRefusal> {
         if !url.is_https() && !self.allow_http {
             return Err(EndpointRefusal::Insecure);

@@ -84,7 +84,7 @@ impl UsageBars {
         Ok(Some(UsageNumbers { bar, used, allowance }))
     }
 
-    /// What the computers of an account used on each of the last `days` days, as far as it is counted.
+    /// The usage of the computers of an account on each of the last `days` days, as far as it is counted.
     pub async fn history(&self, account: &UserAccountId, days: i64) -> Result<Vec<UsageDay>, InfraError> {
         let Ports { store, clock, .. } = &self.ports;
         let today = Day::of(clock.now()).number();
@@ -102,7 +102,7 @@ const HISTORY_ROWS_MAX: usize = 20_000;
 pub struct UsageNumbers {
     /// Used shares of the allowance.
     pub bar: UsageBar,
-    /// What was used in the current window.
+    /// The usage of the current window.
     pub used: QuotaUsed,
     /// The limits of the plan.
     pub allowance: Allowance,

@@ -1,4 +1,4 @@
-//! Servers of an older version work on newer tables: what the name of a migration says is compared with what it changes
+//! Servers of an older version work on newer tables: the servers that the name of a migration admits are compared with its changes
 //! (`docs/decisions/0065-schema-compatibility.md`). Both databases have the same files and the same tables, so one of them is compared.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +121,7 @@ fn each_kind_of_change_that_breaks_an_older_server_is_found() {
     assert_eq!(of_new_table, Vec::<String>::new());
 }
 
-/// What a server that knows the older tables relies on, and the newer ones do not have.
+/// Properties of the older tables that a server relies on, and that the newer ones do not have.
 fn broken(older: &Tables, newer: &Tables) -> Vec<String> {
     let mut broken = Vec::new();
     for ((table, name), before) in &older.columns {

@@ -1,4 +1,4 @@
-//! Library: what the account and its spaces hold, the newest first.
+//! Library: the memories of the account and its spaces, the newest first.
 
 use api::HttpState;
 use app::services::knowledge::library::ListParams;
@@ -55,7 +55,7 @@ impl LibraryQuery {
         if query.is_empty() { query } else { format!("?{query}") }
     }
 
-    /// What the filters select; values that are none are ignored, as an edited address has them.
+    /// The selection by the filters; values that are none are ignored, as an edited address has them.
     fn params(&self) -> ListParams {
         ListParams {
             space: self.space.parse().ok(),

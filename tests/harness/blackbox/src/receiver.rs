@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::eventually;
 
-/// A running receiver, which keeps what it gets. Clones share it.
+/// A running receiver, which keeps its requests. Clones share it.
 #[derive(Clone, Default)]
 pub struct Receiver {
     received: Arc<Mutex<Vec<Received>>>,
@@ -53,12 +53,12 @@ impl Receiver {
         (receiver, address)
     }
 
-    /// What came to a path.
+    /// The requests of a path.
     pub fn at(&self, path: &str) -> Vec<Received> {
         self.received.lock().unwrap().iter().filter(|one| one.path == path).cloned().collect()
     }
 
-    /// Waits until so many requests came to a path.
+    /// Waits until a path has this number of requests.
     pub async fn wait(&self, path: &str, count: usize) -> Vec<Received> {
         eventually(&format!("{count} requests to {path}"), async || {
             let found = self.at(path);
