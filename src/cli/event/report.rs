@@ -31,6 +31,8 @@ pub struct SendCounts {
     pub known: usize,
     /// Refused permanently: another event has the id, or the event is too large.
     pub failed: usize,
+    /// Those of them whose id another event in the log has.
+    pub taken: usize,
     /// Receipts of the forwarded events.
     pub receipts: Vec<(EventId, ReceiptId)>,
 }

@@ -263,9 +263,11 @@ impl<'f> Sender<'f> {
             }
         }
         let after = &sender.counts;
-        progress.sent += (after.sent - before.sent + after.known - before.known) as u64;
+        // An id names what the agent did: a payload that it delivers again, at another time, is recorded already.
+        let repeated = after.known - before.known + after.taken - before.taken;
+        progress.sent += (after.sent - before.sent + repeated) as u64;
         progress.held += (after.held - before.held) as u64;
-        progress.failed += (after.failed - before.failed) as u64;
+        progress.failed += (after.failed - before.failed - (after.taken - before.taken)) as u64;
         progress.sent_at = Some(self.clock.now());
         Ok(after.held > before.held)
     }

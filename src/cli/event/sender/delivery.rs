@@ -49,6 +49,7 @@ impl EventSender {
                         }
                         Some(reason) => {
                             self.counts.failed += 1;
+                            self.counts.taken += 1;
                             report.print(self.format, json!({ "failed": true, "reason": reason }), "taken", &reason);
                         }
                     }
