@@ -62,7 +62,8 @@ mod tests {
             forms.map(|form| (form.word, form.stem)).collect::<Vec<_>>()
         };
         assert_eq!(forms(LanguageSet::default()), [(0, "hauser".to_owned()), (1, "boat".to_owned())]);
-        let both = [(0, "hauser"), (0, "haus"), (1, "boat"), (1, "boats")].map(|(word, stem)| (word, stem.to_owned()));
+        // Both languages stem the second word alike.
+        let both = [(0, "hauser"), (0, "haus"), (1, "boat")].map(|(word, stem)| (word, stem.to_owned()));
         assert_eq!(forms(german), both);
         assert_eq!((stems.words(), stems.in_language(Language::French)), (2, stems.in_language(Language::English)));
     }
