@@ -42,7 +42,7 @@ async fn add(world: &World, person: &Person, receiver: SocketAddr, path: &str) -
 }
 
 async fn test(world: &World, person: &Person, webhook: &str) -> Response {
-    world.send(world.request(Method::POST, &format!("{webhook}/test"), &person.cookie)).await
+    world.post(&format!("{webhook}/test"), &person.cookie, &json!({})).await
 }
 
 async fn patch(world: &World, credential: &Credential, webhook: &str, body: Value) -> Response {
@@ -50,7 +50,7 @@ async fn patch(world: &World, credential: &Credential, webhook: &str, body: Valu
 }
 
 async fn rotate(world: &World, person: &Person, webhook: &str) -> Response {
-    world.send(world.request(Method::POST, &format!("{webhook}/secret"), &person.cookie)).await
+    world.post(&format!("{webhook}/secret"), &person.cookie, &json!({})).await
 }
 
 /// The webhook as its owner sees it.

@@ -52,9 +52,13 @@ async fn an_approval_that_nothing_waited_for_is_collected_by_the_next_run() {
     let home = Home::new();
     let server = home.serve().await;
     let ada = flow::session(&home, "ada@example.com");
-    let asked = home.run(&["connect", "claude-code", "--server", &server.url, "--no-wait", "--json"]).json();
-    let code = flow::text(&asked, "user_code");
-    assert_eq!(flow::text(&home.run(&["connect", "claude-code", "--no-wait", "--json"]).json(), "user_code"), code);
+    // With `--json`, the words for the person are on standard error.
+    let user_code = |arguments: &[&str]| {
+        let asked: Value = serde_json::from_str(&home.run(arguments).stdout).unwrap();
+        flow::text(&asked, "user_code")
+    };
+    let code = user_code(&["connect", "claude-code", "--server", &server.url, "--no-wait", "--json"]);
+    assert_eq!(user_code(&["connect", "claude-code", "--no-wait", "--json"]), code);
     approve(&server, &ada, &code, &["with_agent", "with_key"]).await;
     let connected = home.run(&["connect", "claude-code", "--json"]).json();
     assert_eq!(

@@ -316,8 +316,7 @@ async fn after_a_webhook_was_sent_and_before_that_is_written() {
     let body = json!({ "url": format!("http://{address}/ok"), "kinds": ["event.held"] });
     let made = client.post(&webhooks, person.clone(), &body).await.expect(201);
     let test = format!("{webhooks}/{}/test", made["id"].as_str().unwrap());
-    let request = client.request(reqwest::Method::POST, &test, &person);
-    let request = request.header("origin", &server.url).header("sec-fetch-site", "same-origin");
+    let request = client.request(reqwest::Method::POST, &test, &person).json(&json!({}));
     // The server may die before it answers.
     if let Some(response) = client.try_send(request).await {
         assert!(response.status < 300, "{response:?}");
