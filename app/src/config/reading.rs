@@ -297,6 +297,7 @@ mod tests {
             |kept: u32| format!("[janitor.purge]\nusage_days_kept = \"{kept}days\"\n[plans.FREE]\nwindow_days = 60\n");
         assert!(refused(&windows(61)).contains("janitor.purge.usage_days_kept: must be at least"));
         assert!(read_text(&windows(62)).is_ok());
+        assert!(refused("[janitor]\nevery = \"0s\"\n").contains("janitor.every: must be longer than 0s"));
     }
 
     #[test]
