@@ -22,6 +22,7 @@ mod settings;
 use std::sync::Arc;
 
 use domain::claim::{AttemptRefusal, ClaimCode, Registration, RegistrationType};
+use domain::clock::delta;
 use domain::ids::{Email, RegistrationId, UserAccountId};
 use domain::secret::{Secret, SecretHash, SecretKind};
 use supervision::{ActorSettings, AskError, Directory, Reply, detached};
@@ -34,7 +35,6 @@ pub use contract::{
 };
 pub use keyring::Keyring;
 pub use settings::ClaimSettings;
-use settings::delta;
 
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;

@@ -15,7 +15,7 @@ mod transport;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use domain::clock::delta;
 use domain::mail::OutgoingMail;
 use domain::{Clock, Rng, Timestamp};
 use ractor::{ActorProcessingErr, ActorRef};
@@ -252,10 +252,6 @@ async fn send_notice(dependencies: &Dependencies, due: DueMail) -> Result<(), St
 fn pause(dependencies: &Dependencies, failures: u32) -> Duration {
     let MailSettings { backoff_min, backoff_max, .. } = dependencies.settings;
     delay_after(failures, backoff_min, backoff_max).mul_f64(0.9 + 0.2 * dependencies.rng.fraction())
-}
-
-fn delta(duration: Duration) -> TimeDelta {
-    TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
 }
 
 fn count(outcome: &'static str) {

@@ -14,7 +14,7 @@ mod settings;
 
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use domain::clock::delta;
 use domain::ids::WebhookId;
 use domain::webhook::{DisabledWhy, delay_after};
 use domain::{Clock, Rng, Timestamp};
@@ -152,10 +152,6 @@ fn refusal(status: u16) -> Option<String> {
         300..=399 => Some(format!("it redirected with status {status}, which is not followed")),
         _ => Some(format!("it answered with status {status}")),
     }
-}
-
-fn delta(duration: Duration) -> TimeDelta {
-    TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
 }
 
 fn count(then: AfterTry) {

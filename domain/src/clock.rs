@@ -3,12 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Datelike, DurationRound, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Timelike, Utc};
 
 /// A time in UTC. Clocks return whole milliseconds, the precision of both databases.
 pub type Timestamp = DateTime<Utc>;
+
+/// A duration for computations with times; the longest one if it does not fit.
+pub fn delta(duration: Duration) -> TimeDelta {
+    TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
+}
 
 /// Formats a time for the API: RFC 3339 in UTC, with milliseconds.
 pub fn date_time(moment: Timestamp) -> String {

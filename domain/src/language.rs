@@ -1,7 +1,7 @@
 //! Languages of memories, whose words are stemmed by Snowball (`docs/decisions/0098-languages-of-memories.md`).
 
 use rust_stemmers::Algorithm;
-use strum::{Display, EnumIter, IntoEnumIterator};
+use strum::{Display, EnumIter, EnumString, IntoEnumIterator};
 use whatlang::Lang;
 
 /// Bytes of a text that are read to detect its language.
@@ -10,7 +10,7 @@ const READ_BYTES: usize = 4096;
 const LETTERS_MIN: usize = 20;
 
 /// A language with a stemmer. Written as its ISO 639-1 code. The number of a language is its bit in [`LanguageSet`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Display, EnumIter)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Display, EnumIter, EnumString)]
 #[repr(u8)]
 pub enum Language {
     /// English, and every text of which the language is unknown or has no stemmer.
@@ -86,7 +86,7 @@ impl Language {
 
     /// The language of a code, if this version has a stemmer for it.
     pub fn of_code(code: &str) -> Option<Self> {
-        Self::iter().find(|language| language.to_string() == code)
+        code.parse().ok()
     }
 
     fn known(lang: Lang) -> Self {

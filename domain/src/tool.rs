@@ -7,7 +7,7 @@ use crate::UnknownName;
 /// A tool with an agent. The name is also the `scope.agent_id` of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum Tool {
     /// Claude Code of Anthropic.

@@ -5,8 +5,7 @@
 
 use domain::Digest;
 use domain::ids::{EventId, SessionUuid};
-
-use crate::tool::Tool;
+use domain::tool::Tool;
 
 /// Random bytes of a profile. Without them a name made from a path cannot be guessed by trying paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

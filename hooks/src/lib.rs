@@ -12,12 +12,11 @@ mod observe;
 mod payload;
 pub mod redaction;
 mod registry;
-mod tool;
 
+pub use domain::tool::Tool;
 pub use event::{Draft, HookEvent};
 pub use identity::Salt;
 pub use payload::{PAYLOAD_BYTES_MAX, Payload};
-pub use tool::Tool;
 
 /// The events of one payload. `hook` is the name of the hook, for tools whose payloads do not contain it.
 pub fn events(tool: Tool, hook: Option<&str>, payload: &Payload, salt: &Salt) -> Vec<HookEvent> {

@@ -9,12 +9,12 @@ mod github_copilot;
 mod opencode;
 
 use domain::Digest;
+use domain::tool::Tool;
 use serde_json::{Map, Value};
 
 use crate::members::text;
 use crate::observation::{HookActivity, HookObservation, TURN, named};
 use crate::payload::Payload;
-use crate::tool::Tool;
 
 /// Reads a payload; `None` if the hook reports nothing that is recorded.
 pub fn observe<'p>(tool: Tool, hook: Option<&'p str>, payload: &'p Payload) -> Option<HookObservation<'p>> {

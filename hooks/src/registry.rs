@@ -3,6 +3,7 @@
 //! Only types of the built-in registry are used: a server that does not have a type holds its events. The member `activity` says what happened.
 
 use domain::lane::Lane;
+use domain::tool::Tool;
 use serde_json::{Map, Value, json};
 
 use crate::event::HookEvent;
@@ -10,7 +11,6 @@ use crate::identity::{self, Salt};
 use crate::members::{content, label};
 use crate::observation::{HookActivity, HookObservation};
 use crate::payload::Payload;
-use crate::tool::Tool;
 
 /// The event of an observation.
 pub fn event(tool: Tool, seen: &HookObservation<'_>, payload: &Payload, salt: &Salt) -> HookEvent {

@@ -20,7 +20,7 @@ fn payloads() -> Vec<(Tool, PathBuf)> {
         for version in fs::read_dir(folder.join(tool.as_str())).unwrap() {
             let files = fs::read_dir(version.unwrap().path()).unwrap().map(|file| file.unwrap().path());
             let is_payload = |path: &PathBuf| !path.to_str().unwrap().ends_with(".events.json");
-            found.extend(files.filter(is_payload).map(|path| (*tool, path)));
+            found.extend(files.filter(is_payload).map(|path| (tool, path)));
         }
     }
     found.sort();

@@ -106,14 +106,7 @@ pub async fn enrol(
         RegistrationVariant::Anonymous { identity_assertion, .. } => (Some(identity_assertion), None),
         RegistrationVariant::ServiceAuth { claim } => (None, Some(claim)),
     };
-    let agent = Agent {
-        registration_id: registered.registration_id,
-        claim_token: registered.claim_token,
-        identity_assertion,
-        access_token: None,
-        scope: None,
-        token_expires: None,
-    };
+    let agent = Agent::registered(registered.registration_id, registered.claim_token, identity_assertion);
     connection.change(|profile| profile.agent = Some(agent))?;
     match claim {
         Some(claim) => claim::keep(connection, claim).map(Some),

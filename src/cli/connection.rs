@@ -267,10 +267,7 @@ impl ProfileConnection {
         self.change(|profile| {
             // Another process may have registered another agent in between.
             if let Some(agent) = profile.agent.as_mut().filter(|agent| agent.registration_id == registration) {
-                agent.access_token = Some(tokens.access_token);
-                agent.scope = Some(tokens.scope);
-                agent.token_expires = Some(expires);
-                agent.identity_assertion = tokens.identity_assertion.or(agent.identity_assertion.take());
+                agent.take_tokens(tokens, expires);
             }
         })
     }

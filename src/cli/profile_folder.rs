@@ -16,7 +16,7 @@ use domain::tool::Tool;
 use etcetera::BaseStrategy;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use wire::agent_auth::SCOPE_ACCOUNT;
+use wire::agent_auth::{SCOPE_ACCOUNT, TokenResult};
 use wire::form;
 
 use super::failure::Failure;
@@ -87,6 +87,23 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// A new agent, which has no access token yet.
+    pub fn registered(
+        registration_id: RegistrationId,
+        claim_token: Secret,
+        identity_assertion: Option<Secret>,
+    ) -> Self {
+        Self { registration_id, claim_token, identity_assertion, access_token: None, scope: None, token_expires: None }
+    }
+
+    /// Stores the tokens of a response; the assertion stays if the response has none.
+    pub fn take_tokens(&mut self, tokens: TokenResult, expires: Timestamp) {
+        self.access_token = Some(tokens.access_token);
+        self.scope = Some(tokens.scope);
+        self.token_expires = Some(expires);
+        self.identity_assertion = tokens.identity_assertion.or(self.identity_assertion.take());
+    }
+
     /// Whether the agent is claimed and therefore acts for an account.
     pub fn is_claimed(&self) -> bool {
         self.scope.as_deref() == Some(SCOPE_ACCOUNT)

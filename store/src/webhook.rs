@@ -14,7 +14,7 @@ use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{bytes, chunks, count, limit, parsed, parsed_opt, storable, undecodable};
-use crate::{Store, in_transaction};
+use crate::{Store, in_transaction, joined};
 
 /// A fact that owners are notified of.
 pub(crate) struct Notice<'a> {
@@ -130,6 +130,10 @@ pub struct TryResult<'a> {
     pub error: Option<&'a str>,
 }
 
+/// An endpoint, as [`WebhookRow`].
+const WEBHOOK: &str = "SELECT id, account_id, url, description, kinds, created_at, disabled_at, disabled_why,
+        failing_since, old_secret_until FROM webhooks";
+
 impl Store {
     /// Writes notifications for endpoints for which fewer than `waiting_max` wait. `None`: none are written.
     #[must_use]
@@ -222,9 +226,7 @@ impl Store {
         account: &UserAccountId,
         rows_max: usize,
     ) -> Result<Vec<Webhook>, StoreError> {
-        const SQL: &str = "SELECT id, account_id, url, description, kinds, created_at, disabled_at, disabled_why,
-                failing_since, old_secret_until
-            FROM webhooks WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2";
+        const SQL: &str = joined!(WEBHOOK, " WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2");
         let rows: Vec<WebhookRow> = query(SQL)
             .bind(account.as_str())
             .bind(limit(rows_max))
@@ -240,9 +242,7 @@ impl Store {
         id: WebhookId,
         owner: &UserAccountId,
     ) -> Result<Option<Webhook>, StoreError> {
-        const SQL: &str = "SELECT id, account_id, url, description, kinds, created_at, disabled_at, disabled_why,
-                failing_since, old_secret_until
-            FROM webhooks WHERE id = $1 AND account_id = $2";
+        const SQL: &str = joined!(WEBHOOK, " WHERE id = $1 AND account_id = $2");
         let row: Option<WebhookRow> = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::claim::{Attempt, AttemptState, Claim, ClaimCode, ClaimGrant, Registration, WRONG_TRIES_MAX};
+use domain::clock::delta;
 use domain::ids::{Email, UserAccountId};
 use domain::mail;
 use domain::secret::{Secret, SecretHash, SecretKind};
@@ -16,7 +17,6 @@ use tokio::time::Instant;
 use super::contract::{
     CompleteError, Confirmer, Dependencies, ExchangeError, StartError, StartedClaim, Tokens, draw_attempt,
 };
-use super::settings::delta;
 use crate::infra_error::InfraError;
 use crate::mail::queued;
 

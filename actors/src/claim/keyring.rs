@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use domain::claim::Registration;
+use domain::clock::delta;
 use domain::token::{AssertionClaims, AssertionKey, AssertionKeys, KeyError};
 use domain::{Rng, Timestamp};
 
-use super::settings::{ClaimSettings, delta};
+use super::settings::ClaimSettings;
 use crate::infra_error::InfraError;
 
 /// The keys; replaced as a whole when the store holds others.

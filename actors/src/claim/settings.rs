@@ -1,5 +1,6 @@
 //! Lifetimes and limits of claims.
 
+use domain::clock::delta;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -44,7 +45,7 @@ impl ClaimSettings {
     /// Time for which a retired signing key still verifies: the lifetime of the assertions that it signed.
     pub fn keep_keys_for(&self) -> TimeDelta {
         let longest = self.assertion_claimed_valid_for.max(self.assertion_unclaimed_valid_for);
-        TimeDelta::from_std(longest).unwrap_or(TimeDelta::MAX)
+        delta(longest)
     }
 
     /// The invalid values, as pairs of field and rule.
@@ -61,9 +62,4 @@ impl ClaimSettings {
         let starts = (self.starts_per_hour == 0).then(|| ("starts_per_hour".into(), "must be at least 1".into()));
         odd.chain(starts).collect()
     }
-}
-
-/// A duration of the settings for computations with times.
-pub(super) fn delta(duration: Duration) -> TimeDelta {
-    TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use domain::clock::delta;
 use domain::confirm::ConfirmedVia;
 use domain::ids::RegistrationId;
 use domain::{Clock, Timestamp};
@@ -69,7 +69,7 @@ impl RecentSignIn {
 
     /// Whether a sign-in at this time is recent.
     pub fn is_recent(&self, signed_in_at: Timestamp) -> bool {
-        self.clock.now() - signed_in_at <= TimeDelta::from_std(self.within).unwrap_or(TimeDelta::MAX)
+        self.clock.now() - signed_in_at <= delta(self.within)
     }
 
     /// Checks the rule for a decision with this credential.
@@ -100,6 +100,8 @@ pub(super) fn may_decide(with: DecidesWith, session_required: bool) -> Result<Co
 
 #[cfg(test)]
 mod tests {
+    use chrono::TimeDelta;
+
     use super::*;
 
     fn rule() -> (RecentSignIn, Timestamp) {

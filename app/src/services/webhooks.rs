@@ -2,8 +2,8 @@
 
 use actors::webhook::{EndpointRefusal, EndpointRules, WebhookSettings};
 use actors::{InfraError, Unavailable};
-use chrono::TimeDelta;
 use domain::Timestamp;
+use domain::clock::delta;
 use domain::ids::{UserAccountId, WebhookId};
 use domain::web_url::WebUrl;
 use domain::webhook::{
@@ -192,7 +192,7 @@ impl Webhooks {
         self.on()?;
         let Ports { store, clock, rng } = &self.ports;
         let secret = SigningSecret::mint(rng);
-        let kept = TimeDelta::from_std(self.settings.old_secret_kept).unwrap_or(TimeDelta::MAX);
+        let kept = delta(self.settings.old_secret_kept);
         let until: Timestamp = clock.now() + kept;
         let (store, owner, new) = (store.clone(), account.clone(), secret.clone());
         let work = async move { store.webhook_rotate(id, &owner, &new, until).await };

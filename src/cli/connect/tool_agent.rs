@@ -111,14 +111,7 @@ async fn register(connection: &mut ProfileConnection, tool: Tool) -> Result<Agen
         RegistrationVariant::Anonymous { identity_assertion, .. } => Some(identity_assertion),
         RegistrationVariant::ServiceAuth { .. } => None,
     };
-    let agent = Agent {
-        registration_id: registered.registration_id,
-        claim_token: registered.claim_token,
-        identity_assertion,
-        access_token: None,
-        scope: None,
-        token_expires: None,
-    };
+    let agent = Agent::registered(registered.registration_id, registered.claim_token, identity_assertion);
     let stored = agent.clone();
     connection.change(|profile| {
         profile.tools.insert(tool, stored);
@@ -134,10 +127,7 @@ fn keep(connection: &mut ProfileConnection, tool: Tool, tokens: TokenResult) -> 
     let expires = connection.after(tokens.expires_in);
     connection.change(|profile| {
         if let Some(agent) = profile.tools.get_mut(&tool) {
-            agent.access_token = Some(tokens.access_token);
-            agent.scope = Some(tokens.scope);
-            agent.token_expires = Some(expires);
-            agent.identity_assertion = tokens.identity_assertion.or(agent.identity_assertion.take());
+            agent.take_tokens(tokens, expires);
         }
     })
 }

@@ -162,14 +162,14 @@ impl<'f> Sender<'f> {
     async fn pass(&mut self) -> Done {
         let mut first = Ok(());
         for tool in Tool::ALL {
-            let spool = Spool::of(self.folder, *tool);
+            let spool = Spool::of(self.folder, tool);
             if spool.size() == 0 {
                 continue;
             }
-            let mut progress = Progress::of(self.folder, *tool).unwrap_or_default();
-            let drained = self.drain(*tool, &spool, &mut progress).await;
+            let mut progress = Progress::of(self.folder, tool).unwrap_or_default();
+            let drained = self.drain(tool, &spool, &mut progress).await;
             progress.error = drained.as_ref().err().map(|failure| failure.reason().to_owned());
-            let kept = progress.keep(self.folder, *tool);
+            let kept = progress.keep(self.folder, tool);
             first = first.and(drained).and(kept);
         }
         first

@@ -33,7 +33,7 @@ pub fn statuses(profile: &str) -> Result<Vec<ToolStatus>, Failure> {
     let Some(folder) = HookFolder::of(profile).filter(HookFolder::is_there) else { return Ok(Vec::new()) };
     let mut statuses = Vec::new();
     for tool in Tool::ALL {
-        let (spool, progress) = (Spool::of(&folder, *tool), Progress::of(&folder, *tool)?);
+        let (spool, progress) = (Spool::of(&folder, tool), Progress::of(&folder, tool)?);
         let status = ToolStatus {
             tool: tool.as_str(),
             spooled: spool.count(&progress.place).map_err(Failure::caused)?,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use domain::clock::delta;
 use domain::ids::Email;
 use domain::{Clock, Timestamp};
 use openidconnect::core::{
@@ -192,7 +193,7 @@ impl Provider {
 
     /// OpenID Connect Core, section 3.1.3.7: a client that sent `max_age` checks `auth_time`.
     fn signed_in_lately(&self, claims: &CoreIdTokenClaims) -> Result<(), Denial> {
-        let age_max = TimeDelta::from_std(self.max_age).unwrap_or(TimeDelta::MAX);
+        let age_max = delta(self.max_age);
         let since =
             self.clock.now().checked_sub_signed(age_max).and_then(|since| since.checked_sub_signed(CLOCKS_DIFFER));
         match (claims.auth_time(), since) {
