@@ -34,6 +34,7 @@ mod migrate;
 mod moment;
 mod open;
 mod openapi;
+mod otlp;
 mod output;
 mod profile;
 mod profile_folder;
@@ -142,6 +143,11 @@ enum Command {
     /// The command prints nothing and returns 0, so that it cannot disturb the agent. It appends an event to a file in the profile's folder, and a
     /// process in the background sends it. Consent applies twice: when the event is written, and when it is sent.
     Hook(hook::Arguments),
+    /// Receive OpenTelemetry spans of programs on this computer and record model calls, tools and agents
+    ///
+    /// Programs export with OTLP over HTTP. The command appends events to the files that hooks use, and a process in the background sends them.
+    /// Consent applies twice: when the event is written, and when it is sent.
+    Otlp(otlp::Arguments),
     /// Serve this profile's tools to a program that speaks MCP, on standard input and output
     Mcp(mcp::Arguments),
     /// Show all features in a five-minute tour of a running server
@@ -215,6 +221,7 @@ pub fn main() -> ExitCode {
         Command::Add(arguments) => run(async move { add::run(&arguments).await }),
         Command::Search(arguments) => run(async move { search::run(&arguments).await }),
         Command::Hook(arguments) => hook::run(&arguments),
+        Command::Otlp(arguments) => run(otlp::run(arguments)),
         Command::Mcp(arguments) => run(mcp::run(arguments)),
         Command::Import(arguments) => run(async move { import::run(&arguments).await }),
         Command::Demo(arguments) => {

@@ -18,6 +18,7 @@ use app::installation::LogStart;
 use app::phase::{Phase, Phases};
 use app::services::oidc::Providers;
 use app::{App, BuildError};
+use axum::Router;
 use domain::{Clock, Rng};
 use supervision::TreeExit;
 use tokio::net::{TcpListener, TcpSocket};
@@ -109,7 +110,7 @@ impl Server {
         let connections_max = app.settings.admin.connections_max;
         let listeners_of = crate::admin::Listeners { public: address, operator: admin_address };
         let admin_door = Door::Operators { connections_max, open: VecDeque::new() };
-        let admin_service = Service::Admin(crate::admin::router(app.clone(), phases.clone(), listeners_of));
+        let admin_service = Service::Router(crate::admin::router(app.clone(), phases.clone(), listeners_of));
         // Operators watch the draining too, so their listener stops last: with the process.
         let admin = tokio::spawn(accept(admin, admin_service, admin_door, deadlines, Phases::default()));
         Ok(Self { app, http: state, address, admin_address, knowledge_address, phases, listeners, admin })
@@ -152,6 +153,27 @@ impl Server {
         self.app.root.outcome().await
     }
 }
+
+/// Serves a router beside a server, such as that of `attache otlp`, until the phase says that it stops.
+pub async fn serve_router(listener: TcpListener, router: Router, connections_max: usize, phases: Phases) {
+    let deadlines = Deadlines {
+        heads: HeadDeadlines { head: ROUTER_DEADLINE, idle: ROUTER_IDLE },
+        patience: Patience { write_deadline: ROUTER_DEADLINE, linger_deadline: Duration::from_secs(1) },
+        drain: ROUTER_DEADLINE,
+    };
+    let door = Door::Public {
+        places: Arc::new(Semaphore::new(connections_max)),
+        places_total: connections_max,
+        addresses: Addresses::new(connections_max, &[]),
+    };
+    accept(listener, Service::Router(router), door, deadlines, phases).await;
+}
+
+/// Time that a client of [`serve_router`] has for each step.
+const ROUTER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Time between two requests of such a client; programs export their spans every few seconds.
+const ROUTER_IDLE: Duration = Duration::from_mins(1);
 
 /// Minimum time for the actors to finish, even if connections used up the whole deadline.
 const MINIMAL_DRAIN: Duration = Duration::from_millis(500);

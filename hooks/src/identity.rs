@@ -31,6 +31,11 @@ pub fn event(tool: Tool, session: &str, hook: &str, key: &str, at_ms: Option<i64
     uuid(millis, &["event", tool.as_str(), session, hook, key]).into()
 }
 
+/// The event of a span, whose ids are hex digits. An export that is repeated has the same ids and times.
+pub fn span(trace: &str, span: &str, at_ms: Option<i64>) -> EventId {
+    uuid(at_ms.and_then(|at| u64::try_from(at).ok()).unwrap_or(0), &["span", trace, span]).into()
+}
+
 fn uuid(millis: u64, parts: &[&str]) -> uuid::Uuid {
     // The lengths keep ("a", "bc") and ("ab", "c") apart.
     let text: Vec<String> = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();

@@ -9,6 +9,7 @@ mod identity;
 mod members;
 mod observation;
 mod observe;
+pub mod otlp;
 mod payload;
 pub mod redaction;
 mod registry;

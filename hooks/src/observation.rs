@@ -40,6 +40,10 @@ pub enum HookActivity {
     Compacted,
     /// Instructions were read into the context.
     InstructionsLoaded,
+    /// An agent was called and has ended.
+    AgentInvoked,
+    /// An agent was made.
+    AgentCreated,
     /// Any other hook.
     Other,
 }
@@ -76,8 +80,8 @@ pub struct HookObservation<'p> {
     pub exit_status: Option<i64>,
     /// Whether a tool succeeded.
     pub succeeded: Option<bool>,
-    /// Tokens that the model read and wrote.
-    pub tokens: Option<(u64, u64)>,
+    /// Tokens that the model read, and those that it wrote.
+    pub tokens: (Option<u64>, Option<u64>),
     /// Content by its name in the payload of the event.
     pub content: Vec<(&'static str, Cow<'p, Value>)>,
     /// A path, of which a digest is metadata.

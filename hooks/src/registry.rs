@@ -62,9 +62,12 @@ fn memory_tool(skill: &str) -> Option<&'static str> {
     // Agents put the name of the MCP server before that of the tool, each in its own way: `mcp__attache__add_memory`, `MCP:attache:add_memory`.
     let is = |name: &&str| skill.strip_suffix(*name).is_some_and(|before| !before.ends_with(char::is_alphanumeric));
     let of = |names: &[&str], event_type| names.iter().any(is).then_some(event_type);
-    of(&["add_memory", "save_memory", "store_memory", "update_memory"], "memory.stored")
-        .or_else(|| of(&["search_memory", "recall_memory", "search_memories"], "memory.recalled"))
-        .or_else(|| of(&["forget_memory", "delete_memory"], "memory.forgotten"))
+    of(
+        &["add_memory", "create_memory", "save_memory", "store_memory", "update_memory", "upsert_memory"],
+        "memory.stored",
+    )
+    .or_else(|| of(&["search_memory", "recall_memory", "search_memories"], "memory.recalled"))
+    .or_else(|| of(&["forget_memory", "delete_memory"], "memory.forgotten"))
 }
 
 /// Members that are no content.
@@ -111,9 +114,10 @@ fn metadata(activity: HookActivity, seen: &HookObservation<'_>, event_type: &str
     if let Some(succeeded) = seen.succeeded {
         put("succeeded", json!(succeeded));
     }
-    if let Some((input, output)) = seen.tokens {
-        put("input_tokens", json!(input));
-        put("output_tokens", json!(output));
+    for (name, count) in [("input_tokens", seen.tokens.0), ("output_tokens", seen.tokens.1)] {
+        if let Some(count) = count {
+            put(name, json!(count));
+        }
     }
     if let Some(file) = seen.file.as_deref() {
         put("file", json!(salt.name("file", file)));

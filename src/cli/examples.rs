@@ -128,6 +128,13 @@ pub const ALL: &[Examples] = &[
         note: "docs/hooks.md lists the hooks of each agent and their events.",
     },
     Examples {
+        command: "otlp",
+        lines: &["attache otlp --agent codex", "attache otlp --listen 127.0.0.1:0 --profile work"],
+        note: "For a program with an OpenTelemetry SDK:\n  \
+               OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf\n\n\
+               docs/otlp.md lists the spans and their events.",
+    },
+    Examples {
         command: "mcp",
         lines: &["attache mcp", "attache mcp --profile work"],
         note: "For a program that starts MCP servers:\n  \

@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Your account", &["whoami", "attach", "account", "usage", "consent", "machine", "profile"]),
     ("Events and proofs", &["activity", "event", "verify", "audit"]),
     ("Memory", &["search", "add", "import", "space", "key"]),
-    ("Agents", &["agent", "disconnect", "hook", "mcp"]),
+    ("Agents", &["agent", "disconnect", "hook", "otlp", "mcp"]),
     ("Run a server", &["serve", "check", "doctor", "migrate", "backup", "keys", "admin", "openapi"]),
     ("More", &["completions", "manual", "help"]),
 ];

@@ -5,6 +5,7 @@
 
 mod background;
 mod folder;
+mod keep;
 mod levels;
 mod log;
 mod progress;
@@ -21,6 +22,10 @@ use clap::Args;
 
 use super::failure::Done;
 
+pub use background::start as start_sender;
+pub use folder::HookFolder;
+pub use keep::{KeptEvents, keep};
+pub use log::note;
 pub use status::{ToolStatus, statuses};
 
 /// Name of the profile if neither an option nor `ATTACHE_PROFILE` names one.

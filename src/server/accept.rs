@@ -38,15 +38,21 @@ use super::place::Place;
 pub enum Service {
     /// One of the APIs.
     Public(Front),
-    /// The operators' listener.
-    Admin(Router),
+    /// Any other: that of operators, or of `attache otlp`.
+    Router(Router),
 }
 
 impl Service {
     async fn answer(self, request: Request, connection: Arc<Connection>) -> Response {
         match self {
             Self::Public(front) => front.answer(request, connection).await,
-            Self::Admin(router) => router.oneshot(request).await.unwrap_or_else(|never| match never {}),
+            Self::Router(router) => {
+                let has_body = !request.body().is_end_stream();
+                let response = router.oneshot(request).await.unwrap_or_else(|never| match never {});
+                // The client may still send a body that was refused.
+                connection.set_lingers(has_body && response.status().is_client_error());
+                response
+            }
         }
     }
 }

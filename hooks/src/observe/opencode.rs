@@ -51,7 +51,7 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
         HookActivity::Completed => {
             seen.key = text(info, &["id"]).map(str::to_owned);
             let tokens = |name| info.get("tokens")?.get(name)?.as_u64();
-            seen.tokens = tokens("input").zip(tokens("output"));
+            seen.tokens = tokens("input").zip(tokens("output")).unzip();
             let time = |name| info.get("time")?.get(name).and_then(number);
             seen.duration_ms = time("completed").zip(time("created")).map(|(end, begin)| (end - begin).max(0.0));
         }

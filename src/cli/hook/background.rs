@@ -1,7 +1,7 @@
 //! The sender as a process of its own, which outlives the agent that started it.
 
 use std::io;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use super::folder::HookFolder;
 
@@ -12,17 +12,16 @@ pub const LOCK: &str = "sender";
 /// functions for it are unsafe in Rust. It knows descriptors of one digit.
 const CLOSING: &str = r#"exec "$0" "$@" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-"#;
 
-/// Starts the sender of a profile if none runs.
-pub fn start(folder: &HookFolder, profile: &str) -> io::Result<()> {
+/// Starts the sender of a profile if none runs. A process that does not end soon has to wait for the child, which is a zombie otherwise.
+pub fn start(folder: &HookFolder, profile: &str) -> io::Result<Option<Child>> {
     // The lock is released at once: of several senders that start together, one gets it.
     if folder.try_lock(LOCK)?.is_none() {
-        return Ok(());
+        return Ok(None);
     }
     let mut command = Command::new("/bin/sh");
     command.args(["-c", CLOSING]).arg(std::env::current_exe()?).args(["hook", "--send", "--profile", profile]);
     command.current_dir("/");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    Ok(())
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(Some)
 }
 
 /// Separates this process from the session of the agent, and so from its terminal and its signals.

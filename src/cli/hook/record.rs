@@ -4,14 +4,12 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 
-use domain::{Clock, Rng};
 use hooks::{PAYLOAD_BYTES_MAX, Payload, Tool};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::folder::HookFolder;
-use super::levels::Levels;
-use super::spool::Spool;
-use super::{background, log};
+use super::keep::keep;
+use super::log;
 
 /// Longest input that is read to its end. An agent that writes more finds the pipe closed.
 const INPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
@@ -44,22 +42,8 @@ fn spool(folder: &HookFolder, profile: &str, tool: Tool, hook: Option<&str>, inp
         log::note(folder, &format!("{tool}: a payload of {} bytes is no JSON object", input.len()));
         return Ok(());
     }
-    let (levels, clock, rng) = (Levels::cached(folder), Clock::system(), Rng::system());
-    let now = clock.now();
-    let mut is_needed = false;
-    for mut event in hooks::events(tool, hook, &payload, &folder.salt()?) {
-        is_needed |= levels.is_due(event.lane, now);
-        event.event_id = event.event_id.or_else(|| Some(rng.uuid_v7(now).into()));
-        event.ts_edge_ms = event.ts_edge_ms.or_else(|| Some(now.timestamp_millis()));
-        let level = levels.level(event.lane, now);
-        if let Some(event) = event.limited(level) {
-            Spool::of(folder, tool).append(event)?;
-            is_needed = true;
-        }
-    }
-    if is_needed {
-        background::start(folder, profile)?;
-    }
+    let events = hooks::events(tool, hook, &payload, &folder.salt()?);
+    keep(folder, profile, events.into_iter().map(|event| (tool, event)))?;
     Ok(())
 }
 

@@ -103,8 +103,8 @@ impl Spool {
         text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// Appends an event, or counts it if there is no space for it.
-    pub fn append(&self, event: HookEvent) -> io::Result<()> {
+    /// Appends an event, or counts it if there is no space for it; returns whether it was appended.
+    pub fn append(&self, event: HookEvent) -> io::Result<bool> {
         let lock = self.folder.lock_within(self.tool.as_str(), LOCKED_FOR_MAX)?;
         let gap = self.refused();
         let mut line = serde_json::to_string(&SpoolRecord { event, gap })?;
@@ -113,7 +113,7 @@ impl Spool {
             let mut file = self.folder.append(&self.name("refused"))?;
             file.set_len(0)?;
             write!(file, "{}", gap + 1)?;
-            return Ok(());
+            return Ok(false);
         }
         let mut file = self.folder.append(&self.name("spool"))?;
         let end = file.metadata()?.len();
@@ -137,7 +137,7 @@ impl Spool {
             fs::remove_file(self.folder.file(&self.name("refused")))?;
         }
         drop(lock);
-        Ok(())
+        Ok(true)
     }
 
     /// Opens the oldest events at a place; `None` if there are none.

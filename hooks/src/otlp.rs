@@ -1,0 +1,169 @@
+//! Exports of OpenTelemetry spans as draft events (`docs/otlp.md`).
+//!
+//! [`read`] finds the spans of an export that report the work of a model, a tool or an agent, and returns their events; other spans are counted.
+//! The events are those of hooks: [`HookEvent::at`] returns the part that a consent level permits.
+
+mod gen_ai;
+mod message;
+mod parts;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::Bytes;
+use domain::tool::Tool;
+use prost::Message;
+use serde::Serialize;
+
+use self::message::{ExportResponse, PartialSuccess, RefusalStatus, ResourceMessage, SpanMessage, named};
+use self::parts::ExportPart;
+use crate::event::HookEvent;
+use crate::identity::Salt;
+
+/// Spans of one export that are read; further ones are rejected. The largest batch of an SDK has 512 unless it is configured.
+pub const SPANS_MAX: u64 = 10_000;
+
+/// Longest span as it was sent, in bytes; a longer one is rejected. The resource has the same limit.
+pub const SPAN_BYTES_MAX: usize = 1024 * 1024;
+
+/// Encoding of an export and of its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpanEncoding {
+    /// Protocol Buffers.
+    Protobuf,
+    /// JSON, as OTLP defines it.
+    Json,
+}
+
+/// Why a span was not recorded although it reports something that is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum SpanRejection {
+    /// No agent kind is known for it.
+    #[error(
+        "no agent kind: set service.name to claude-code, codex, cursor, gemini-cli, github-copilot or opencode, or start attache otlp with --agent"
+    )]
+    NoAgent,
+    /// An id is missing or has another length.
+    #[error("no trace id of 16 bytes and span id of 8 bytes")]
+    NoIds,
+    /// It is longer than [`SPAN_BYTES_MAX`].
+    #[error("longer than 1 MiB: let the SDK record less content")]
+    TooLong,
+    /// It is behind the first [`SPANS_MAX`].
+    #[error("more than 10000 spans in one export: lower OTEL_BSP_MAX_EXPORT_BATCH_SIZE")]
+    TooMany,
+    /// The spool has no space.
+    #[error("the spool of the agent is full: attache hook --status shows why its events are not sent")]
+    SpoolFull,
+}
+
+/// Rejected spans by their reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SpanRejections(BTreeMap<SpanRejection, u64>);
+
+impl SpanRejections {
+    /// Counts spans.
+    pub fn add(&mut self, reason: SpanRejection, count: u64) {
+        if count > 0 {
+            *self.0.entry(reason).or_default() += count;
+        }
+    }
+
+    /// Number of spans.
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+}
+
+impl fmt::Display for SpanRejections {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, (reason, count)) in self.0.iter().enumerate() {
+            let separator = if nth > 0 { "; " } else { "" };
+            write!(formatter, "{separator}{count} rejected: {reason}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The spans of one export.
+#[derive(Debug, Default)]
+pub struct SpanExport {
+    /// The events, with the agents on whose chains they belong.
+    pub events: Vec<(Tool, HookEvent)>,
+    /// All spans.
+    pub spans: u64,
+    /// Spans that report nothing that is recorded.
+    pub ignored: u64,
+    /// Spans that should have been recorded.
+    pub rejections: SpanRejections,
+}
+
+/// A body that is no export in its encoding.
+#[derive(Debug, thiserror::Error)]
+pub enum MalformedExport {
+    /// Not the Protocol Buffers of an export.
+    #[error("the body is no ExportTraceServiceRequest in Protocol Buffers")]
+    Protobuf(#[from] prost::DecodeError),
+    /// Not the JSON of an export.
+    #[error("the body is no ExportTraceServiceRequest in JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Reads an export. `agent` is the agent of spans whose resource does not name one of the tools.
+pub fn read(
+    body: &Bytes,
+    encoding: SpanEncoding,
+    agent: Option<Tool>,
+    salt: &Salt,
+) -> Result<SpanExport, MalformedExport> {
+    let mut export = SpanExport::default();
+    let enter = |resource: Option<ExportPart<'_>>| Ok(service(resource)?.or(agent));
+    parts::visit(body, encoding, enter, |agent, part| {
+        export.spans += 1;
+        if export.spans > SPANS_MAX {
+            export.rejections.add(SpanRejection::TooMany, 1);
+        } else if part.len() > SPAN_BYTES_MAX {
+            export.rejections.add(SpanRejection::TooLong, 1);
+        } else {
+            match gen_ai::event(*agent, part.read::<SpanMessage>()?, salt) {
+                Some(Ok(event)) => export.events.push(event),
+                Some(Err(rejection)) => export.rejections.add(rejection, 1),
+                None => export.ignored += 1,
+            }
+        }
+        Ok(())
+    })?;
+    Ok(export)
+}
+
+/// The tool whose name a resource has.
+fn service(resource: Option<ExportPart<'_>>) -> Result<Option<Tool>, MalformedExport> {
+    let Some(resource) = resource.filter(|resource| resource.len() <= SPAN_BYTES_MAX) else { return Ok(None) };
+    let attributes = resource.read::<ResourceMessage>()?.attributes;
+    let name = attributes.into_iter().filter(|attribute| attribute.key == "service.name").find_map(named);
+    Ok(name.and_then(|(_, name)| name.as_str()?.parse().ok()))
+}
+
+impl SpanEncoding {
+    /// The response to an export, with the rejected spans.
+    pub fn response(self, rejections: &SpanRejections) -> Vec<u8> {
+        let partial_success = (rejections.total() > 0).then(|| PartialSuccess {
+            rejected_spans: i64::try_from(rejections.total()).unwrap_or(i64::MAX),
+            error_message: rejections.to_string(),
+        });
+        self.written(&ExportResponse { partial_success })
+    }
+
+    /// The body of a refusal with a code of gRPC.
+    pub fn refusal(self, code: i32, message: &str) -> Vec<u8> {
+        self.written(&RefusalStatus { code, message: message.to_owned() })
+    }
+
+    fn written(self, message: &(impl Message + Serialize)) -> Vec<u8> {
+        match self {
+            Self::Protobuf => message.encode_to_vec(),
+            // Texts and numbers can always be written.
+            Self::Json => serde_json::to_vec(message).unwrap_or_default(),
+        }
+    }
+}
