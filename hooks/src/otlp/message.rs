@@ -268,7 +268,7 @@ mod tests {
         ] {
             assert_eq!(read(written.clone()), Some(value), "{written}");
         }
-        for wrong in [json!({ "intValue": "seven" }), json!({ "bytesValue": "?" }), json!([])] {
+        for wrong in [json!({ "intValue": "seven" }), json!({ "bytesValue": "?" }), json!(7)] {
             assert_eq!(read(wrong.clone()), None, "{wrong}");
         }
     }
