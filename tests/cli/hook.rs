@@ -73,7 +73,7 @@ async fn kill_sender(home: &Home) {
 }
 
 /// Asserts that each chain of the computer has its positions once, from 0 on; returns the number of events by agent kind.
-async fn whole_chains(server: &Server, machine: &Machine) -> BTreeMap<String, u64> {
+pub async fn whole_chains(server: &Server, machine: &Machine) -> BTreeMap<String, u64> {
     let mut chains = BTreeMap::<String, Vec<u64>>::new();
     for event in log(server, machine).await {
         chains.entry(flow::text(&event, "agent_id")).or_default().push(event["seq"].as_u64().unwrap());

@@ -14,13 +14,13 @@ use blackbox::process::{Home, Server};
 use harness::event::Machine;
 
 /// A proxy in front of a server that keeps every byte sent to it.
-struct Wire {
+pub struct Wire {
     url: String,
     bytes: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Wire {
-    async fn before(server: &Server) -> Self {
+    pub async fn before(server: &Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let address = server.url.strip_prefix("http://").unwrap().to_owned();
@@ -36,12 +36,12 @@ impl Wire {
     }
 
     /// Everything that was sent, as text.
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 
     #[track_caller]
-    fn contains_none(&self, canaries: &[&str]) {
+    pub fn contains_none(&self, canaries: &[&str]) {
         let text = self.text();
         for canary in canaries {
             assert!(!text.contains(canary), "{canary}: {text}");
@@ -66,7 +66,7 @@ async fn relay(client: TcpStream, server: TcpStream, kept: Arc<Mutex<Vec<u8>>>) 
 }
 
 /// A server, a computer whose profile names the proxy, and the proxy.
-async fn watched(home: &Home) -> (Server, Machine, Wire) {
+pub async fn watched(home: &Home) -> (Server, Machine, Wire) {
     let server = home.serve().await;
     let machine = flow::machine(home, &server).await;
     let wire = Wire::before(&server).await;
@@ -91,7 +91,7 @@ fn edit() -> Vec<u8> {
 }
 
 /// Everything in the folder of the spool.
-fn on_disk(home: &Home) -> String {
+pub fn on_disk(home: &Home) -> String {
     let files = fs::read_dir(folder(home)).unwrap().map(|file| fs::read(file.unwrap().path()).unwrap());
     files.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
 }

@@ -31,6 +31,7 @@ mod login;
 mod manual;
 mod mcp;
 mod nodes;
+mod otlp;
 mod profile;
 mod proof;
 #[cfg(target_os = "linux")]

@@ -62,7 +62,8 @@ pub fn event(
 /// An id as hex digits; `None` if it has another length, or is zero, which stands for none.
 fn hex_id(bytes: &[u8], length: usize) -> Option<String> {
     let is_id = bytes.len() == length && bytes.iter().any(|byte| *byte != 0);
-    is_id.then(|| bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    is_id.then(|| digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())
 }
 
 /// The attributes of the conventions, with those of span events, and messages in lists.
@@ -159,7 +160,8 @@ fn observed<'s>(
         ("model", &MODEL[..]),
         ("provider", &PROVIDER[..]),
         ("agent", &["gen_ai.agent.name"][..]),
-        ("error_kind", &["error.type", "exception.type"][..]),
+        // A program may have handled an exception.
+        ("error_kind", if has_failed { &["error.type", "exception.type"][..] } else { &[] }),
     ] {
         seen.labels.extend(label_of(found, names).map(|value| (name, Cow::Borrowed(value))));
     }

@@ -94,6 +94,7 @@ pub struct KeyValue {
 }
 
 /// A value, of which one field is present. Fields of a `oneof` are written as other fields are.
+#[expect(clippy::struct_field_names, reason = "the names in JSON")]
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AnyValue {

@@ -67,7 +67,7 @@ pub fn show(profile: &str, is_json: bool) -> Done {
         text + if is_running {
             "\nthe sender is running"
         } else {
-            "\nthe sender is not running; the next hook starts it"
+            "\nthe sender is not running; the next hook or span starts it"
         }
     });
     Ok(())

@@ -53,7 +53,7 @@ def spans():
         span = tracer.start_span(name, context=context, attributes=attributes, start_time=next(moments))
         for event, members in events:
             span.add_event(event, members, timestamp=BEGIN)
-        if error:
+        if error is not None:
             span.set_status(Status(StatusCode.ERROR, error))
         if name != "invoke_agent planner":
             span.end(end_time=next(moments))

@@ -15,6 +15,8 @@ pub enum Packages {
     Mcp,
     /// The same, as it was before its second version.
     Mcp1,
+    /// The SDK of OpenTelemetry and its exporters over HTTP.
+    Otlp,
     /// PostgreSQL with pgvector.
     Pgvector,
     /// Schemathesis, which generates requests from the description of an HTTP API.
@@ -32,6 +34,7 @@ impl Packages {
             Self::Client => ("client", include_bytes!("../../python/client.txt")),
             Self::Mcp => ("mcp", include_bytes!("../../python/mcp.txt")),
             Self::Mcp1 => ("mcp-1", include_bytes!("../../python/mcp-1.txt")),
+            Self::Otlp => ("otlp", include_bytes!("../../python/otlp.txt")),
             Self::Pgvector => ("pgvector", include_bytes!("../../python/pgvector.txt")),
             Self::Schemathesis => ("schemathesis", include_bytes!("../../python/schemathesis.txt")),
             Self::Webhooks => ("webhooks", include_bytes!("../../python/webhooks.txt")),
