@@ -13,7 +13,7 @@ use std::fmt;
 use bytes::Bytes;
 use domain::tool::Tool;
 use prost::Message;
-use serde::Serialize;
+use serde_json::json;
 
 use self::message::{ExportResponse, PartialSuccess, RefusalStatus, ResourceMessage, SpanMessage, named};
 use self::parts::ExportPart;
@@ -147,23 +147,55 @@ fn service(resource: Option<ExportPart<'_>>) -> Result<Option<Tool>, MalformedEx
 impl SpanEncoding {
     /// The response to an export, with the rejected spans.
     pub fn response(self, rejections: &SpanRejections) -> Vec<u8> {
-        let partial_success = (rejections.total() > 0).then(|| PartialSuccess {
-            rejected_spans: i64::try_from(rejections.total()).unwrap_or(i64::MAX),
-            error_message: rejections.to_string(),
-        });
-        self.written(&ExportResponse { partial_success })
+        let (total, reasons) = (rejections.total(), rejections.to_string());
+        match self {
+            Self::Json if total == 0 => b"{}".to_vec(),
+            // Large numbers are texts in the JSON of Protocol Buffers.
+            Self::Json => {
+                let partial_success = json!({ "rejectedSpans": total.to_string(), "errorMessage": reasons });
+                json!({ "partialSuccess": partial_success }).to_string().into_bytes()
+            }
+            Self::Protobuf => {
+                let rejected_spans = i64::try_from(total).unwrap_or(i64::MAX);
+                let partial_success = (total > 0).then_some(PartialSuccess { rejected_spans, error_message: reasons });
+                ExportResponse { partial_success }.encode_to_vec()
+            }
+        }
     }
 
     /// The body of a refusal with a code of gRPC.
     pub fn refusal(self, code: i32, message: &str) -> Vec<u8> {
-        self.written(&RefusalStatus { code, message: message.to_owned() })
-    }
-
-    fn written(self, message: &(impl Message + Serialize)) -> Vec<u8> {
         match self {
-            Self::Protobuf => message.encode_to_vec(),
-            // Texts and numbers can always be written.
-            Self::Json => serde_json::to_vec(message).unwrap_or_default(),
+            Self::Json => json!({ "code": code, "message": message }).to_string().into_bytes(),
+            Self::Protobuf => RefusalStatus { code, message: message.to_owned() }.encode_to_vec(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn responses_are_the_same_in_both_encodings() {
+        let none = SpanRejections::default();
+        assert_eq!(
+            (SpanEncoding::Json.response(&none), SpanEncoding::Protobuf.response(&none)),
+            (b"{}".to_vec(), vec![])
+        );
+        let mut rejections = SpanRejections::default();
+        rejections.add(SpanRejection::NoIds, 2);
+        rejections.add(SpanRejection::SpoolFull, 1);
+        let json: Value = serde_json::from_slice(&SpanEncoding::Json.response(&rejections)).unwrap();
+        let decoded = ExportResponse::decode(&*SpanEncoding::Protobuf.response(&rejections)).unwrap();
+        let partial = decoded.partial_success.unwrap();
+        assert_eq!((partial.rejected_spans, &json["partialSuccess"]["rejectedSpans"]), (3, &json!("3")));
+        assert_eq!(json["partialSuccess"]["errorMessage"], partial.error_message);
+        assert!(partial.error_message.contains("; 1 rejected: the spool"), "{}", partial.error_message);
+        let json: Value = serde_json::from_slice(&SpanEncoding::Json.refusal(3, "why")).unwrap();
+        let decoded = RefusalStatus::decode(&*SpanEncoding::Protobuf.refusal(3, "why")).unwrap();
+        assert_eq!(json, json!({ "code": decoded.code, "message": decoded.message }));
     }
 }

@@ -43,7 +43,7 @@ fn of_service(name: &str, spans: &[Value]) -> Value {
 }
 
 /// A call of a model with this span id and these further members.
-fn call(id: &str, members: Value) -> Value {
+fn call(id: &str, members: &Value) -> Value {
     let mut span = json!({
         "traceId": "5b8efff798038103d269b633813fc60c", "spanId": id, "endTimeUnixNano": "1767225600000000000",
         "attributes": [
@@ -115,7 +115,7 @@ fn a_repeated_export_has_the_same_ids_and_each_span_one_of_its_own() {
     assert_eq!(first, second);
     assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), first.len());
     // The id depends on the span and not on the agent, so that it is the same after a change of `--agent`.
-    let export = of_service("shop", &[call("eee19b7ec3c1b174", json!({}))]);
+    let export = of_service("shop", &[call("eee19b7ec3c1b174", &json!({}))]);
     let id = |agent| json_export(&export, Some(agent)).unwrap().events.remove(0).1.event_id.unwrap();
     assert_eq!(id(Tool::Codex), id(Tool::Cursor));
 }
@@ -123,7 +123,7 @@ fn a_repeated_export_has_the_same_ids_and_each_span_one_of_its_own() {
 #[test]
 fn the_name_of_a_service_is_the_agent_before_the_option_is() {
     let agents = |name: &str, agent| -> Vec<Tool> {
-        let export = json_export(&of_service(name, &[call("eee19b7ec3c1b174", json!({}))]), agent).unwrap();
+        let export = json_export(&of_service(name, &[call("eee19b7ec3c1b174", &json!({}))]), agent).unwrap();
         assert_eq!(export.rejections.total(), u64::from(export.events.is_empty()));
         export.events.iter().map(|(tool, _)| *tool).collect()
     };
@@ -134,9 +134,9 @@ fn the_name_of_a_service_is_the_agent_before_the_option_is() {
 
 #[test]
 fn spans_that_cannot_be_recorded_are_rejected_with_the_reason() {
-    let long = call("eee19b7ec3c1b174", json!({ "name": "x".repeat(SPAN_BYTES_MAX) }));
+    let long = call("eee19b7ec3c1b174", &json!({ "name": "x".repeat(SPAN_BYTES_MAX) }));
     let other = json!({ "traceId": "", "name": "GET /" });
-    let spans = [call("00", json!({})), call("0000000000000000", json!({})), long, other];
+    let spans = [call("00", &json!({})), call("0000000000000000", &json!({})), long, other];
     let export = json_export(&of_service("codex", &spans), None).unwrap();
     assert_eq!((export.spans, export.ignored, export.events.len()), (4, 1, 0));
     let said = export.rejections.to_string();
@@ -154,7 +154,7 @@ fn spans_that_cannot_be_recorded_are_rejected_with_the_reason() {
 fn long_content_is_cut_and_marked() {
     let prompt = json!({ "key": "gen_ai.prompt", "value": { "stringValue": "word ".repeat(50_000) } });
     let attributes = json!([{ "key": "gen_ai.request.model", "value": { "stringValue": "gpt-5" } }, prompt]);
-    let span = call("eee19b7ec3c1b174", json!({ "attributes": attributes }));
+    let span = call("eee19b7ec3c1b174", &json!({ "attributes": attributes }));
     let (_, event) = json_export(&of_service("codex", &[span]), None).unwrap().events.remove(0);
     assert_eq!(event.payload["truncated"], true);
     assert!(event.content["prompt"].as_str().unwrap().len() <= 64 * 1024);

@@ -65,7 +65,7 @@ impl Receiver {
 }
 
 /// Exports the spans of `otlp/export.py`; `None` if its packages are missing.
-fn export(receiver: &Receiver, setup: Value) -> Option<()> {
+fn export(receiver: &Receiver, setup: &Value) -> Option<()> {
     let mut whole = json!({
         "endpoint": format!("{}/v1/traces", receiver.url), "encoding": "protobuf", "gzip": false, "service": "codex", "times": 1,
     });
@@ -98,7 +98,7 @@ async fn spans_of_the_sdk_arrive_once_in_every_encoding() {
     let receiver = Receiver::start(&home, &["--agent", "cursor"]).await;
     for (encoding, gzip) in [("protobuf", false), ("protobuf", true), ("json", false), ("json", true)] {
         let setup = json!({ "encoding": encoding, "gzip": gzip, "times": 2 });
-        let Some(()) = export(&receiver, setup) else { return };
+        let Some(()) = export(&receiver, &setup) else { return };
     }
     sent(&home).await;
     // The spans have the same ids in each of the eight exports.
@@ -125,7 +125,7 @@ async fn spans_wait_for_a_server_that_is_away() {
     let (mut server, machine) = computer(&home).await;
     server.process.kill();
     let receiver = Receiver::start(&home, &["--agent", "gemini-cli"]).await;
-    let Some(()) = export(&receiver, json!({ "service": "shop", "times": 2 })) else { return };
+    let Some(()) = export(&receiver, &json!({ "service": "shop", "times": 2 })) else { return };
     let waiting = eventually("the failure is reported", async || {
         status(&home, "gemini-cli").filter(|status| status["error"].is_string())
     });
@@ -154,7 +154,7 @@ async fn with_off_no_span_is_sent_or_spooled() {
     home.run(&["consent", "set", "off"]).said();
     let receiver = Receiver::start(&home, &[]).await;
     level_is_known(&home, "off").await;
-    let Some(()) = export(&receiver, json!({})) else { return };
+    let Some(()) = export(&receiver, &json!({})) else { return };
     assert!(!folder(&home).join("codex.spool").exists() && !folder(&home).join("codex.sending").exists());
     assert!(!on_disk(&home).contains("canary") && !on_disk(&home).contains("otlp:"));
     let said = receiver.stop("TERM").await;
@@ -168,7 +168,7 @@ async fn with_metadata_only_no_content_of_a_span_is_sent_or_spooled() {
     let home = Home::new();
     let (server, machine, wire) = watched(&home).await;
     let receiver = Receiver::start(&home, &[]).await;
-    let Some(()) = export(&receiver, json!({})) else { return };
+    let Some(()) = export(&receiver, &json!({})) else { return };
     assert!(!on_disk(&home).contains("canary"));
     sent(&home).await;
     wire.contains_none(&["canary", "conv-1", "/srv/models"]);
@@ -192,11 +192,11 @@ async fn with_full_content_of_spans_is_sent_without_its_secrets() {
     Command::new("kill").args(["-9", &sender]).status().unwrap();
     lock.lock().unwrap();
     let secret = format!("ghp_{}", "x1Y2".repeat(9));
-    let Some(()) = export(&receiver, json!({ "text": format!("canary {secret}") })) else { return };
+    let Some(()) = export(&receiver, &json!({ "text": format!("canary {secret}") })) else { return };
     assert!(on_disk(&home).contains("canary"));
     home.run(&["consent", "set", "metadata-only", "--lane", "llm"]).said();
     drop(lock);
-    let Some(()) = export(&receiver, json!({})) else { return };
+    let Some(()) = export(&receiver, &json!({})) else { return };
     sent(&home).await;
     wire.contains_none(&[&secret, "question", "answer", "instructions", "url.full"]);
     for content in ["canary [redacted:github-token] town", "canary [redacted:github-token] to remember"] {
@@ -216,7 +216,7 @@ async fn requests_that_no_sdk_sends_are_refused_with_the_reason() {
     let (json_type, protobuf) = (("content-type", "application/json"), ("content-type", "application/x-protobuf"));
     let gzipped = ("content-encoding", "gzip");
     let large = vec![b' '; (8 << 20) + 1];
-    let cases: Vec<(u16, &str, Vec<(&str, &str)>, Vec<u8>)> = vec![
+    let cases = [
         (413, "larger than 8 MiB", vec![json_type], large.clone()),
         (413, "larger than 8 MiB", vec![json_type, gzipped], gzip(&large)),
         (415, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", vec![], b"{}".to_vec()),

@@ -5,8 +5,8 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
 use serde::de::{Deserializer, Error};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A span.
@@ -136,22 +136,18 @@ pub struct KeyValueList {
 }
 
 /// The response to an export.
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct ExportResponse {
     /// Present if spans were rejected.
     #[prost(message, optional, tag = "1")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub partial_success: Option<PartialSuccess>,
 }
 
 /// Spans that were not taken, although the others were.
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct PartialSuccess {
     /// Their number.
     #[prost(int64, tag = "1")]
-    #[serde(serialize_with = "as_text")]
     pub rejected_spans: i64,
     /// Why, and the remedy.
     #[prost(string, tag = "2")]
@@ -159,7 +155,7 @@ pub struct PartialSuccess {
 }
 
 /// The body of a refusal: `google.rpc.Status`.
-#[derive(Clone, PartialEq, prost::Message, Serialize)]
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct RefusalStatus {
     /// A code of gRPC.
     #[prost(int32, tag = "1")]
@@ -237,11 +233,6 @@ fn status_code<'de, D: Deserializer<'de>>(reader: D) -> Result<i32, D::Error> {
         Value::Number(code) => code.as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or_default(),
         _ => 0,
     })
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-fn as_text<S: serde::Serializer>(number: &i64, writer: S) -> Result<S::Ok, S::Error> {
-    writer.collect_str(number)
 }
 
 #[cfg(test)]
