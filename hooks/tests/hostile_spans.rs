@@ -17,7 +17,7 @@ const PATH: &str = "/canary/in/a/path";
 const WORD: &str = "canaryword";
 
 /// Attributes whose values are labels, if they have the form of one.
-const LABELS: [&str; 10] = [
+const LABELS: [&str; 11] = [
     "gen_ai.operation.name",
     "gen_ai.provider.name",
     "gen_ai.system",
@@ -25,20 +25,20 @@ const LABELS: [&str; 10] = [
     "gen_ai.response.model",
     "gen_ai.tool.name",
     "gen_ai.agent.name",
+    "gen_ai.tool.call.id",
     "gen_ai.response.finish_reasons",
     "error.type",
     "exception.type",
 ];
 
 /// Attributes that are content, numbers, or not known.
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 19] = [
     "gen_ai.conversation.id",
     "gen_ai.input.messages",
     "gen_ai.output.messages",
     "gen_ai.system_instructions",
     "gen_ai.tool.call.arguments",
     "gen_ai.tool.call.result",
-    "gen_ai.tool.call.id",
     "gen_ai.tool.definitions",
     "gen_ai.prompt",
     "gen_ai.completion",

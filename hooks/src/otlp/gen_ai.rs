@@ -160,6 +160,7 @@ fn observed<'s>(
         ("model", &MODEL[..]),
         ("provider", &PROVIDER[..]),
         ("agent", &["gen_ai.agent.name"][..]),
+        ("call_id", &["gen_ai.tool.call.id"][..]),
         // A program may have handled an exception.
         ("error_kind", if has_failed { &["error.type", "exception.type"][..] } else { &[] }),
     ] {
