@@ -51,6 +51,7 @@ mod whoami;
 mod witness;
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -290,6 +291,8 @@ const THREADS_END_WITHIN: Duration = Duration::from_millis(500);
 fn run(work: impl Future<Output = Done>) -> Done {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::refused(format!("the runtime cannot start: {error}")))?;
+    // Boxed, so that the code around it is compiled once and not for each command.
+    let work: Pin<Box<dyn Future<Output = Done>>> = Box::pin(work);
     let done = runtime.block_on(work);
     // A thread may wait for a name that cannot be resolved, or for a disk.
     runtime.shutdown_timeout(THREADS_END_WITHIN);

@@ -12,6 +12,7 @@
 //!
 //! **If it crashes:** the next pass reads the remembered checkpoint from the facts.
 
+use crate::boxed;
 use domain::Clock;
 use statistics::log::{Continuity, Log, LogError, LogHead, MemoryFault};
 use store::installation::RememberedLog;
@@ -57,6 +58,7 @@ pub enum NotRemembered {
 
 impl Anchor {
     /// Stores the newest checkpoint of the log, if it continues the stored one.
+    #[boxed]
     pub async fn settle(&self) -> Result<(), NotRemembered> {
         // The file does not depend on the database, and the facts do not depend on the file.
         let outside = self.log.remember(true).await;

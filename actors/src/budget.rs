@@ -15,6 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::boxed;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use domain::Timestamp;
@@ -87,6 +88,7 @@ impl Budgets {
     }
 
     /// Counts one event of a sender, if its budget has room for it.
+    #[boxed]
     pub async fn take(&self, sender: &Sender, bytes: usize, now: Timestamp) -> Result<BudgetDecision, StoreError> {
         let today = Day::of(now);
         if let Some(mut known) = self.known.get_mut(sender)
@@ -132,6 +134,7 @@ impl Budgets {
     }
 
     /// Writes the counts that are only in memory, and reads the counts of other nodes.
+    #[boxed]
     pub async fn settle(&self) -> Result<(), PassError> {
         let unwritten = self.known.iter().filter(|known| known.is_unwritten());
         let counts: Vec<(Sender, Day, Spent)> =

@@ -36,6 +36,7 @@ pub use contract::{
 pub use keyring::Keyring;
 pub use settings::ClaimSettings;
 
+use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
 
@@ -71,6 +72,7 @@ impl Claims {
     }
 
     /// Registers an agent: anonymously, or for the person behind `login_hint`, with a claim already started.
+    #[boxed]
     pub async fn register(
         &self,
         login_hint: Option<Email>,
@@ -116,18 +118,21 @@ impl Claims {
     }
 
     /// Starts a claim, or starts it again with a new link and code.
+    #[boxed]
     pub async fn start(&self, claim_token: &Secret, email: Option<Email>) -> AskResult<StartedClaim, StartError> {
         let asked = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::Start { email, reply }).await?;
         Ok(asked.unwrap_or(Err(StartError::Refused(AttemptRefusal::Expired))))
     }
 
     /// Exchanges a claim token.
+    #[boxed]
     pub async fn exchange_claim(&self, claim_token: &Secret) -> AskResult<Tokens, ExchangeError> {
         let asked = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::ExchangeClaim { reply }).await?;
         Ok(asked.unwrap_or(Err(ExchangeError::Expired)))
     }
 
     /// Exchanges an identity assertion (RFC 7523).
+    #[boxed]
     pub async fn exchange_assertion(&self, assertion: &str) -> AskResult<Tokens, ExchangeError> {
         let Dependencies { store, clock, keyring, .. } = &*self.dependencies;
         let Ok(claims) = keyring.current().verify(assertion, clock.now()) else {
@@ -142,6 +147,7 @@ impl Claims {
     }
 
     /// Completes a claim with the code that the agent showed.
+    #[boxed]
     pub async fn complete(
         &self,
         attempt_token: &Secret,
@@ -160,6 +166,7 @@ impl Claims {
     }
 
     /// Revokes an agent permanently, with everything that it confirmed. `owner`: only if it is this account's; returns whether it existed.
+    #[boxed]
     pub async fn revoke(&self, id: RegistrationId, owner: Option<UserAccountId>) -> Result<bool, InfraError> {
         let Some((registration, _)) = self.dependencies.store.registration_by_id(id).await? else { return Ok(false) };
         let ask = |reply| ClaimMessage::Revoke { owner, reply };

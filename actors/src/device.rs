@@ -41,6 +41,7 @@ pub use contract::{
 pub use poller::{DeviceMessage, DevicePoller};
 pub use settings::DeviceSettings;
 
+use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
 
@@ -77,6 +78,7 @@ impl DeviceCodes {
     }
 
     /// A computer asks to be attached, with `key` also for a key of the knowledge API, and with `agent` for an agent to be confirmed.
+    #[boxed]
     pub async fn start(
         &self,
         machine: &MachineFacts,
@@ -146,12 +148,14 @@ impl DeviceCodes {
     }
 
     /// Answers a poll of the computer with this device code.
+    #[boxed]
     pub async fn poll(&self, device_code: &Secret) -> Result<Poll, InfraError> {
         let asked = self.by_code(device_code.hash(), |reply| DeviceMessage::Poll { reply }).await?;
         Ok(asked.transpose()?.unwrap_or(Poll::Expired))
     }
 
     /// A person typed a user code and wants to know who asks.
+    #[boxed]
     pub async fn look(&self, user_code: &UserCode, person: PersonId) -> Result<CodeLookup, InfraError> {
         self.typed(user_code, Guesser { person, by_agent: false }).await
     }
@@ -176,6 +180,7 @@ impl DeviceCodes {
     }
 
     /// A person approves: the computer is attached to their account, and what they agreed to beside it takes effect.
+    #[boxed]
     pub async fn approve(
         &self,
         user_code: &UserCode,
@@ -205,6 +210,7 @@ impl DeviceCodes {
     }
 
     /// A person denies: the next poll of the computer returns `Denied`.
+    #[boxed]
     pub async fn deny(&self, user_code: &UserCode, denier: Approver) -> AskResult<(), AnswerError> {
         let CodeLookup::Asking(asking) = self.answered(user_code, &denier).await? else {
             return Ok(Err(AnswerError::CodeConsumed));

@@ -30,6 +30,7 @@ pub use self::batch::{BatchAdd, BatchMessage};
 pub use self::dependencies::Dependencies;
 use self::ended::Ended;
 pub use self::settings::BatchSettings;
+use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
 
@@ -71,6 +72,7 @@ impl Ingestion {
     /// Takes a batch in for these spaces, by a sender whose key covers `key_spaces` or everything, and begins to work on it.
     ///
     /// Durable work: run it [`detached`](supervision::detached).
+    #[boxed]
     pub async fn add(
         &self,
         account: &UserAccountId,
@@ -97,6 +99,7 @@ impl Ingestion {
 
     /// The stream of a batch, after the message with this number, or from its beginning; `None` when the batch is gone. The caller's
     /// permission was checked by the query that returned `access`.
+    #[boxed]
     pub async fn join(
         &self,
         access: &BatchAccess,
@@ -111,6 +114,7 @@ impl Ingestion {
     /// Asks that a batch of this account end early; `false` when there is none such that runs.
     ///
     /// Durable work: run it [`detached`](supervision::detached).
+    #[boxed]
     pub async fn cancel(&self, id: BatchId, account: &UserAccountId) -> Result<bool, InfraError> {
         if !self.dependencies.store.batch_cancel(id, account, self.dependencies.clock.now()).await? {
             return Ok(false);
@@ -215,6 +219,7 @@ impl BatchStreamReader {
     }
 
     /// The next message, with its id; `None` after the last one. An error means that the reader should join again later.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Option<(MessageId, String)>, InfraError> {
         self.next_with(|_, message| message.data()).await
     }

@@ -43,6 +43,7 @@ pub use lately::HeldLately;
 pub use processor::{EventProcessor, QUOTA_EXCEEDED};
 use turns::PerKeyQueue;
 
+use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
 
@@ -111,6 +112,7 @@ impl Intake {
     }
 
     /// Accepts one event. Returns when it is durable, or refused.
+    #[boxed]
     pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
         let Some(payer) = sender.payer() else { return self.pass(sender, body).await };
         // A sender that hangs up from here on is charged too: its event may be recorded.
@@ -156,6 +158,7 @@ impl Intake {
     }
 
     /// Sends a held event through again, as if its sender had sent it now, and settles the entry when it is forwarded.
+    #[boxed]
     pub async fn release(&self, entry: &HeldEntry, body: Bytes) -> Result<IntakeOutcome, InfraError> {
         let sender = match (&entry.sender, &entry.account) {
             (HeldSender::Machine(machine), _) => match self.processor.store.machine_facts(*machine).await? {

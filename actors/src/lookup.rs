@@ -12,6 +12,7 @@ use store::{Store, StoreError};
 use supervision::commit::{CommitError, CommitMessage, Ledger};
 use supervision::{Handle, Unavailable};
 
+use crate::boxed;
 use crate::infra_error::InfraError;
 
 /// Computers by their secrets.
@@ -42,6 +43,7 @@ pub enum MachineLookup {
 
 impl MachineLookup {
     /// The computer whose secret this is.
+    #[boxed]
     pub async fn machine(&self, secret: SecretHash) -> Result<Option<KnownMachine>, InfraError> {
         let group = match self {
             Self::InPlace(store) => return Ok(store.machine_by_secret(&secret).await?),

@@ -31,6 +31,7 @@ use tracing::Instrument as _;
 pub use settings::{MailSettings, SmtpSettings, TransportKind};
 pub use transport::{Transport, Undelivered};
 
+use crate::boxed;
 use crate::kind::ActorKind;
 
 /// Notices that are taken out of the store at once.
@@ -85,6 +86,7 @@ impl Mail {
     }
 
     /// Takes a letter and returns; it leaves when the transport allows. For letters with codes.
+    #[boxed]
     pub async fn send(&self, mail: OutgoingMail) -> Result<(), Unavailable> {
         let deadline = self.0.settings().ask_deadline;
         let taken = self.0.ask(|reply| MailMessage::Send { mail, reply }, deadline).await?;

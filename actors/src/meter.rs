@@ -25,6 +25,7 @@ use store::usage::UsageDay;
 use supervision::periodic::{Next, Pass, PassError};
 use tokio::sync::RwLock;
 
+use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::upstream::Upstream;
 
@@ -69,6 +70,7 @@ impl Usage {
     }
 
     /// What computers used in a window, up to now.
+    #[boxed]
     pub async fn of(&self, computers: &[Recorder], window: UsageWindow) -> Result<QuotaUsed, InfraError> {
         match &self.source {
             Source::Log(log) => {
@@ -95,6 +97,7 @@ impl Usage {
     }
 
     /// Writes what would be lost with the process: nothing where a log is followed.
+    #[boxed]
     pub async fn finish(&self) -> Result<(), PassError> {
         match &self.source {
             Source::Log(_) => Ok(()),

@@ -12,6 +12,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::boxed;
 use chrono::TimeDelta;
 use domain::Clock;
 use domain::ids::NodeId;
@@ -102,6 +103,7 @@ impl NodeTable {
     }
 
     /// Deletes the row of this node, when it stops.
+    #[boxed]
     pub async fn leave(&self) -> Result<(), StoreError> {
         if self.0.introduced.get().is_none() {
             return Ok(());

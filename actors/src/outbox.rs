@@ -22,6 +22,7 @@ use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 use supervision::{Unavailable, detached};
 
+use crate::boxed;
 use crate::upstream::Upstream;
 
 /// Events of one identity that are read at once.
@@ -65,6 +66,7 @@ pub struct Outbox {
 
 impl Outbox {
     /// Forwards the waiting events of these identities until the caller's deadline; an attempt that was begun continues without the caller.
+    #[boxed]
     pub async fn flush(&self, identities: Vec<UserCuid>, patience: Duration) -> Result<(), NotForwarded> {
         let this = Arc::new(self.clone());
         let work = detached(async move {

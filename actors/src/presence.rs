@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use crate::boxed;
 use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::Timestamp;
@@ -42,6 +43,7 @@ impl Presence {
     }
 
     /// Writes the noted computers.
+    #[boxed]
     pub async fn settle(&self) -> Result<(), PassError> {
         if self.noted.is_empty() {
             return Ok(());

@@ -26,6 +26,7 @@ use store::signin::{CodeLimits, TicketRequest, TicketStart};
 use store::{Store, StoreError};
 use supervision::detached;
 
+use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::mail::Mail;
 
@@ -106,6 +107,7 @@ impl SignIns {
     }
 
     /// Mails a code to `email` and gives the ticket that the browser keeps for it, instead of the one that it had.
+    #[boxed]
     pub async fn ask(
         &self,
         email: Email,
@@ -118,11 +120,13 @@ impl SignIns {
     }
 
     /// The ticket of a browser, in any state.
+    #[boxed]
     pub async fn ticket(&self, ticket: &Secret) -> Result<Option<Ticket>, StoreError> {
         self.0.store.signin_ticket(&ticket.hash()).await
     }
 
     /// A person typed a code.
+    #[boxed]
     pub async fn answer(
         &self,
         ticket: &Secret,
@@ -134,6 +138,7 @@ impl SignIns {
     }
 
     /// Signs in the person with this verified address.
+    #[boxed]
     pub async fn enter(&self, email: Email, via: SignInMethod, browser: Browser) -> Result<Secret, InfraError> {
         let dependencies = Arc::clone(&self.0);
         detached(async move { dependencies.enter(email, via, browser).await }).await?

@@ -9,6 +9,7 @@ use statistics::merkle::tile::TilePath;
 use supervision::{Handle, Unavailable};
 
 use crate::append::AppendMessage;
+use crate::boxed;
 
 /// The statistics service that records events.
 #[derive(Debug, Clone)]
@@ -28,6 +29,7 @@ impl Upstream {
     /// Sends one event. The answer is given after it is durable.
     ///
     /// `receipt` is given by the embedded log to an event that is new; an external service gives its own.
+    #[boxed]
     pub async fn submit(
         &self,
         submission: Submission,
@@ -48,6 +50,7 @@ impl Upstream {
     }
 
     /// A page of activity.
+    #[boxed]
     pub async fn activity(&self, scope: &RecordScope, query: &ActivityQuery) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.activity(scope, query).await,
@@ -56,6 +59,7 @@ impl Upstream {
     }
 
     /// The audit proof of an event.
+    #[boxed]
     pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.proof(scope, event_id).await,
@@ -64,6 +68,7 @@ impl Upstream {
     }
 
     /// The newest signed checkpoint.
+    #[boxed]
     pub async fn checkpoint(&self) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.checkpoint().await,
@@ -72,6 +77,7 @@ impl Upstream {
     }
 
     /// That the tree of `to` leaves begins with the tree of `from` leaves.
+    #[boxed]
     pub async fn consistency(&self, from: Option<&str>, to: Option<&str>) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.consistency(from, to).await,
@@ -80,6 +86,7 @@ impl Upstream {
     }
 
     /// The keys that sign checkpoints.
+    #[boxed]
     pub async fn keys(&self) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.keys().await,
@@ -88,6 +95,7 @@ impl Upstream {
     }
 
     /// The hashes of a tile of the signed tree.
+    #[boxed]
     pub async fn tile(&self, wanted: TilePath) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.tile(wanted).await,
@@ -96,6 +104,7 @@ impl Upstream {
     }
 
     /// Gives the lease of the embedded log's sequencer back, so that another node signs the log at once. Called after its actor has stopped.
+    #[boxed]
     pub async fn give_leases_back(&self) {
         if let Self::Embedded { log, .. } = self {
             log.give_lease_back().await;
@@ -103,6 +112,7 @@ impl Upstream {
     }
 
     /// Closes the connections to the service.
+    #[boxed]
     pub async fn close(&self) {
         match self {
             // Its connections close with the last clone of the client.

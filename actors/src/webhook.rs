@@ -113,7 +113,7 @@ impl WebhookPass {
             if let AfterTry::Disabled(why) = then {
                 tracing::warn!(webhook.id = %id, reason = %why, "an endpoint of an account is disabled");
             }
-            let result = TryResult { status, error: error.as_deref() };
+            let result = TryResult { status, error };
             store.webhook_try_end(&due, lease, result, then, now).await?;
             if then != AfterTry::Delivered {
                 break;

@@ -39,6 +39,7 @@ use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
 pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
 pub use self::schema::require as require_schema;
+use crate::boxed;
 use crate::config::Settings;
 
 /// How a start treats the log.
@@ -52,6 +53,7 @@ pub enum LogStart {
 }
 
 /// Opens facts and log, brings both to the newest schema, and refuses them if they do not belong together.
+#[boxed]
 pub async fn open(
     settings: &Settings,
     clock: &Clock,
@@ -75,6 +77,7 @@ pub async fn open(
 }
 
 /// Opens the facts alone and brings them to the newest schema. They are not made beside a log without facts.
+#[boxed]
 pub async fn open_facts(settings: &Settings) -> Result<Store, OpenError> {
     if settings.upstream.url.is_none() && is_lone_log(settings) {
         return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());
@@ -101,6 +104,7 @@ async fn are_facts_lost(store: &Store, settings: &Settings) -> Result<bool, Open
 }
 
 /// Compares facts and log, and writes nothing.
+#[boxed]
 pub async fn compare(store: &Store, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
     let owner = log.installation().await?;
     let facts = Facts::read(store).await?;

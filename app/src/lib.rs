@@ -39,6 +39,8 @@ use domain::node::CLOCK_DIFFERENCE_MAX;
 use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng};
+// The code of a future is compiled in the crate that polls it, unless the function returns it in a box.
+pub(crate) use async_recursion::async_recursion as boxed;
 use store::Store;
 use supervision::Root;
 use supervision::periodic::PassError;
@@ -143,6 +145,7 @@ impl App {
     }
 
     /// Opens the databases, builds the services and starts the actors.
+    #[boxed]
     pub async fn build(
         settings: Settings,
         urls: Urls,
@@ -258,6 +261,7 @@ async fn start_actors(settings: &Settings, rng: &Rng, supervised: Supervised<'_>
 impl AppState {
     /// Writes the counters that are only in memory and closes the databases, until `deadline` and for at least `CLOSE_MIN`. Called after all
     /// actors have stopped.
+    #[boxed]
     pub async fn close(&self, deadline: Instant) {
         let deadline = deadline.max(Instant::now() + CLOSE_MIN);
         if tokio::time::timeout_at(deadline, self.settle_and_close()).await.is_err() {

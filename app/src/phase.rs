@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::boxed;
 use tokio::sync::watch;
 
 /// A phase; later ones are greater.
@@ -43,6 +44,7 @@ impl Phases {
     }
 
     /// The lame duck: unready for this long, and in its second half each answer closes its connection.
+    #[boxed]
     pub async fn lame_duck(&self, duration: Duration) {
         self.enter(Phase::LameDuck);
         tokio::time::sleep(duration / 2).await;
@@ -61,6 +63,7 @@ impl Phases {
     }
 
     /// Waits until the listeners are to close.
+    #[boxed]
     pub async fn stopping(&self) {
         let mut phase = self.phase.subscribe();
         if phase.wait_for(|phase| *phase >= Phase::Stopping).await.is_err() {

@@ -15,6 +15,7 @@ use domain::memory::ModelId;
 use http::Http;
 use urgency::Urgency;
 
+use crate::boxed;
 use crate::search::Embed;
 
 pub use error::EmbedError;
@@ -79,11 +80,13 @@ impl Embedder {
 
     /// Embeds content: one vector per text, in their order. Dropping the future cancels the texts that are still
     /// queued.
+    #[boxed]
     pub async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.through(texts, Urgency::Content).await
     }
 
     /// Embeds a search query, ahead of all queued content.
+    #[boxed]
     pub async fn embed_query(&self, text: String) -> Result<Vec<f32>, EmbedError> {
         self.through(vec![text], Urgency::Query).await?.pop().ok_or(EmbedError::BrokeOff)
     }

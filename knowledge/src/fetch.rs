@@ -37,6 +37,7 @@ use reqwest::dns::Resolve;
 use reqwest::redirect::Policy;
 use tokio::sync::Semaphore;
 
+use crate::boxed;
 use address::AddressRules;
 use budget::Budget;
 use exchange::{Content, FetchKind, FetchResponse, exchange};
@@ -156,6 +157,7 @@ impl Fetcher {
 
     /// Fetches a page. Takes the waiting time for its host, and then at most `total_timeout` plus the delays that the
     /// host requests. Dropping the future cancels.
+    #[boxed]
     pub async fn fetch(&self, url: &WebUrl) -> Result<Fetched, FetchError> {
         let (here, Content { media_type, charset, body }) =
             self.walk(url, FetchKind::Page, self.settings.total_timeout).await?;

@@ -22,6 +22,7 @@ use store::{Store, StoreError};
 use tokio::sync::RwLock;
 
 use crate::blocking;
+use crate::boxed;
 
 use self::database::{Database, PrepareError, Upkeep, best};
 pub use self::settings::Settings;
@@ -57,6 +58,7 @@ impl Index {
     }
 
     /// Moves the comparison of vectors to the database, if it can and the settings allow it. Called once, at the start.
+    #[boxed]
     pub async fn prepare(&self) -> Result<(), PrepareError> {
         if self.database.prepare().await? {
             self.forget_all();
@@ -65,6 +67,7 @@ impl Index {
     }
 
     /// One step of the database's upkeep: copies a page of vectors, or reports an account that needs an index.
+    #[boxed]
     pub async fn keep_up(&self, model: Option<&ModelId>) -> Result<Upkeep, StoreError> {
         let compared = self.database.is_whole();
         let upkeep = self.database.keep_up(model).await?;
@@ -75,6 +78,7 @@ impl Index {
     }
 
     /// Builds the database's index of a large account. May take minutes; the next call drops an unfinished index.
+    #[boxed]
     pub async fn make_graph(&self, number: i64, model: &ModelId) -> Result<(), StoreError> {
         self.database.make_graph(number, model).await
     }
@@ -86,6 +90,7 @@ impl Index {
 
     /// The chunks of some accounts that are nearest to a vector, with their approximate cosine, nearest first; in
     /// `spaces`, or in all spaces. `store` is where the database compares.
+    #[boxed]
     pub async fn nearest(
         &self,
         store: &Store,
@@ -126,6 +131,7 @@ impl Index {
     }
 
     /// Applies the commits of an account up to `on.changes`, unless the database compares.
+    #[boxed]
     pub async fn catch_up(&self, on: &AccountStatistics, model: &ModelId) -> Result<(), StoreError> {
         if self.database.compares(model) {
             return Ok(());

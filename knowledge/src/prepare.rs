@@ -17,6 +17,7 @@ use store::memory::{ChunkPut, MemoryPut, Put, Restored};
 use store::{Store, StoreError};
 
 use crate::backfill::text_of;
+use crate::boxed;
 use crate::chunk::{ChunkSettings, chunks};
 use crate::embed::{EmbedError, Embedder};
 use crate::extract::{Extracted, Extractor, RawContent};
@@ -212,6 +213,7 @@ impl Pipeline {
     }
 
     /// Prepares an item of `account`. Dropping the future cancels the steps that have not started.
+    #[boxed]
     pub async fn prepare(&self, account: &UserAccountId, item: &Item, wanted: &FilterSettings) -> Prepared {
         let raw = match item {
             Item::Url(url) => self.page(account, url).await,
@@ -255,6 +257,7 @@ impl Pipeline {
 
     /// Prepares a text that is stored already, or comes from an export: it is neither fetched nor filtered. A text of more than
     /// [`EMBEDDED_AT_ONCE`] chunks gets its vectors later.
+    #[boxed]
     pub async fn prepare_text(&self, text: KnownText) -> Result<MemoryDraft, TextFault> {
         let KnownText { kind, title, url, content } = text;
         let raw = match url {

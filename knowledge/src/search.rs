@@ -40,6 +40,7 @@ use self::score::{ScoreWeights, ScoredChunk};
 pub use self::settings::Settings;
 use self::stems::QueryStems;
 use crate::blocking;
+use crate::boxed;
 use crate::index::Index;
 
 /// Result of a search.
@@ -102,6 +103,7 @@ impl<E: Embed> Search<E> {
     }
 
     /// Searches for documents.
+    #[boxed]
     pub async fn search(&self, query: &SearchQuery) -> Result<SearchResults, SearchError> {
         let shelves = self.store.shelves_in(&query.scope, self.settings.shelves_max).await?;
         if shelves.is_empty() || query.limit == 0 {

@@ -19,6 +19,7 @@ use reqwest::redirect::Policy;
 use serde::Deserialize;
 use tracing::Instrument as _;
 
+use crate::boxed;
 use crate::breaker::{Admission, Breaker, CallResult};
 use crate::contract::{
     ACCOUNT, ActivityQuery, IDENTITY, MACHINE, Passed, RecordScope, Submission, SubmitOutcome, Unavailable,
@@ -85,6 +86,7 @@ impl Client {
     }
 
     /// `POST /v1/events`. Never retried here: the sender decides whether to send again.
+    #[boxed]
     pub async fn submit(&self, submission: &Submission) -> SubmitOutcome {
         let mut headers = scope_headers(&submission.scope);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -97,6 +99,7 @@ impl Client {
     }
 
     /// `GET /v1/activity`: a page of events, filtered by the caller's computers.
+    #[boxed]
     pub async fn activity(&self, scope: &RecordScope, query: &ActivityQuery) -> Result<Passed, Unavailable> {
         let limit = query.limit.map(|limit| limit.to_string());
         let pairs = [
@@ -110,6 +113,7 @@ impl Client {
     }
 
     /// `GET /v1/audit/verify`: the audit proof of an event of the caller.
+    #[boxed]
     pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, Unavailable> {
         let event_id = event_id.to_string();
         let answer = self.read("/v1/audit/verify", &[("event_id", Some(&event_id))], scope_headers(scope)).await?;
@@ -117,21 +121,25 @@ impl Client {
     }
 
     /// `GET /v1/audit/checkpoint`: the newest checkpoint, passed on unchanged.
+    #[boxed]
     pub async fn checkpoint(&self) -> Result<Passed, Unavailable> {
         self.read("/v1/audit/checkpoint", &[], HeaderMap::new()).await
     }
 
     /// `GET /v1/audit/consistency`, with the parameters as the caller sent them.
+    #[boxed]
     pub async fn consistency(&self, from: Option<&str>, to: Option<&str>) -> Result<Passed, Unavailable> {
         self.read("/v1/audit/consistency", &[("from", from), ("to", to)], HeaderMap::new()).await
     }
 
     /// `GET /v1/audit/keys`: the service's keys, passed on unchanged.
+    #[boxed]
     pub async fn keys(&self) -> Result<Passed, Unavailable> {
         self.read("/v1/audit/keys", &[], HeaderMap::new()).await
     }
 
     /// `GET /v1/log/tile/…`: the hashes of a tile, passed on unchanged.
+    #[boxed]
     pub async fn tile(&self, wanted: TilePath) -> Result<Passed, Unavailable> {
         self.read(&format!("/v1/log/tile/{wanted}"), &[], HeaderMap::new()).await
     }

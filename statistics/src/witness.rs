@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::boxed;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::Digest;
@@ -112,6 +113,7 @@ impl WitnessClient {
     }
 
     /// Asks for a cosignature of `checkpoint`; `proof` leads from `old` leaves to its size.
+    #[boxed]
     pub async fn add_checkpoint(
         &self,
         old: u64,

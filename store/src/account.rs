@@ -4,6 +4,7 @@ use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::usage::Plan;
 use domain::{Rng, Timestamp};
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
@@ -67,6 +68,7 @@ pub enum Provision {
 
 impl Store {
     /// Makes an account, for an identity before any person owns it, for a person, or for both.
+    #[boxed]
     pub async fn account_provision(
         &self,
         user_cuid: Option<&UserCuid>,
@@ -120,6 +122,7 @@ impl Store {
 
     /// Finds the person behind a verified address, or makes one; with `create_account`, a person without an account gets
     /// one. Any number of sign-ins at once make one person and one account.
+    #[boxed]
     pub async fn person_sign_in(
         &self,
         email: &Email,
@@ -149,6 +152,7 @@ impl Store {
     }
 
     /// An account with its owner, through an index on the caller's thread.
+    #[boxed]
     pub async fn account_by_id(&self, account: &UserAccountId) -> Result<Option<Account>, StoreError> {
         let row =
             self.pool.probe_one(probes::ACCOUNT, &[account.as_str().into()]).during(Operation::ReadAccount).await?;
@@ -156,6 +160,7 @@ impl Store {
     }
 
     /// Accounts for operators, newest first.
+    #[boxed]
     pub async fn accounts(&self, rows_max: usize) -> Result<Vec<Account>, StoreError> {
         const SQL: &str = "SELECT a.user_account_id, a.plan, a.balance_cents, COALESCE(a.name, p.name) AS name,
                 a.created_at, p.id AS person_id, p.email
@@ -167,6 +172,7 @@ impl Store {
     }
 
     /// Gives an account a plan; `false` when there is no such account.
+    #[boxed]
     pub async fn account_plan_set(&self, account: &UserAccountId, plan: Plan) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE accounts SET plan = $2 WHERE user_account_id = $1";
         let done = query(SQL)
@@ -179,6 +185,7 @@ impl Store {
     }
 
     /// People for operators, newest first.
+    #[boxed]
     pub async fn persons(&self, rows_max: usize) -> Result<Vec<Person>, StoreError> {
         const SQL: &str = "SELECT id, email, name, account_id FROM persons ORDER BY id DESC LIMIT $1";
         let rows: Vec<PersonRow> =
@@ -187,6 +194,7 @@ impl Store {
     }
 
     /// The account of the person behind an address, for operators; `None` before the first sign-in.
+    #[boxed]
     pub async fn account_by_email(&self, email: &Email) -> Result<Option<UserAccountId>, StoreError> {
         const SQL: &str = "SELECT account_id FROM persons WHERE email = $1 AND account_id IS NOT NULL";
         let account: Option<String> =
@@ -195,12 +203,14 @@ impl Store {
     }
 
     /// A person by id.
+    #[boxed]
     pub async fn person_by_id(&self, person: PersonId) -> Result<Option<Person>, StoreError> {
         let row = self.pool.probe_one(probes::PERSON, &[person.as_uuid().into()]).during(Operation::ReadPerson).await?;
         Ok(row.map(Person::try_from).transpose()?)
     }
 
     /// The identities that are linked to an account, in the order of their texts.
+    #[boxed]
     pub async fn identities_of_account(&self, account: &UserAccountId) -> Result<Vec<UserCuid>, StoreError> {
         let rows = self
             .pool
@@ -213,6 +223,7 @@ impl Store {
     }
 
     /// An identity by its `user_cuid`.
+    #[boxed]
     pub async fn identity(&self, user_cuid: &UserCuid) -> Result<Option<Identity>, StoreError> {
         let row =
             self.pool.probe_one(probes::IDENTITY, &[user_cuid.as_str().into()]).during(Operation::ReadIdentity).await?;

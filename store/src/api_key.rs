@@ -5,6 +5,7 @@ use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope};
 use domain::ids::{ApiKeyId, MachineUuid, SpaceId, UserAccountId};
 use domain::secret::SecretHash;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
@@ -34,6 +35,7 @@ pub struct KeyGrant {
 
 impl Store {
     /// Makes a key, unless the account has `keys_max` good ones.
+    #[boxed]
     pub async fn api_key_create(
         &self,
         key: &ApiKey,
@@ -79,6 +81,7 @@ impl Store {
     }
 
     /// The keys of an account, newest first; revoked ones come after all others.
+    #[boxed]
     pub async fn api_keys_of_account(
         &self,
         account: &UserAccountId,
@@ -98,6 +101,7 @@ impl Store {
     }
 
     /// A key of an account; `None` for keys of other accounts.
+    #[boxed]
     pub async fn api_key_of_account(&self, id: ApiKeyId, owner: &UserAccountId) -> Result<Option<ApiKey>, StoreError> {
         const SQL: &str =
             "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
@@ -112,6 +116,7 @@ impl Store {
     }
 
     /// Keys for operators, newest first.
+    #[boxed]
     pub async fn api_keys(&self, rows_max: usize) -> Result<Vec<ApiKey>, StoreError> {
         const SQL: &str =
             "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
@@ -122,6 +127,7 @@ impl Store {
     }
 
     /// The key of this secret, if it is still good.
+    #[boxed]
     pub async fn api_key_by_hash(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<ApiKey>, StoreError> {
         let row = self
             .pool
@@ -132,6 +138,7 @@ impl Store {
     }
 
     /// Writes that a key was used, unless that was written since `unless_since`.
+    #[boxed]
     pub async fn api_key_used(
         &self,
         id: ApiKeyId,
@@ -151,6 +158,7 @@ impl Store {
     }
 
     /// Revokes a key permanently; for its account, or for an operator (`None`). `false` when there is none to end.
+    #[boxed]
     pub async fn api_key_revoke(
         &self,
         id: ApiKeyId,

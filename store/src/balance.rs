@@ -5,6 +5,7 @@ use domain::{Rng, Timestamp};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
@@ -42,6 +43,7 @@ const BALANCE_MAX: i64 = 1 << 53;
 
 impl Store {
     /// Moves the balance of an account and writes down why.
+    #[boxed]
     pub async fn balance_add(
         &self,
         account: &UserAccountId,
@@ -82,6 +84,7 @@ impl Store {
     }
 
     /// The entries of an account, newest first.
+    #[boxed]
     pub async fn balance_entries(
         &self,
         account: &UserAccountId,

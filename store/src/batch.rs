@@ -17,6 +17,7 @@ use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
@@ -132,6 +133,7 @@ const FINISH_ITEM: &str = "UPDATE batch_items SET note = NULL, finished = $3, ou
 
 impl Store {
     /// Takes a batch in, unless the account has `running_max` running.
+    #[boxed]
     pub async fn batch_create(
         &self,
         new: &NewBatch<'_>,
@@ -180,6 +182,7 @@ impl Store {
     }
 
     /// A batch with what became of its items; of this account only, if one is named.
+    #[boxed]
     pub async fn batch_by_id(&self, id: BatchId, owner: Option<&UserAccountId>) -> Result<Option<Batch>, StoreError> {
         const BATCH: &str =
             "SELECT account_id, spaces, key_spaces, total, state, reason, cancelled_at, created_at FROM batches
@@ -200,6 +203,7 @@ impl Store {
     }
 
     /// Whether a batch of this account is running, and its spaces, read from one row; `None` when there is no such batch.
+    #[boxed]
     pub async fn batch_standing(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<BatchAccess>, StoreError> {
         const SQL: &str = "SELECT state, spaces FROM batches WHERE id = $1 AND account_id = $2";
         let row: Option<(String, String)> = query(SQL)
@@ -214,6 +218,7 @@ impl Store {
     }
 
     /// One item that has no outcome yet.
+    #[boxed]
     pub async fn batch_item(&self, id: BatchId, index: usize) -> Result<Option<Item>, StoreError> {
         const SQL: &str = "SELECT url, note FROM batch_items WHERE batch_id = $1 AND position = $2 AND outcome IS NULL";
         let row: Option<(Option<String>, Option<String>)> = query(SQL)
@@ -226,6 +231,7 @@ impl Store {
     }
 
     /// The titles of the notes that have no outcome yet, by their index; those without a title are left out.
+    #[boxed]
     pub async fn batch_titles(&self, id: BatchId) -> Result<HashMap<usize, String>, StoreError> {
         const SQL: &str = "SELECT position, note FROM batch_items
             WHERE batch_id = $1 AND outcome IS NULL AND note IS NOT NULL";
@@ -242,10 +248,11 @@ impl Store {
     }
 
     /// Writes what became of an item; `false` when that was written before.
+    #[boxed]
     pub async fn batch_item_finish(
         &self,
         id: BatchId,
-        (index, place, outcome): Finished<'_>,
+        (index, place, outcome): (usize, usize, &ItemOutcome),
     ) -> Result<bool, StoreError> {
         let outcome = written(outcome);
         let done = query(FINISH_ITEM)
@@ -261,6 +268,7 @@ impl Store {
 
     /// Ends a batch, together with what becomes of the `rest` of its items; `false` when it had ended, or an item of the rest has an
     /// outcome already: then nothing is written.
+    #[boxed]
     pub async fn batch_finish(
         &self,
         id: BatchId,
@@ -305,6 +313,7 @@ impl Store {
     }
 
     /// Asks that a batch end early; `false` when the account has no such batch that runs.
+    #[boxed]
     pub async fn batch_cancel(&self, id: BatchId, owner: &UserAccountId, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE batches SET cancelled_at = COALESCE(cancelled_at, $3)
             WHERE id = $1 AND account_id = $2 AND state = 'running'";
@@ -319,6 +328,7 @@ impl Store {
     }
 
     /// Takes the work on a batch, or keeps it, until a moment.
+    #[boxed]
     pub async fn batch_lease(
         &self,
         id: BatchId,
@@ -341,6 +351,7 @@ impl Store {
     }
 
     /// Ends the lease of this runner, if it has it.
+    #[boxed]
     pub async fn batch_lease_end(&self, id: BatchId, runner: &str) -> Result<(), StoreError> {
         const SQL: &str = "UPDATE batches SET runner = NULL, leased_until = NULL
             WHERE id = $1 AND state = 'running' AND runner = $2";
@@ -354,6 +365,7 @@ impl Store {
     }
 
     /// Running batches without a valid lease.
+    #[boxed]
     pub async fn batches_adrift(&self, now: Timestamp, rows_max: usize) -> Result<Vec<BatchId>, StoreError> {
         const SQL: &str = "SELECT id FROM batches
             WHERE state = 'running' AND (leased_until IS NULL OR leased_until < $1) ORDER BY created_at LIMIT $2";
@@ -367,6 +379,7 @@ impl Store {
     }
 
     /// The batches of an account, newest first.
+    #[boxed]
     pub async fn batches_of_account(
         &self,
         account: &UserAccountId,

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use domain::usage::Day;
 use sqlx_macros::FromRow;
 
+use crate::boxed;
 use crate::error::StoreError;
 use crate::held::Sender;
 use crate::operation::{During, Operation};
@@ -33,6 +34,7 @@ struct SumRow {
 
 impl Store {
     /// The usage of a sender on a day, as far as it is written.
+    #[boxed]
     pub async fn budget_spent(&self, sender: &Sender, day: Day) -> Result<Spent, StoreError> {
         let key = sender.to_string();
         let row = self
@@ -44,6 +46,7 @@ impl Store {
     }
 
     /// Adds to what senders sent; gives the sums, in the same order. Each sender and day once.
+    #[boxed]
     pub async fn budget_add(&self, added: &[(Sender, Day, Spent)]) -> Result<Vec<Spent>, StoreError> {
         let mut keys: Vec<(String, i64, Spent)> =
             added.iter().map(|(sender, day, spent)| (sender.to_string(), day.number(), *spent)).collect();

@@ -9,6 +9,7 @@ use domain::Digest;
 use domain::secret::SecretHash;
 
 use crate::Store;
+use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{Pool, PostgresListener, Tx, query};
@@ -57,6 +58,7 @@ pub struct ChangeListener(PostgresListener);
 
 impl Store {
     /// Listens for hints. `None` where there are none: on SQLite, without `database.notify`, and with a single connection, which requests need.
+    #[boxed]
     pub async fn changes_listen(&self) -> Result<Option<ChangeListener>, StoreError> {
         let Pool::Postgres(pool) = &self.pool else { return Ok(None) };
         if !self.notifies || pool.lent_max() < 2 {
@@ -84,6 +86,7 @@ impl Store {
 
 impl ChangeListener {
     /// The next hint. An error means that the connection is lost, and with it any number of hints.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Change, StoreError> {
         let next = async {
             let found = self.0.try_recv().await?;
@@ -94,6 +97,7 @@ impl ChangeListener {
     }
 
     /// Asks the database for an answer on this connection: one that is cut off receives nothing and reports no error.
+    #[boxed]
     pub async fn check(&mut self) -> Result<(), StoreError> {
         let asked = async {
             let answer = tokio::time::timeout(CHECK_DEADLINE, sqlx::query("SELECT 1").execute(&mut *self.0)).await;

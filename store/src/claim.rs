@@ -18,6 +18,7 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use self::row::{RegistrationRow, SELECT_REGISTRATION, SELECT_STANDING, StandingRow};
+use crate::boxed;
 use crate::change::Change;
 use crate::error::{Corrupt, StoreError};
 use crate::machine::DETACH_APPROVED_BY;
@@ -44,6 +45,7 @@ pub enum AttemptStart {
 
 impl Store {
     /// Stores a registration and, for `service_auth`, its first attempt.
+    #[boxed]
     pub async fn registration_create(
         &self,
         registration: &Registration,
@@ -73,6 +75,7 @@ impl Store {
     }
 
     /// A registration and its newest attempt.
+    #[boxed]
     pub async fn registration_by_id(
         &self,
         id: RegistrationId,
@@ -84,6 +87,7 @@ impl Store {
     }
 
     /// The same by the claim token. Whether the token is still good is [`Registration::claim_grant`]'s to say.
+    #[boxed]
     pub async fn registration_by_claim_token(
         &self,
         token: &SecretHash,
@@ -98,6 +102,7 @@ impl Store {
     }
 
     /// The registration of an attempt in any state.
+    #[boxed]
     pub async fn attempt_owner(&self, token: &SecretHash) -> Result<Option<RegistrationId>, StoreError> {
         const SQL: &str = "SELECT registration_id FROM claim_attempts WHERE token_hash = $1";
         let id: Option<Uuid> = scalar(SQL)
@@ -109,6 +114,7 @@ impl Store {
     }
 
     /// Starts an attempt in place of the live one, unless `starts_max` were started within `window` before `now`.
+    #[boxed]
     pub async fn attempt_start(
         &self,
         attempt: &Attempt,
@@ -152,6 +158,7 @@ impl Store {
 
     /// Counts a wrong code; the try that reaches `tries_max` burns the attempt. Returns the state of the attempt afterwards, or
     /// `None` when it had ended or is unknown, and nothing was counted.
+    #[boxed]
     pub async fn attempt_wrong_code(
         &self,
         token: &SecretHash,
@@ -184,6 +191,7 @@ impl Store {
     /// before the claim and puts the events that the agent sent before into the account's list. `via` names the credential with which
     /// the person confirmed, and an agent that was revoked meanwhile confirms nothing; `notice` is the letter about the
     /// claim, stored with the claim or not at all.
+    #[boxed]
     pub async fn attempt_complete(
         &self,
         token: &SecretHash,
@@ -232,6 +240,7 @@ impl Store {
     /// Revokes a registration permanently, with its tokens and its live attempt; for its owner, or for an operator (`None`).
     /// Its confirmations end too: the agents that it claimed are revoked, with their own confirmations, as are the attachments of
     /// computers that any of them approved. `false` when there is none to revoke.
+    #[boxed]
     pub async fn registration_revoke(
         &self,
         id: RegistrationId,
@@ -319,6 +328,7 @@ impl Store {
     }
 
     /// What ends with an agent: the agents that it confirmed, those that they confirmed, and the computers that any of them approved.
+    #[boxed]
     pub async fn confirmed_by(&self, agent: RegistrationId) -> Result<Confirmed, StoreError> {
         const SQL: &str = "WITH RECURSIVE ending (id) AS (SELECT id FROM registrations WHERE id = $1
                 UNION SELECT r.id FROM registrations r JOIN ending e ON r.claimed_by = e.id WHERE r.revoked_at IS NULL)
@@ -331,6 +341,7 @@ impl Store {
 
     /// The claim tokens of registrations that changed at `since` or later, the earliest change first: what another process
     /// did is to be read again.
+    #[boxed]
     pub async fn registrations_changed_since(
         &self,
         since: Timestamp,
@@ -349,6 +360,7 @@ impl Store {
     }
 
     /// The agents that an account claimed, newest first; revoked ones come after all that live.
+    #[boxed]
     pub async fn agents_of_account(
         &self,
         account: &UserAccountId,
@@ -369,6 +381,7 @@ impl Store {
     }
 
     /// Gives an agent of an account a name, or removes it; `false` if the account has no such agent.
+    #[boxed]
     pub async fn agent_label_set(
         &self,
         id: RegistrationId,
@@ -387,6 +400,7 @@ impl Store {
     }
 
     /// Registrations for operators, newest first: all of them, claimed or not, or those of an account.
+    #[boxed]
     pub async fn agents(&self, account: Option<&UserAccountId>, rows_max: usize) -> Result<Vec<Agent>, StoreError> {
         const ALL: &str = joined!(SELECT_REGISTRATION, " ORDER BY r.id DESC LIMIT $1");
         const OF_ACCOUNT: &str =

@@ -12,6 +12,7 @@ use domain::ids::{UserAccountId, UserCuid};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::change::Change;
 use crate::error::StoreError;
 use crate::held::{Ending, lock_senders, subtract_held};
@@ -42,6 +43,7 @@ struct ClosingRow {
 impl Store {
     /// Closes an account: ends its sessions, tokens, agents, keys and computers, and stops its batches. `notice` is stored with it.
     /// `false` if it was closed before or does not exist.
+    #[boxed]
     pub async fn account_close(
         &self,
         account: &UserAccountId,
@@ -74,6 +76,7 @@ impl Store {
     }
 
     /// Deletes contents of closed accounts; the number of accounts that are empty now. The next call continues.
+    #[boxed]
     pub async fn closed_accounts_empty(&self, now: Timestamp, settings: &PurgeSettings) -> Result<u64, StoreError> {
         const TO_EMPTY: &str = "SELECT account_id, person_id, closed_at FROM account_closings
             WHERE emptied_at IS NULL ORDER BY closed_at LIMIT $1";

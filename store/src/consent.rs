@@ -10,6 +10,7 @@ use serde_json::json;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::outbox::{ChainRow, OutboxEvent, insert_event, move_chain};
@@ -29,6 +30,7 @@ pub struct ConsentRecord {
 
 impl Store {
     /// All levels of an identity, the general ones first.
+    #[boxed]
     pub async fn consent_rules(&self, user_cuid: &UserCuid) -> Result<Vec<ConsentRule>, StoreError> {
         const SQL: &str = "SELECT user_cuid, machine_uuid, lane, level, set_by FROM consent_levels WHERE user_cuid = $1
             ORDER BY COALESCE(machine_uuid, $2), COALESCE(lane, ''), set_by = 'computer'";
@@ -46,6 +48,7 @@ impl Store {
 
     /// All levels of all identities that are linked to an account, identity by identity: those for all computers, and those of computers
     /// that are or were attached to it. Levels that a computer which only names an identity set for itself are excluded.
+    #[boxed]
     pub async fn consent_of_account(&self, account: &UserAccountId) -> Result<Vec<ConsentRecord>, StoreError> {
         const SQL: &str = "SELECT c.user_cuid, c.machine_uuid, c.lane, c.level, c.set_by
             FROM identities i JOIN consent_levels c ON c.user_cuid = i.user_cuid WHERE i.account_id = $1
@@ -65,6 +68,7 @@ impl Store {
     /// Sets one level for each of these identities, for one computer or all, for one lane or all; all or none. A computer's
     /// level of itself is a row beside its person's. Gives the identities whose level this changed. Each change is reported by an event that is written with it and waits in the outbox.
     /// Identities must be known.
+    #[boxed]
     pub async fn consent_set(
         &self,
         identities: &[UserCuid],
@@ -98,6 +102,7 @@ impl Store {
 
     /// Changes records of the person, each only if it is as the edit expects it; all or none. `author` is the person or an agent. Where
     /// an edit removes the last record of a scope, its report contains `default_level`. Each change is reported by one event, written with it.
+    #[boxed]
     pub async fn consent_edit(
         &self,
         edits: &[ConsentEdit],

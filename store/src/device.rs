@@ -15,6 +15,7 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::api_key::{ComputersKey, KeyCreate, KeyGrant, add_key_of_computer, scopes_of_text, scopes_text};
+use crate::boxed;
 use crate::change::Change;
 use crate::claim::{claim_locked, lock_agent, lock_unclaimed};
 use crate::error::{Corrupt, StoreError};
@@ -176,6 +177,7 @@ pub enum ApprovalRefusal {
 
 impl Store {
     /// Stores a code in place of the pending one, unless `codes_max` were asked for within `window` before now.
+    #[boxed]
     pub async fn device_start(
         &self,
         new: &NewDeviceCode<'_>,
@@ -260,6 +262,7 @@ impl Store {
     }
 
     /// A device code by its hash.
+    #[boxed]
     pub async fn device_by_code(&self, code: &SecretHash) -> Result<Option<DeviceCode>, StoreError> {
         let row = self
             .pool
@@ -271,6 +274,7 @@ impl Store {
 
     /// Finds a code that a person typed; an unknown code counts as a guess, and too many of those within `window` block. One person's
     /// guesses are judged one after the other, so any number at once are counted.
+    #[boxed]
     pub async fn device_typed(
         &self,
         sealed_user_code: &[u8; 32],
@@ -446,6 +450,7 @@ impl Store {
     }
 
     /// Denies a pending code; `false` when it is expired, answered, or gone.
+    #[boxed]
     pub async fn device_deny(&self, code: &SecretHash, denier: &Approver, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE device_codes
             SET state = 'denied', person_id = $2, settled_via = $3, settled_at = $4, changed_at = $4
@@ -468,6 +473,7 @@ impl Store {
 
     /// Expires a code, before its computer receives the answer: an approval by another process that read it in time is refused then.
     /// `false` when it was settled otherwise, or is gone.
+    #[boxed]
     pub async fn device_expire(&self, code: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE device_codes SET state = 'expired', settled_at = $2, changed_at = $2
             WHERE device_code_hash = $1 AND state = 'pending' AND expires_at <= $2";
@@ -482,6 +488,7 @@ impl Store {
 
     /// The codes that were settled at `since` or later, the earliest first: what another process did is to be read again. Codes that
     /// wait are not among them: no process caches an older state of those.
+    #[boxed]
     pub async fn devices_changed_since(
         &self,
         since: Timestamp,

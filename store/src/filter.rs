@@ -6,6 +6,7 @@ use domain::ids::{BatchId, UserAccountId};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
@@ -25,6 +26,7 @@ pub struct FiledVerdict {
 
 impl Store {
     /// The settings of an account; those that ask for nothing when it has none.
+    #[boxed]
     pub async fn filter_settings(&self, account: &UserAccountId) -> Result<FilterSettings, StoreError> {
         const SQL: &str = "SELECT settings FROM knowledge_settings WHERE account_id = $1";
         let text: Option<String> = scalar(SQL)
@@ -37,6 +39,7 @@ impl Store {
     }
 
     /// Replaces the settings of an account.
+    #[boxed]
     pub async fn filter_settings_set(
         &self,
         account: &UserAccountId,
@@ -97,6 +100,7 @@ impl Store {
     }
 
     /// Stores the decision of a filter.
+    #[boxed]
     pub async fn verdict_add(
         &self,
         id: Uuid,
@@ -123,6 +127,7 @@ impl Store {
     }
 
     /// What filters decided for an account, newest first.
+    #[boxed]
     pub async fn verdicts_of_account(
         &self,
         account: &UserAccountId,

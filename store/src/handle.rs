@@ -4,6 +4,7 @@ use std::path::Path;
 
 use sqlx::migrate::Migrator;
 
+use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{DatabaseSettings, Pool, query};
@@ -29,6 +30,7 @@ pub struct Store {
 
 impl Store {
     /// Connects; see [`Pool::open`]. The tables are those of the last [`Store::migrate`].
+    #[boxed]
     pub async fn open(settings: &DatabaseSettings, sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open(settings, sqlite_path, None).await?;
         let replica = Replica::of(settings, None);
@@ -36,6 +38,7 @@ impl Store {
     }
 
     /// A copy of the facts in a file, such as a backup, for reading alone.
+    #[boxed]
     pub async fn open_copy(sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open_copy(sqlite_path).await?;
         let store = Self { pool, notifies: false, notifications_waiting_max: None, replica: None, is_replica: false };
@@ -44,16 +47,19 @@ impl Store {
     }
 
     /// Makes the tables, or brings them up to date. Refuses those of a newer program.
+    #[boxed]
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.pool.migrate(&SQLITE, &POSTGRES).await
     }
 
     /// Refuses tables that are newer or older than this program.
+    #[boxed]
     pub async fn check_schema(&self) -> Result<(), StoreError> {
         self.pool.check_schema(&SQLITE, &POSTGRES).await
     }
 
     /// Writes a row in a transaction of its own and commits it, to learn whether the database takes writes.
+    #[boxed]
     pub async fn writable(&self) -> Result<(), StoreError> {
         const SQL: &str = "UPDATE heartbeat SET beats = beats + 1 WHERE id = 1";
         if self.pool.is_postgres() {
@@ -66,6 +72,7 @@ impl Store {
     }
 
     /// Reads as requests do that present a credential, to test whether the database answers short reads.
+    #[boxed]
     pub async fn readable(&self) -> Result<(), StoreError> {
         // No secret has this hash.
         self.pool
@@ -80,6 +87,7 @@ impl Store {
     }
 
     /// Waits for the connections to come back and closes them.
+    #[boxed]
     pub async fn close(&self) {
         if let Some(replica) = &self.replica {
             replica.close().await;

@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 pub use self::counts::HeldCount;
 use self::row::{EntryRow, SELECT_ENTRY, UnclassifiedRow};
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
@@ -354,6 +355,7 @@ fn by_sender(charges: &[(String, i64)]) -> BTreeMap<&str, i64> {
 impl Store {
     /// Marks the held entries of an event as released, because the same event was forwarded now; the number of entries. Only
     /// entries in `scope` count: an event id is the sender's to choose, so a stranger's entry may bear the same.
+    #[boxed]
     pub async fn held_mark_released(
         &self,
         event: EventId,
@@ -405,11 +407,13 @@ impl Store {
     }
 
     /// Marks an entry as released: for operators, after it was forwarded. `false` when it is not held.
+    #[boxed]
     pub async fn held_release(&self, id: HeldId, receipt: ReceiptId, now: Timestamp) -> Result<bool, StoreError> {
         self.held_end(id, HeldState::Released, Some(receipt), now).during(Operation::ReleaseHeldEvent).await
     }
 
     /// Gives an entry up: for operators. `false` when it is not held.
+    #[boxed]
     pub async fn held_discard(&self, id: HeldId, now: Timestamp) -> Result<bool, StoreError> {
         self.held_end(id, HeldState::Discarded, None, now).during(Operation::DiscardHeldEvent).await
     }
@@ -443,6 +447,7 @@ impl Store {
     }
 
     /// Entries for operators, newest first.
+    #[boxed]
     pub async fn held_list(&self, filter: &HeldFilter, rows_max: usize) -> Result<Vec<HeldEntry>, StoreError> {
         const SQL: &str = joined!(
             SELECT_ENTRY,
@@ -463,6 +468,7 @@ impl Store {
     }
 
     /// An entry and its body, as long as it is kept.
+    #[boxed]
     pub async fn held_show(&self, id: HeldId) -> Result<Option<(HeldEntry, Option<Vec<u8>>)>, StoreError> {
         const OPERATION: Operation = Operation::ReadHeldEvent;
         const SQL: &str = joined!(SELECT_ENTRY, " WHERE id = $1");
@@ -477,6 +483,7 @@ impl Store {
     }
 
     /// The body of an entry, as long as it is kept and has at most `bytes_max` bytes.
+    #[boxed]
     pub async fn held_body(&self, id: HeldId, bytes_max: u32) -> Result<Option<Vec<u8>>, StoreError> {
         const SQL: &str = "SELECT body FROM held_events WHERE id = $1 AND body_bytes <= $2";
         let body: Option<Option<Vec<u8>>> = scalar(SQL)
@@ -489,6 +496,7 @@ impl Store {
     }
 
     /// What waits in someone's list, newest first, and whether there is more.
+    #[boxed]
     pub async fn held_unclassified(
         &self,
         scope: &HeldScope,
@@ -525,6 +533,7 @@ impl Store {
     }
 
     /// What all held events count against [`HeldQuotas::total_bytes`].
+    #[boxed]
     pub async fn held_bytes(&self) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT CAST(SUM(bytes) AS BIGINT) FROM held_totals";
         let bytes: i64 = scalar(SQL).fetch_one(&self.pool).during(Operation::ReadSizeOfHeldEvents).await?;

@@ -6,6 +6,7 @@ use domain::ids::InstallationId;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::query;
@@ -66,6 +67,7 @@ const GET: &str = "SELECT installation_id, log_vkey, log_checkpoint, log_size FR
 
 impl Store {
     /// The installation; `None` for facts of a version that had no ids.
+    #[boxed]
     pub async fn installation(&self) -> Result<Option<Installation>, StoreError> {
         let row: Option<InstallationRow> =
             query(GET).fetch_optional(&self.pool).during(Operation::ReadInstallationId).await?;
@@ -73,6 +75,7 @@ impl Store {
     }
 
     /// Gives the facts an id, unless they have one: the first process decides.
+    #[boxed]
     pub async fn installation_begin(&self, id: InstallationId) -> Result<Installation, StoreError> {
         const ADD: &str = "INSERT INTO installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING";
         let row: InstallationRow = in_transaction!(&self.pool, |tx| {
@@ -85,6 +88,7 @@ impl Store {
     }
 
     /// Remembers a checkpoint if it is the first, or larger than the remembered one and by the same key. Returns whether it was.
+    #[boxed]
     pub async fn installation_remember(&self, log: &RememberedLog, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str =
             "UPDATE installation SET log_vkey = $1, log_checkpoint = $2, log_size = $3, remembered_at = $4
@@ -102,6 +106,7 @@ impl Store {
     }
 
     /// Remembers the first checkpoint of another epoch. Usage is counted from its end on if it has fewer leaves than were counted.
+    #[boxed]
     pub async fn installation_new_log(&self, log: &RememberedLog, now: Timestamp) -> Result<(), StoreError> {
         const SET: &str =
             "UPDATE installation SET log_vkey = $1, log_checkpoint = $2, log_size = $3, remembered_at = $4

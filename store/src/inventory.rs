@@ -4,6 +4,7 @@ use serde::Serialize;
 use sqlx_macros::FromRow;
 
 use crate::Store;
+use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::query;
@@ -43,6 +44,7 @@ impl Inventory {
 
 impl Store {
     /// Counts the rows of each kind, in one statement.
+    #[boxed]
     pub async fn inventory(&self) -> Result<Inventory, StoreError> {
         const SQL: &str =
             "SELECT (SELECT COUNT(*) FROM accounts) AS accounts, (SELECT COUNT(*) FROM machines) AS computers,

@@ -12,6 +12,7 @@ use domain::usage::Day;
 use serde::{Deserialize, Serialize};
 
 use crate::Store;
+use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::query;
@@ -133,6 +134,7 @@ pub struct Purged {
 
 impl Store {
     /// Deletes the rows whose retention time has passed.
+    #[boxed]
     pub async fn purge(&self, now: Timestamp, settings: &PurgeSettings) -> Result<Purged, StoreError> {
         let before = |kept: Duration| {
             TimeDelta::from_std(kept)

@@ -3,6 +3,7 @@
 use domain::Rng;
 use domain::secret::CodeKey;
 
+use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
@@ -11,6 +12,7 @@ use crate::{Store, in_transaction};
 
 impl Store {
     /// The key under which short codes are sealed, generated on the first request of any process.
+    #[boxed]
     pub async fn code_key(&self, rng: &Rng) -> Result<CodeKey, StoreError> {
         const ADD: &str = "INSERT INTO server_keys (name, secret) VALUES ('code', $1) ON CONFLICT (name) DO NOTHING";
         const GET: &str = "SELECT secret FROM server_keys WHERE name = 'code'";

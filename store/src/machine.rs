@@ -13,6 +13,7 @@ use sqlx_macros::FromRow;
 
 use crate::account::IDENTITY_ADD;
 use crate::api_key::REVOKE_OF_MACHINE;
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
@@ -103,6 +104,7 @@ pub enum AttachRefusal {
 impl Store {
     /// Registers a computer. Computers cannot have the machine ids under which the service itself reports, nor those of computers that
     /// were removed because they were never attached.
+    #[boxed]
     pub async fn machine_register(&self, new: &NewMachine<'_>, now: Timestamp) -> Result<Register, StoreError> {
         const SQL: &str =
             "INSERT INTO machines (machine_uuid, user_cuid, name, secret_hash, first_seen_at, last_seen_at)
@@ -131,6 +133,7 @@ impl Store {
     }
 
     /// The computer whose secret was presented. Every event begins with this.
+    #[boxed]
     pub async fn machine_by_secret(&self, secret: &SecretHash) -> Result<Option<KnownMachine>, StoreError> {
         let rows = self
             .pool
@@ -142,6 +145,7 @@ impl Store {
 
     /// The computers of several secrets, in their order. On PostgreSQL this is a single statement, since a round trip costs more than
     /// the lookup.
+    #[boxed]
     pub async fn machines_by_secret(&self, secrets: &[SecretHash]) -> Result<Vec<Option<KnownMachine>>, StoreError> {
         // A row for each level that concerns a computer, and one without a level when there is none. `$2` is all secrets one
         // after the other, `$1` where each begins: two parameters, however many are asked for. PostgreSQL keeps a plan that it
@@ -180,6 +184,7 @@ impl Store {
     }
 
     /// The same of a computer that an account names. Whose it is, is for the caller to compare.
+    #[boxed]
     pub async fn machine_facts(&self, machine: MachineUuid) -> Result<Option<KnownMachine>, StoreError> {
         let rows =
             self.pool.probe_all(probes::MACHINE, &[machine.as_uuid().into()]).during(Operation::ReadMachine).await?;
@@ -187,6 +192,7 @@ impl Store {
     }
 
     /// Attaches a computer to an account and links its identity, both or neither. Attaching it again to the same account succeeds.
+    #[boxed]
     pub async fn machine_attach(
         &self,
         machine: MachineUuid,
@@ -204,6 +210,7 @@ impl Store {
 
     /// Detaches a computer of this account, kills its secret and the keys that it got with its attachment; `false` when the account has
     /// no such computer.
+    #[boxed]
     pub async fn machine_detach(
         &self,
         machine: MachineUuid,
@@ -232,6 +239,7 @@ impl Store {
 
     /// Moves `last_seen_at` of many computers forward, never back, and none that was moved less than `sparing` before: however many
     /// processes saw it, a computer is written that seldom.
+    #[boxed]
     pub async fn machines_touch(
         &self,
         seen: &[(MachineUuid, Timestamp)],
@@ -263,6 +271,7 @@ impl Store {
     }
 
     /// The computers of an account, newest first.
+    #[boxed]
     pub async fn computers_of_account(
         &self,
         account: &UserAccountId,
@@ -277,6 +286,7 @@ impl Store {
     }
 
     /// The computers that were attached to an account and are attached to none now, the last active first.
+    #[boxed]
     pub async fn computers_ended(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<Computer>, StoreError> {
         const SQL: &str = "SELECT m.machine_uuid, m.user_cuid, m.name, m.account_id, m.first_seen_at, m.last_seen_at,
                 m.attached_at, m.attached_by, m.secret_hash IS NOT NULL AS has_secret, a.label
@@ -293,6 +303,7 @@ impl Store {
     }
 
     /// Gives a computer that is or was attached to an account a name, or removes it; `false` if the account never had the computer.
+    #[boxed]
     pub async fn computer_label_set(
         &self,
         machine: MachineUuid,
@@ -311,6 +322,7 @@ impl Store {
     }
 
     /// Computers for operators, newest first.
+    #[boxed]
     pub async fn machines(&self, rows_max: usize) -> Result<Vec<Computer>, StoreError> {
         const SQL: &str = "SELECT m.machine_uuid, m.user_cuid, m.name, m.account_id, m.first_seen_at, m.last_seen_at,
                 m.attached_at, m.attached_by, m.secret_hash IS NOT NULL AS has_secret, a.label
@@ -324,6 +336,7 @@ impl Store {
 
     /// Deletes a computer, so that it may register again: for operators. Its identity and its events stay; the keys that it got with its
     /// attachment end.
+    #[boxed]
     pub async fn machine_remove(&self, machine: MachineUuid, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "DELETE FROM machines WHERE machine_uuid = $1";
         in_transaction!(

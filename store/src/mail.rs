@@ -8,6 +8,7 @@ use domain::mail::OutgoingMail;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query};
@@ -45,12 +46,14 @@ pub enum MailFailure {
 
 impl Store {
     /// Queues a mail in a transaction of its own.
+    #[boxed]
     pub async fn mail_write(&self, mail: &QueuedMail, now: Timestamp) -> Result<(), StoreError> {
         in_transaction!(&self.pool, |tx| insert_mail(tx, mail, now).await).during(Operation::QueueMail).await
     }
 
     /// Takes up to `rows` letters whose time has come and puts their next try off until `lease_until`: the next caller, in any
     /// process, does not get them before that, unless this one reports a failure.
+    #[boxed]
     pub async fn mails_claim_due(
         &self,
         now: Timestamp,
@@ -74,6 +77,7 @@ impl Store {
     }
 
     /// A letter was sent; `false` when that was known, or it was given up.
+    #[boxed]
     pub async fn mail_sent(&self, id: MailId, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE mails SET sent_at = $2 WHERE id = $1 AND sent_at IS NULL AND given_up_at IS NULL";
         let done = query(SQL)
@@ -86,6 +90,7 @@ impl Store {
     }
 
     /// A letter could not be sent; `false` when it was sent or given up meanwhile.
+    #[boxed]
     pub async fn mail_failed(&self, id: MailId, then: MailFailure, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE mails SET next_try_at = $2, given_up_at = $3
             WHERE id = $1 AND sent_at IS NULL AND given_up_at IS NULL";

@@ -23,6 +23,7 @@ use domain::{Digest, Timestamp};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
@@ -149,11 +150,13 @@ const SELECT_MEMORIES_TAIL: &str = " AS INTEGER)) AS content,
 
 impl Store {
     /// A memory in a scope.
+    #[boxed]
     pub async fn memory_by_id(&self, id: MemoryId, scope: &MemoryScope) -> Result<Option<Memory>, StoreError> {
         Ok(self.memories_by_id(&[id], scope, CONTENT_WHOLE).await?.pop())
     }
 
     /// Those of `ids` that are in a scope, in any order, each with at most `content_max` characters of its text.
+    #[boxed]
     pub async fn memories_by_id(
         &self,
         ids: &[MemoryId],
@@ -185,6 +188,7 @@ impl Store {
     }
 
     /// The memories of a scope, oldest first, after one of them: pages for lists and for the export.
+    #[boxed]
     pub async fn memories_of(
         &self,
         scope: &MemoryScope,
@@ -231,6 +235,7 @@ impl Store {
     }
 
     /// How many memories are linked to a space, of all accounts.
+    #[boxed]
     pub async fn memories_in_space(&self, space: SpaceId) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_shelves WHERE space_id = $1";
         let count: i64 =
@@ -239,6 +244,7 @@ impl Store {
     }
 
     /// How many memories an account keeps.
+    #[boxed]
     pub async fn memories_kept(&self, account: &UserAccountId) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT memories FROM shelves WHERE account_id = $1";
         let count: Option<i64> = scalar(SQL)

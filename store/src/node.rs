@@ -10,6 +10,7 @@ use sqlx_macros::FromRow;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::query;
@@ -49,6 +50,7 @@ const LISTED: &str = " AS read_at FROM nodes ORDER BY id";
 impl Store {
     /// Sets `clock` to the database's clock, and returns how far the machine's clock is ahead of it. `None` for a clock that is no machine's, on
     /// SQLite, which has no clock, and if the answer came too slowly to be used.
+    #[boxed]
     pub async fn clock_follow(&self, clock: &Clock) -> Result<Option<TimeDelta>, StoreError> {
         let asked_at = Instant::now();
         let Some(read) = self.pool.now().await? else { return Ok(None) };
@@ -60,6 +62,7 @@ impl Store {
     }
 
     /// Writes the row of a node. The time of the beat is the database's; `now` on SQLite.
+    #[boxed]
     pub async fn node_beat(&self, beat: &NodeBeat<'_>, now: Timestamp) -> Result<(), StoreError> {
         const ON_SQLITE: &str = joined!(BEAT, "$13", BEAT_AGAIN);
         const ON_POSTGRES: &str = joined!(BEAT, "clock_timestamp()", BEAT_AGAIN);
@@ -85,6 +88,7 @@ impl Store {
     }
 
     /// All nodes by id, which is the order of their starts, silent ones too. Their silence is measured by the database's clock; by `now` on SQLite.
+    #[boxed]
     pub async fn nodes(&self, now: Timestamp) -> Result<Vec<NodeRecord>, StoreError> {
         const ON_SQLITE: &str = joined!(LIST, "$1", LISTED);
         const ON_POSTGRES: &str = joined!(LIST, "clock_timestamp()", LISTED);
@@ -96,6 +100,7 @@ impl Store {
     }
 
     /// Deletes the row of a node that stops.
+    #[boxed]
     pub async fn node_remove(&self, id: NodeId) -> Result<(), StoreError> {
         const SQL: &str = "DELETE FROM nodes WHERE id = $1";
         query(SQL).bind(id.as_uuid()).execute(self.pool.writer()).during(Operation::RemoveNode).await.map(drop)
@@ -103,6 +108,7 @@ impl Store {
 
     /// Deletes the rows of earlier processes in the place of this node: with its name and operator's address; on SQLite, which has one server at a
     /// time, all others. A living node whose row is deleted by mistake writes it again.
+    #[boxed]
     pub async fn node_succeed(&self, node: &NodeTraits) -> Result<(), StoreError> {
         const ON_SQLITE: &str = "DELETE FROM nodes WHERE id <> $1";
         const ON_POSTGRES: &str = "DELETE FROM nodes WHERE id <> $1 AND name = $2 AND operator_address = $3";

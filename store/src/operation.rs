@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use futures_util::future::BoxFuture;
 use metrics::Histogram;
 use strum::{EnumCount, IntoStaticStr};
 use tracing::Instrument;
@@ -407,19 +408,21 @@ impl Operation {
 }
 
 /// Names the operation of a request to the database, measures it, and runs it in a span at debug level.
-pub trait During<T>: Future<Output = Result<T, sqlx::Error>> + Send + Sized {
+pub trait During<'a, T>: Future<Output = Result<T, sqlx::Error>> + Send + Sized + 'a {
     /// Records the time until the outcome, good or bad. A future that is dropped before is not counted.
     ///
-    /// The request is boxed: a future that awaits several of them would otherwise have the size of all of them.
+    /// The request is boxed: a future that awaits several of them would otherwise have the size of all of them, and the compiler would
+    /// make the rest of this function for each of them.
     fn during(self, operation: Operation) -> impl Future<Output = Result<T, StoreError>> + Send {
-        let request = Box::pin(self.instrument(tracing::debug_span!("store", operation = operation.as_str())));
-        async move {
-            let begun = Instant::now();
-            let outcome = request.await;
-            operation.histogram().record(begun.elapsed().as_secs_f64());
-            outcome.context(operation.as_str())
-        }
+        measured(Box::pin(self), operation)
     }
 }
 
-impl<T, F: Future<Output = Result<T, sqlx::Error>> + Send> During<T> for F {}
+impl<'a, T, F: Future<Output = Result<T, sqlx::Error>> + Send + 'a> During<'a, T> for F {}
+
+async fn measured<T>(request: BoxFuture<'_, Result<T, sqlx::Error>>, operation: Operation) -> Result<T, StoreError> {
+    let begun = Instant::now();
+    let outcome = request.instrument(tracing::debug_span!("store", operation = operation.as_str())).await;
+    operation.histogram().record(begun.elapsed().as_secs_f64());
+    outcome.context(operation.as_str())
+}

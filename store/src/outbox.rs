@@ -7,6 +7,7 @@ use domain::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
@@ -15,6 +16,7 @@ use crate::{Store, in_transaction};
 
 impl Store {
     /// Identities of which something waits in the outbox, the longest waiting first.
+    #[boxed]
     pub async fn outbox_identities(&self, rows_max: usize) -> Result<Vec<UserCuid>, StoreError> {
         const SQL: &str =
             "SELECT user_cuid FROM consent_outbox GROUP BY user_cuid ORDER BY MIN(created_at), user_cuid LIMIT $1";
@@ -24,6 +26,7 @@ impl Store {
     }
 
     /// The queued events of one identity, in the order of its chain.
+    #[boxed]
     pub async fn outbox_of(&self, user_cuid: &UserCuid, rows_max: usize) -> Result<Vec<OutboxEvent>, StoreError> {
         const SQL: &str = "SELECT event_id, account_id, body FROM consent_outbox WHERE user_cuid = $1
             ORDER BY chain_epoch, seq LIMIT $2";
@@ -37,6 +40,7 @@ impl Store {
     }
 
     /// The statistics service has it.
+    #[boxed]
     pub async fn outbox_done(&self, event: EventId) -> Result<bool, StoreError> {
         let done = query("DELETE FROM consent_outbox WHERE event_id = $1")
             .bind(event.as_uuid())
@@ -49,6 +53,7 @@ impl Store {
     /// Begins a new epoch, at least `epoch`, with everything that waits of an identity: the statistics service refused an event of the
     /// epoch `refused`, since it knows another end of the chain than we do. Says how many events were moved: none when another process has
     /// begun a new epoch since.
+    #[boxed]
     pub async fn outbox_rechain(&self, user_cuid: &UserCuid, refused: u64, epoch: u64) -> Result<usize, StoreError> {
         const LOCK: &str = "UPDATE identities SET control_chain_epoch = control_chain_epoch WHERE user_cuid = $1
             RETURNING account_id, control_machine_uuid, control_chain_epoch, control_seq, control_prev";

@@ -18,6 +18,7 @@ use domain::memory::ModelId;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::{IN_SCOPE_POSTGRES, IN_SCOPE_SQLITE, MemoryScope, json};
 use crate::operation::{During, Operation};
@@ -94,6 +95,7 @@ impl AccountStatistics {
 
 impl Store {
     /// The shelves with memories of a scope, at most `shelves_max`, the fullest first.
+    #[boxed]
     pub async fn shelves_in(
         &self,
         scope: &MemoryScope,
@@ -125,6 +127,7 @@ impl Store {
     }
 
     /// Those of `chunks` that are in a scope, with their vectors of `model`, in any order.
+    #[boxed]
     pub async fn passages(
         &self,
         chunks: &[ChunkId],

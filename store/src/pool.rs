@@ -52,6 +52,7 @@ pub use self::text::{bytes, length};
 pub use self::transaction::{Transaction, Tx, driver_errors};
 pub use self::wal::{WalCopier, WalGrowth};
 pub use self::writer::{Undo, WriteGuard, Writer, WriterCounts};
+use crate::boxed;
 use crate::error::{Context, StoreError};
 
 /// How many connections to one database there are.
@@ -71,6 +72,7 @@ impl Pool {
     /// Without `settings.url` the database is the SQLite file `sqlite_path`, made together with its folder if it is not
     /// there. `schema` is the PostgreSQL schema to work in, made if it is not there; `None` is the server's default.
     /// SQLite has one file per schema instead, so it ignores `schema`.
+    #[boxed]
     pub async fn open(
         settings: &DatabaseSettings,
         sqlite_path: &Path,
@@ -83,12 +85,14 @@ impl Pool {
     }
 
     /// Opens a copy of an SQLite file, such as a backup, for reading alone: nothing beside it or in it changes.
+    #[boxed]
     pub async fn open_copy(path: &Path) -> Result<Self, StoreError> {
         sqlite::open_copy(path).await
     }
 
     /// Copies all committed rows into a new SQLite file, without blocking readers and writers; `false` for
     /// PostgreSQL, which has tools of its own for that.
+    #[boxed]
     pub async fn copy_to(&self, path: &Path) -> Result<bool, StoreError> {
         match self {
             Self::Sqlite { file, .. } => sqlite::copy_to(file, path).await.map(|()| true),
@@ -98,6 +102,7 @@ impl Pool {
 
     /// Moves the database out of the way as it is, under a name with `mark` in it: the SQLite file, which is closed, or the PostgreSQL
     /// `schema`. Returns the new name.
+    #[boxed]
     pub async fn set_aside(self, schema: &'static str, mark: &str) -> Result<String, StoreError> {
         match &self {
             Self::Sqlite { file, .. } => {
@@ -115,6 +120,7 @@ impl Pool {
     }
 
     /// Version and durability settings, for an operator.
+    #[boxed]
     pub async fn describe(&self) -> Result<Vec<String>, StoreError> {
         match self {
             Self::Sqlite { writer, .. } => sqlite::describe(writer).await,
@@ -123,6 +129,7 @@ impl Pool {
     }
 
     /// The database's own present; `None` for SQLite, which has no clock of its own.
+    #[boxed]
     pub async fn now(&self) -> Result<Option<domain::Timestamp>, StoreError> {
         match self {
             Self::Sqlite { .. } => Ok(None),
@@ -136,6 +143,7 @@ impl Pool {
 
     /// Faults of the database. SQLite reads every page, index and reference of its file. Of PostgreSQL every row of every table
     /// is read, but no index.
+    #[boxed]
     pub async fn faults(&self) -> Result<Vec<String>, StoreError> {
         match self {
             Self::Sqlite { reader, .. } => sqlite::faults(reader).await,
@@ -145,6 +153,7 @@ impl Pool {
 
     /// Waits for every connection to come back and closes it; on PostgreSQL for `acquire_timeout` at most. SQLite then updates its
     /// statistics and folds its log into the file.
+    #[boxed]
     pub async fn close(&self) {
         match self {
             // The writer goes last: the last connection to a file removes the log beside it.
@@ -172,6 +181,7 @@ impl Pool {
     }
 
     /// Commits a write that changes no data, to check that the database accepts writes. Requires [`Self::migrate`].
+    #[boxed]
     pub async fn probe_write(&self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite { writer, .. } => sqlite::probe_write(writer).await,

@@ -3,6 +3,7 @@
 use domain::ids::UserAccountId;
 use domain::recorder::{Recorder, Recorders};
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::probes::rows::RecorderRow;
@@ -19,6 +20,7 @@ impl TryFrom<RecorderRow> for Recorder {
 
 impl Store {
     /// The computers that are or were attached to an account, and the chains on which the service reports about its identities.
+    #[boxed]
     pub async fn recorders_of_account(&self, account: &UserAccountId) -> Result<Recorders, StoreError> {
         let rows = self
             .pool

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Context, StoreError};
 use crate::pool::{DatabaseSettings, Pool, scalar};
 
@@ -81,6 +82,7 @@ impl Replica {
     }
 
     /// Closes the connections to the replica.
+    #[boxed]
     pub async fn close(&self) {
         let pool = {
             let mut known = self.known();

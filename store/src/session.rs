@@ -7,6 +7,7 @@ use domain::signin::SignInMethod;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query};
@@ -74,6 +75,7 @@ const USER_AGENT_CHARS_MAX: usize = 300;
 
 impl Store {
     /// Signs a browser in. `instead_of` is the session that this browser had before: it ends.
+    #[boxed]
     pub async fn session_create(
         &self,
         new: &NewSession<'_>,
@@ -86,6 +88,7 @@ impl Store {
     }
 
     /// Who presents this secret, if it is still good.
+    #[boxed]
     pub async fn session_by_hash(
         &self,
         token: &SecretHash,
@@ -103,6 +106,7 @@ impl Store {
 
     /// Extends a valid session until `expires_at`, never shortens it; `false` when it has ended or
     /// lasts that long already.
+    #[boxed]
     pub async fn session_slide(
         &self,
         token: &SecretHash,
@@ -122,6 +126,7 @@ impl Store {
     }
 
     /// Signs a browser out; `false` when it was already.
+    #[boxed]
     pub async fn session_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
         let done = query(REVOKE)
             .bind(token.as_bytes())
@@ -133,6 +138,7 @@ impl Store {
     }
 
     /// Ends one of a person's sessions; `false` when the person has no such session.
+    #[boxed]
     pub async fn session_revoke_by_id(
         &self,
         id: SessionId,
@@ -152,6 +158,7 @@ impl Store {
     }
 
     /// Signs a person out everywhere but here; the number of sessions that this ended.
+    #[boxed]
     pub async fn sessions_revoke_others(
         &self,
         person: PersonId,
@@ -170,6 +177,7 @@ impl Store {
     }
 
     /// A person's sessions that are still good, newest first.
+    #[boxed]
     pub async fn sessions_of_person(
         &self,
         person: PersonId,

@@ -7,6 +7,7 @@ use domain::secret::SecretHash;
 use domain::signin::{ReturnPath, Ticket};
 use sqlx_macros::FromRow;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
@@ -48,6 +49,7 @@ pub struct CodeLimits {
 
 impl Store {
     /// Stores a code, unless `limits` are reached.
+    #[boxed]
     pub async fn signin_start(
         &self,
         ticket: &Ticket,
@@ -110,6 +112,7 @@ impl Store {
     }
 
     /// The ticket of a browser, in any state.
+    #[boxed]
     pub async fn signin_ticket(&self, token: &SecretHash) -> Result<Option<Ticket>, StoreError> {
         const SQL: &str = joined!("SELECT ", TICKET_COLUMNS, " FROM signin_tickets WHERE ticket_hash = $1");
         let row: Option<TicketRow> =
@@ -119,6 +122,7 @@ impl Store {
 
     /// Spends one of `tries_max` tries of a live ticket and gives it as it then is; `None` when there is none to spend. The code is
     /// compared afterwards, so that codes typed at once get no more tries than codes typed one after the other.
+    #[boxed]
     pub async fn signin_try(
         &self,
         token: &SecretHash,
@@ -142,6 +146,7 @@ impl Store {
 
     /// Uses up a live ticket and signs its browser in, both or neither. Exactly one of any number of calls gives `true`. `instead_of` is
     /// the session that this browser had before: it ends.
+    #[boxed]
     pub async fn signin_use(
         &self,
         token: &SecretHash,
@@ -169,6 +174,7 @@ impl Store {
 
     /// Completes an errand to an OpenID provider. Exactly one of any number of calls with the same errand gives `true`, until
     /// `expires_at`: after that the errand must not be taken any more.
+    #[boxed]
     pub async fn signin_errand_use(&self, errand: &SecretHash, expires_at: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str =
             "INSERT INTO signin_errands (errand_hash, expires_at) VALUES ($1, $2) ON CONFLICT (errand_hash) DO NOTHING";

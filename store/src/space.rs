@@ -6,6 +6,7 @@ use domain::space::{AccessType, DEFAULT_NAME, Space, SpaceName};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, query, scalar};
@@ -54,6 +55,7 @@ const JOIN: &str = "INSERT INTO space_members (space_id, account_id, access, is_
 
 impl Store {
     /// Makes a space, unless the account has `spaces_max`; its default space, which is created automatically, is not counted.
+    #[boxed]
     pub async fn space_create(
         &self,
         id: SpaceId,
@@ -85,6 +87,7 @@ impl Store {
     }
 
     /// The space that an account adds to when it names none, made as `new` if there was none yet.
+    #[boxed]
     pub async fn space_default(
         &self,
         new: SpaceId,
@@ -116,6 +119,7 @@ impl Store {
     }
 
     /// The spaces that an account owns or was let into, the default first, then the newest.
+    #[boxed]
     pub async fn spaces_of_account(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<Space>, StoreError> {
         let mut sql = QueryBuilder::new(SEEN);
         sql.push_bind(account.as_str()).push(" WHERE m.account_id IS NOT NULL");
@@ -126,6 +130,7 @@ impl Store {
     }
 
     /// Those of `ids` that an account may at least read, in no order: its own, those it was let into, and public ones.
+    #[boxed]
     pub async fn spaces_readable(&self, ids: &[SpaceId], account: &UserAccountId) -> Result<Vec<Space>, StoreError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -142,6 +147,7 @@ impl Store {
     }
 
     /// The public spaces that a memory is linked to.
+    #[boxed]
     pub async fn spaces_public_of(&self, memory: MemoryId) -> Result<Vec<SpaceId>, StoreError> {
         const SQL: &str = "SELECT s.id FROM memory_spaces l JOIN spaces s ON s.id = l.space_id
             WHERE l.memory_id = $1 AND s.is_public";
@@ -154,6 +160,7 @@ impl Store {
     }
 
     /// Changes a space of its owner; `false` when there is none such.
+    #[boxed]
     pub async fn space_change(
         &self,
         id: SpaceId,
@@ -175,6 +182,7 @@ impl Store {
     }
 
     /// Deletes a space of its owner that has no memories; `false` when there is none such. A default space is never deleted.
+    #[boxed]
     pub async fn space_delete(&self, id: SpaceId, owner: &UserAccountId) -> Result<bool, StoreError> {
         const SPACE_SQLITE: &str = "SELECT id FROM spaces WHERE id = $1 AND account_id = $2 AND NOT is_default";
         // Waits for transactions that are linking a memory to the space: the next statement sees their links.
@@ -200,6 +208,7 @@ impl Store {
     }
 
     /// Marks a space for an account that belongs to it, or takes the mark away; `false` when it does not belong.
+    #[boxed]
     pub async fn space_favor(
         &self,
         id: SpaceId,
@@ -219,6 +228,7 @@ impl Store {
 
     /// Lets an account into a space, to read or to edit, or shuts it out (`None`). Owners stay what they are. `false` when there is no
     /// such space of this owner, or nothing changed.
+    #[boxed]
     pub async fn space_share(
         &self,
         id: SpaceId,

@@ -6,6 +6,7 @@ use domain::token::{AssertionKey, KeyState, TokenScope};
 use domain::{Rng, Timestamp};
 use sqlx_macros::FromRow;
 
+use crate::boxed;
 use crate::change::Change;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
@@ -32,6 +33,7 @@ pub struct TokenFacts {
 impl Store {
     /// Issues a token: the events scope to a registration that waits to be claimed, the account scope to one that was,
     /// neither to one that was revoked. `false`: refused.
+    #[boxed]
     pub async fn token_issue(
         &self,
         token: &SecretHash,
@@ -71,6 +73,7 @@ impl Store {
 
     /// The facts about a presented token, if it is valid: not expired, not revoked, and its registration has not changed since it
     /// was issued to.
+    #[boxed]
     pub async fn token_by_hash(&self, token: &SecretHash, now: Timestamp) -> Result<Option<TokenFacts>, StoreError> {
         let row =
             self.pool.probe_kept_one(probes::TOKEN, &[token.as_bytes().into()]).during(Operation::FindToken).await?;
@@ -79,6 +82,7 @@ impl Store {
     }
 
     /// Revokes a token; `false` when there was none to revoke. The registration stays as it is.
+    #[boxed]
     pub async fn token_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE access_tokens SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
         let done = query(SQL)
@@ -91,6 +95,7 @@ impl Store {
     }
 
     /// The keys that sign or still verify: all but those retired longer ago than an assertion lives.
+    #[boxed]
     pub async fn assertion_keys(
         &self,
         now: Timestamp,
@@ -104,6 +109,7 @@ impl Store {
     }
 
     /// Makes sure that one key signs and one is announced. Any number of processes that start at once make one of each.
+    #[boxed]
     pub async fn assertion_keys_ensure(&self, now: Timestamp, rng: &Rng) -> Result<(), StoreError> {
         let active = AssertionKey { state: KeyState::Active, activated_at: Some(now), ..AssertionKey::draw(rng, now) };
         let next = AssertionKey::draw(rng, now);
@@ -119,6 +125,7 @@ impl Store {
 
     /// Retires the key that signs, lets the announced one sign and announces a new one. `None`: another process is doing
     /// just that, or there are no keys yet. Gives the id of the key that signs now.
+    #[boxed]
     pub async fn assertion_keys_rotate(&self, now: Timestamp, rng: &Rng) -> Result<Option<String>, StoreError> {
         const RETIRE: &str = "UPDATE assertion_keys SET state = 'retired', retired_at = $1 WHERE state = 'active'";
         const ACTIVATE: &str =

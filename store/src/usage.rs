@@ -6,6 +6,7 @@ use domain::usage::{Day, QuotaUsed, UsageWindow};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
@@ -42,6 +43,7 @@ pub struct CountedUsage {
 
 impl Store {
     /// How many leaves of the embedded log are counted.
+    #[boxed]
     pub async fn usage_counted(&self) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT counted FROM usage_cursor WHERE id = 1";
         let counted: i64 = scalar(SQL).fetch_one(&self.pool).during(Operation::ReadHowFarUsageIsCounted).await?;
@@ -50,6 +52,7 @@ impl Store {
 
     /// Adds the usage of the leaves from `counted` up to `until`; `false`, and nothing is counted, when another process has counted
     /// on from `counted` meanwhile.
+    #[boxed]
     pub async fn usage_count(&self, counted: u64, until: u64, days: &[UsageDay]) -> Result<bool, StoreError> {
         const MOVE: &str = "UPDATE usage_cursor SET counted = $2 WHERE id = 1 AND counted = $1";
         let days = ordered(days);
@@ -70,12 +73,14 @@ impl Store {
     }
 
     /// Adds usage without a position in a log: every call counts.
+    #[boxed]
     pub async fn usage_add(&self, days: &[UsageDay]) -> Result<(), StoreError> {
         let days = ordered(days);
         in_transaction!(&self.pool, |tx| add_days(tx, &days).await).during(Operation::AddUsage).await
     }
 
     /// What computers used together in a window, as far as it is counted.
+    #[boxed]
     pub async fn usage_of(&self, computers: &[Recorder], window: UsageWindow) -> Result<CountedUsage, StoreError> {
         // Sums and cursor in one statement, so that they are of one moment.
         const SQLITE: &str =
@@ -110,6 +115,7 @@ impl Store {
 
     /// What each of these computers used on each day of a window, as far as it is counted; days without usage are absent. The newest days
     /// come first, and at most `rows_max` rows.
+    #[boxed]
     pub async fn usage_history(
         &self,
         computers: &[Recorder],

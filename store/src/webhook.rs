@@ -10,6 +10,7 @@ use serde_json::Value;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
@@ -122,12 +123,12 @@ pub enum AfterTry {
 }
 
 /// The result of a try, for the owner.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TryResult<'a> {
+#[derive(Debug, Clone, Default)]
+pub struct TryResult {
     /// HTTP status, if there was a response.
     pub status: Option<u16>,
     /// Why it failed.
-    pub error: Option<&'a str>,
+    pub error: Option<String>,
 }
 
 /// An endpoint, as [`WebhookRow`].
@@ -184,6 +185,7 @@ impl Store {
     }
 
     /// Stores an endpoint, unless the account has `per_account_max`: then `false`.
+    #[boxed]
     pub async fn webhook_create(&self, new: &NewWebhook, per_account_max: u32) -> Result<bool, StoreError> {
         // The account is locked first, so that any number of endpoints at once are counted.
         const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
@@ -221,6 +223,7 @@ impl Store {
     }
 
     /// The endpoints of an account, newest first.
+    #[boxed]
     pub async fn webhooks_of_account(
         &self,
         account: &UserAccountId,
@@ -237,6 +240,7 @@ impl Store {
     }
 
     /// An endpoint of an account; `None` for those of other accounts.
+    #[boxed]
     pub async fn webhook_of_account(
         &self,
         id: WebhookId,
@@ -253,6 +257,7 @@ impl Store {
     }
 
     /// Changes an endpoint of an account; `false` if the account has none with this id.
+    #[boxed]
     pub async fn webhook_change(
         &self,
         id: WebhookId,
@@ -292,6 +297,7 @@ impl Store {
     }
 
     /// Replaces the secret of an endpoint; the replaced one signs too until `old_until`. `false` if the account has no such endpoint.
+    #[boxed]
     pub async fn webhook_rotate(
         &self,
         id: WebhookId,
@@ -313,6 +319,7 @@ impl Store {
     }
 
     /// Deletes an endpoint of an account, with its deliveries.
+    #[boxed]
     pub async fn webhook_delete(&self, id: WebhookId, owner: &UserAccountId) -> Result<bool, StoreError> {
         const SQL: &str = "DELETE FROM webhooks WHERE id = $1 AND account_id = $2";
         let done = query(SQL)
@@ -325,6 +332,7 @@ impl Store {
     }
 
     /// Adds a notification that tests an enabled endpoint of an account; `false` if there is none, or too much waits for it.
+    #[boxed]
     pub async fn webhook_test(
         &self,
         id: WebhookId,
@@ -354,6 +362,7 @@ impl Store {
     }
 
     /// The newest deliveries of an endpoint of an account.
+    #[boxed]
     pub async fn webhook_deliveries(
         &self,
         id: WebhookId,
@@ -376,6 +385,7 @@ impl Store {
     }
 
     /// Leases up to `rows_max` endpoints with a delivery that is due, until `until`: those first whose last lease is longest ago.
+    #[boxed]
     pub async fn webhooks_lease_due(
         &self,
         lease: Uuid,
@@ -404,6 +414,7 @@ impl Store {
     }
 
     /// Begins the next try of a leased endpoint and renews the lease; `None` if nothing is due, the lease is lost, or the endpoint disabled.
+    #[boxed]
     pub async fn webhook_try_begin(
         &self,
         id: WebhookId,
@@ -431,11 +442,12 @@ impl Store {
     }
 
     /// Writes the result of a try; `false` if the delivery was settled meanwhile. `lease` shows that no other process took the endpoint over.
+    #[boxed]
     pub async fn webhook_try_end(
         &self,
         due: &DueDelivery,
         lease: Uuid,
-        result: TryResult<'_>,
+        result: TryResult,
         then: AfterTry,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
@@ -459,7 +471,7 @@ impl Store {
                     .bind(next.is_none().then_some(now))
                     .bind(is_delivered)
                     .bind(result.status.map(i64::from))
-                    .bind(result.error.map(storable))
+                    .bind(result.error.as_deref().map(storable))
                     .execute(&mut *tx)
                     .await?;
                 if done == 0 {
@@ -483,6 +495,7 @@ impl Store {
     }
 
     /// Gives a lease back.
+    #[boxed]
     pub async fn webhook_lease_end(&self, id: WebhookId, lease: Uuid, now: Timestamp) -> Result<(), StoreError> {
         // The time stays: it orders the endpoints by their last lease.
         const SQL: &str = "UPDATE webhooks SET lease = NULL, leased_until = $3 WHERE id = $1 AND lease = $2";

@@ -1,6 +1,7 @@
 //! Durable work that outlives the request that started it.
 
 use std::future::Future;
+use std::pin::Pin;
 
 use tracing::Instrument as _;
 
@@ -11,6 +12,8 @@ use crate::unavailable::Unavailable;
 /// caller. Fails with [`Unavailable::Crashed`] if
 /// `work` panics.
 pub async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, Unavailable> {
+    // Boxed, so that the code of a task is compiled once and not for each work.
+    let work: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(work);
     tokio::spawn(work.instrument(tracing::info_span!("detached"))).await.map_err(|error| {
         tracing::error!(error = with_causes(&error), "a task ended without a result");
         Unavailable::Crashed

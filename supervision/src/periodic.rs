@@ -12,6 +12,7 @@ pub(crate) mod passes;
 
 use std::error::Error;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,7 +166,8 @@ impl<P: Pass> Periodic<P> {
 
     /// Runs one pass and records its result. A failed pass is retried after the pause.
     async fn pass(&self, memory: &mut P::Memory) -> Next {
-        let run = tokio::time::timeout(self.schedule.deadline, self.pass.run(memory));
+        let run: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(self.pass.run(memory));
+        let run = tokio::time::timeout(self.schedule.deadline, run);
         let run = run.instrument(tracing::debug_span!("pass", actor.name = self.passes.name())).await;
         match run.unwrap_or_else(|_| Err(format!("cut off after {:?}", self.schedule.deadline).into())) {
             Ok(next) => {

@@ -227,6 +227,65 @@ pages! {
         browser.look("imported").await;
     }
 
+    async fn the_keyboard_alone_adds_finds_edits_sorts_and_deletes(world: World, browser: Browser) {
+        browser.signed_in(&world.person("jo@example.com").await).await;
+        // `/knowledge/add`
+        browser.visit("/knowledge").await;
+        browser.tab_to("Add your first memory").await;
+        browser.type_keys("\n").await;
+        browser.tab_to("Title of a note").await;
+        browser.type_keys("Bread").await;
+        browser.tab_to("Note").await;
+        browser.type_keys("Dough rests overnight in the cold.").await;
+        browser.tab_to("Add").await;
+        browser.type_keys("\n").await;
+        browser.sees("Done: 1 added").await;
+
+        // `/knowledge/search`, by its key.
+        browser.type_keys("/").await;
+        browser.type_into("Search", "when does the dough rest").await;
+        browser.sees("1 result").await;
+        browser.tab_to("Bread").await;
+        browser.type_keys("\n").await;
+
+        // `/knowledge/memories/…/edit`
+        browser.sees("Dough rests overnight").await;
+        browser.tab_to("Edit").await;
+        browser.type_keys("\n").await;
+        browser.tab_to("Tags").await;
+        browser.type_keys("baking").await;
+        browser.tab_to("Save").await;
+        browser.type_keys("\n").await;
+        browser.sees("The memory is saved.").await;
+
+        // `/knowledge/settings`: a space.
+        browser.visit("/knowledge/settings").await;
+        browser.tab_to("Name").await;
+        browser.type_keys("Kitchen").await;
+        browser.tab_to("Create the space").await;
+        browser.type_keys("\n").await;
+        browser.sees("The space is created").await;
+
+        // `/knowledge/library`: a memory is selected with the space bar, moved and deleted.
+        browser.visit("/knowledge/library").await;
+        browser.tab_to("Select Bread").await;
+        browser.type_keys(" ").await;
+        browser.tab_to("Move to").await;
+        browser.type_keys("K").await;
+        browser.tab_to("Move").await;
+        browser.type_keys("\n").await;
+        browser.sees("1 memory moved.").await;
+        browser.tab_to("Select Bread").await;
+        browser.type_keys(" ").await;
+        browser.tab_to("Delete").await;
+        browser.type_keys("\n").await;
+        browser.sees("Delete this memory?").await;
+        browser.look("question").await;
+        browser.tab_to("Delete permanently").await;
+        browser.type_keys("\n").await;
+        browser.sees("1 memory deleted.").await;
+    }
+
     async fn a_batch_is_cancelled_and_its_pages_are_tried_again(world: World, browser: Browser) {
         let (_site, address) = Site::start().await;
         browser.signed_in(&world.person("jo@example.com").await).await;

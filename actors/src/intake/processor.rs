@@ -22,6 +22,7 @@ use supervision::commit::CommitMessage;
 use super::contract::{IntakeOutcome, SOON, Sender};
 use super::hold::HeldBatch;
 use super::lately::HeldLately;
+use crate::boxed;
 use crate::budget::{BudgetDecision, Budgets};
 use crate::meter::ReceiptCounter;
 use crate::upstream::Upstream;
@@ -59,6 +60,7 @@ impl EventProcessor {
     /// Takes the short way of an event of a computer that may be forwarded to the embedded log; any other is given back.
     ///
     /// Nothing durable happens here but by the actor of the log, so a caller that stops waiting changes nothing.
+    #[boxed]
     pub async fn direct(
         &self,
         sender: Sender,
@@ -114,6 +116,7 @@ impl EventProcessor {
     }
 
     /// Counts an event of a sender that has a budget; the refusal, if that is spent.
+    #[boxed]
     pub async fn charge(&self, payer: &HeldSender, bytes: usize, now: Timestamp) -> Option<IntakeOutcome> {
         let refusal = match self.budgets.take(payer, bytes, now).await {
             Ok(BudgetDecision::Taken) => return None,
@@ -130,6 +133,7 @@ impl EventProcessor {
     }
 
     /// Forwards the event, holds it, or returns the answer of the statistics service.
+    #[boxed]
     pub async fn handle(&self, sender: Sender, body: &Bytes, opened: Result<Sealed, Unreadable>) -> IntakeOutcome {
         let sender = &sender;
         let standing = match self.standing(sender, &opened).await {

@@ -12,6 +12,7 @@ use lettre::{Address, AsyncTransport, Tokio1Executor};
 use store::mail::QueuedMail;
 
 use super::settings::{MailSettings, TransportKind, smtp as smtp_transport};
+use crate::boxed;
 
 /// A way out, and who writes.
 #[derive(Clone)]
@@ -72,6 +73,7 @@ impl Transport {
     }
 
     /// Sends a letter, or writes it down.
+    #[boxed]
     pub async fn deliver(&self, mail: &QueuedMail, now: Timestamp) -> Result<(), Undelivered> {
         let message = self.compose(mail, now)?;
         match &self.way {

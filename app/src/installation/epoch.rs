@@ -22,6 +22,7 @@ use super::error::OpenError;
 use super::facts::Facts;
 use super::pair::{Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
 use super::places::SCHEMA;
+use crate::boxed;
 use crate::config::Settings;
 
 /// Bytes of the record at most.
@@ -81,6 +82,7 @@ pub struct Declared {
 }
 
 /// Begins an epoch in the database while nodes use it; they follow within a second. Refused for a log that `serve --new-log` would set aside.
+#[boxed]
 pub async fn declare(
     settings: &Settings,
     (clock, rng): (&Clock, &Rng),

@@ -7,6 +7,7 @@ use store::installation::{Installation, RememberedLog};
 
 use super::error::OpenError;
 use super::refusal::Mismatch;
+use crate::boxed;
 
 /// The facts about the log in the main database.
 #[derive(Debug, Clone)]
@@ -18,6 +19,7 @@ pub struct Facts {
 
 impl Facts {
     /// Reads them from the main database.
+    #[boxed]
     pub async fn read(store: &Store) -> Result<Self, OpenError> {
         Ok(Self { installation: store.installation().await?, counted: store.usage_counted().await? })
     }

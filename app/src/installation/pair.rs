@@ -7,6 +7,7 @@ use store::{DatabaseSettings, Pool, Replica, Store};
 
 use super::error::OpenError;
 use super::places::SCHEMA;
+use crate::boxed;
 use crate::config::Settings;
 
 /// The configuration and resources with which both databases are opened.
@@ -31,6 +32,7 @@ pub struct Found {
 
 impl StartContext<'_> {
     /// Opens the databases that exist. On SQLite it creates no file for the log.
+    #[boxed]
     pub async fn look(&self) -> Result<Found, OpenError> {
         let store = Store::open(&self.settings.database, &self.settings.data.facts()).await?;
         let store = store.with_notifications(self.settings.notifications_waiting_max());
@@ -40,6 +42,7 @@ impl StartContext<'_> {
     }
 
     /// Starts the log in a pool. A log that begins has this origin.
+    #[boxed]
     pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, OpenError> {
         let log = Log::open_with(pool, origin, self.clock, self.rng, &self.settings.log.writer()).await?;
         let keys = self.settings.log.witnesses().unwrap_or_default().iter().map(WitnessAddress::key).collect();

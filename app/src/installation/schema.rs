@@ -5,9 +5,11 @@ use store::Store;
 
 use super::error::OpenError;
 use super::pair::log_pool_if_there;
+use crate::boxed;
 use crate::config::Settings;
 
 /// Refuses databases that `attache migrate` would change. It makes no file.
+#[boxed]
 pub async fn require(settings: &Settings) -> Result<(), OpenError> {
     let is_absent = settings.database.url.is_none() && !settings.data.facts().exists();
     if is_absent {

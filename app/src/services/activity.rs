@@ -2,6 +2,7 @@
 
 pub mod browse;
 
+use crate::boxed;
 use domain::held::MachineFacts;
 use domain::ids::UserAccountId;
 use domain::recorder::Recorders;
@@ -9,6 +10,7 @@ use statistics::contract::RecordScope;
 use store::{Store, StoreError};
 
 /// The events visible to a computer: those that it recorded.
+#[boxed]
 pub async fn scope_of_computer(store: &Store, facts: &MachineFacts) -> Result<RecordScope, StoreError> {
     Ok(RecordScope {
         account: facts.account.clone(),
@@ -19,6 +21,7 @@ pub async fn scope_of_computer(store: &Store, facts: &MachineFacts) -> Result<Re
 }
 
 /// The events visible to an account: those of its computers, and the service's reports about them.
+#[boxed]
 pub async fn scope_of_account(store: &Store, account: &UserAccountId) -> Result<RecordScope, StoreError> {
     let identities = store.identities_of_account(account).await?;
     let shown = store.recorders_of_account(account).await?;

@@ -14,6 +14,7 @@ use store::{Store, StoreError};
 
 use super::Ports;
 use super::confirmation::RecentlySignedIn;
+use crate::boxed;
 
 /// Maximum number of keys in a list, revoked ones included.
 const LISTED_MAX: usize = 500;
@@ -91,6 +92,7 @@ impl ApiKeys {
     }
 
     /// The valid key with this secret. The time of its use is written at most once a minute.
+    #[boxed]
     pub async fn find(&self, secret: &Secret) -> Result<Option<ApiKey>, InfraError> {
         let Ports { store, clock, .. } = &self.ports;
         let now = clock.now();
@@ -104,11 +106,13 @@ impl ApiKeys {
     }
 
     /// The keys of an account, newest first and revoked ones last.
+    #[boxed]
     pub async fn list(&self, account: &UserAccountId) -> Result<Vec<ApiKey>, StoreError> {
         self.ports.store.api_keys_of_account(account, LISTED_MAX).await
     }
 
     /// Creates a key and returns it with its secret, which is stored only as a hash.
+    #[boxed]
     pub async fn create(&self, new: NewKey, _: RecentlySignedIn) -> Result<(ApiKey, Secret), CreateRefusal> {
         let Ports { store, clock, rng } = &self.ports;
         if let Some(spaces) = &new.spaces {
@@ -144,6 +148,7 @@ impl ApiKeys {
     }
 
     /// Revokes a key permanently; `false` if the account has no such key.
+    #[boxed]
     pub async fn revoke(&self, id: ApiKeyId, account: UserAccountId) -> Result<bool, InfraError> {
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         Ok(actors::detached(async move { store.api_key_revoke(id, Some(&account), now).await }).await??)
@@ -151,6 +156,7 @@ impl ApiKeys {
 }
 
 /// Index of the first of `spaces` that an account may not read.
+#[boxed]
 pub async fn first_unreadable(
     store: &Store,
     account: &UserAccountId,

@@ -6,6 +6,7 @@ use domain::ids::{Email, PersonId, UserAccountId};
 use domain::secret::Secret;
 
 use super::confirmation::{DecidesWith, DecisionRefusal, RecentSignIn, may_decide};
+use crate::boxed;
 
 /// Completes claims. Clones share the actors.
 #[derive(Debug, Clone)]
@@ -44,6 +45,7 @@ impl ClaimConfirmations {
     }
 
     /// Completes the claim attempt with this token, if the code is right.
+    #[boxed]
     pub async fn complete(
         &self,
         attempt: &Secret,

@@ -7,6 +7,7 @@ use domain::ids::{Email, UserAccountId};
 
 use super::Ports;
 use super::confirmation::RecentlySignedIn;
+use crate::boxed;
 use crate::config::Urls;
 
 /// Closes accounts. Clones share the database.
@@ -24,6 +25,7 @@ impl Closings {
 
     /// Closes an account permanently and mails the owner about it; `false` if it was closed before. Its contents are deleted later, by the
     /// janitor.
+    #[boxed]
     pub async fn close(&self, account: UserAccountId, owner: Email, _: RecentlySignedIn) -> Result<bool, InfraError> {
         let Ports { store, clock, rng } = &self.ports;
         let now = clock.now();

@@ -16,6 +16,7 @@ use store::consent::{ConsentEdited, ConsentRecord};
 use store::held::Sender;
 
 use super::Ports;
+use crate::boxed;
 
 /// Maximum time that a change waits for the statistics service. A person is waiting for the response.
 const FORWARD_DEADLINE: Duration = Duration::from_secs(10);
@@ -128,6 +129,7 @@ impl Consent {
     }
 
     /// The level of a computer of this account for a lane.
+    #[boxed]
     pub async fn of_computer(
         &self,
         account: Option<&UserAccountId>,
@@ -139,6 +141,7 @@ impl Consent {
     }
 
     /// All records of an account.
+    #[boxed]
     pub async fn records(&self, account: Option<&UserAccountId>) -> Result<Vec<ConsentRecord>, ConsentRefusal> {
         self.linked_identities(account).await?;
         Ok(match account {
@@ -148,6 +151,7 @@ impl Consent {
     }
 
     /// Sets a level on behalf of a computer, for itself. A computer without an account pays for the report with its budget.
+    #[boxed]
     pub async fn set_by_computer(
         &self,
         facts: &MachineFacts,
@@ -163,6 +167,7 @@ impl Consent {
     }
 
     /// Sets a level on behalf of an account: for one of its computers, or for all computers of all its identities.
+    #[boxed]
     pub async fn set_by_account(
         &self,
         account: Option<&UserAccountId>,
@@ -178,6 +183,7 @@ impl Consent {
     }
 
     /// Writes a rule for each of these identities and reports the changes. The records stay, even if the report is delayed.
+    #[boxed]
     pub async fn write(
         &self,
         identities: Vec<UserCuid>,
@@ -193,6 +199,7 @@ impl Consent {
 
     /// Changes records of the person together, each only if it is as its edit expects it, and reports the changes. The identities and
     /// computers of the edits belong to the account of `author`.
+    #[boxed]
     pub async fn edit(&self, edits: Vec<ConsentEdit>, author: Author) -> Result<Edited, InfraError> {
         let Ports { store, clock, rng } = self.ports.clone();
         let (now, default_level) = (clock.now(), self.default_level);

@@ -11,6 +11,7 @@ use domain::ids::PersonId;
 use store::device::Approver;
 
 use super::confirmation::{DecidesWith, DecisionRefusal, RecentSignIn, may_decide};
+use crate::boxed;
 
 /// Decides about device codes. Clones share the actors.
 #[derive(Debug, Clone)]
@@ -62,12 +63,14 @@ impl DeviceApprovals {
     }
 
     /// Attaches the computer that shows this code to the person's account. A key and an agent that it asks for stay without effect.
+    #[boxed]
     pub async fn approve(&self, code: &UserCode, approver: MayApprove) -> AskResult<(), AnswerError> {
         self.approve_with(code, approver, Extras::default()).await
     }
 
     /// The same, and the extras take effect if the person decides in a browser: no other client shows a page that names it, and a
     /// key that an agent made would outlive the agent.
+    #[boxed]
     pub async fn approve_with(
         &self,
         code: &UserCode,
@@ -85,11 +88,13 @@ impl DeviceApprovals {
     }
 
     /// Denies the computer that shows this code.
+    #[boxed]
     pub async fn deny(&self, code: &UserCode, MayDeny(denier): MayDeny) -> AskResult<(), AnswerError> {
         self.codes.deny(code, denier).await
     }
 
     /// The computer that shows this code. A wrong code counts as a guess of the person.
+    #[boxed]
     pub async fn look(&self, code: &UserCode, person: PersonId) -> Result<CodeLookup, InfraError> {
         self.codes.look(code, person).await
     }

@@ -5,6 +5,7 @@ use domain::ids::{MachineUuid, RegistrationId, UserAccountId};
 use domain::label::Label;
 
 use super::Ports;
+use crate::boxed;
 
 /// Writes the names. Clones share the database.
 #[derive(Debug, Clone)]
@@ -19,6 +20,7 @@ impl Labels {
     }
 
     /// Names a computer, or removes its name; `false` if it was never attached to the account.
+    #[boxed]
     pub async fn name_computer(
         &self,
         machine: MachineUuid,
@@ -30,6 +32,7 @@ impl Labels {
     }
 
     /// Names an agent, or removes its name; `false` if it does not belong to the account.
+    #[boxed]
     pub async fn name_agent(
         &self,
         agent: RegistrationId,

@@ -9,6 +9,7 @@ use store::StoreError;
 use store::machine::{NewMachine, Register};
 
 use super::Ports;
+use crate::boxed;
 use crate::config::{MachineRegistration, MachineSettings};
 
 /// Registers and detaches computers. Clones share the database.
@@ -84,6 +85,7 @@ impl Machines {
     }
 
     /// Registers a computer and returns its secret, which is stored only as a hash, and the time of the registration.
+    #[boxed]
     pub async fn register(&self, new: NewComputer) -> Result<(Secret, Timestamp), RegisterRefusal> {
         let Ports { store, clock, rng } = &self.ports;
         let secret = Secret::mint(SecretKind::Machine, rng);
@@ -100,12 +102,14 @@ impl Machines {
     }
 
     /// Detaches a computer of an account and ends its secret and its key; `false` if the account has no such computer.
+    #[boxed]
     pub async fn detach(&self, machine: MachineUuid, account: UserAccountId) -> Result<bool, InfraError> {
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         Ok(actors::detached(async move { store.machine_detach(machine, &account, now).await }).await??)
     }
 
     /// The e-mail address of an account's owner; `None` if a person does not own it yet.
+    #[boxed]
     pub async fn owner(&self, account: &UserAccountId) -> Result<Option<Email>, StoreError> {
         let account = self.ports.store.account_by_id(account).await?;
         Ok(account.and_then(|account| account.owner).map(|(_, email)| email))

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::provider::{Denial, Provider, Providers};
 use super::Ports;
+use crate::boxed;
 
 /// Time within which the browser has to return. Its cookie expires earlier; this limit holds for a client that keeps the cookie longer.
 const RETURNS_WITHIN: TimeDelta = TimeDelta::hours(1);
@@ -58,6 +59,7 @@ impl OidcState {
     }
 
     /// Whether this is the first return with this state. The store remembers it until it expires.
+    #[boxed]
     pub async fn use_once(&self, ports: &Ports) -> Result<bool, InfraError> {
         let (store, expires_at) = (ports.store.clone(), self.expires_at);
         let hash = Secret::presented(&self.state).hash();

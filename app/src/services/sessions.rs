@@ -9,6 +9,7 @@ use store::StoreError;
 use store::session::{Session, SessionFacts};
 
 use super::Ports;
+use crate::boxed;
 
 /// Maximum number of sessions in a list.
 const LISTED_MAX: usize = 100;
@@ -31,6 +32,7 @@ impl Sessions {
     }
 
     /// The valid session with this secret. The use extends its expiry, written at most once an hour.
+    #[boxed]
     pub async fn find(&self, secret: &Secret) -> Result<Option<SessionFacts>, InfraError> {
         let Ports { store, clock, .. } = &self.ports;
         let (hash, now) = (secret.hash(), clock.now());
@@ -45,17 +47,20 @@ impl Sessions {
     }
 
     /// The valid sessions of a person, newest first.
+    #[boxed]
     pub async fn list(&self, person: PersonId) -> Result<Vec<Session>, StoreError> {
         self.ports.store.sessions_of_person(person, self.ports.clock.now(), LISTED_MAX).await
     }
 
     /// Ends one session of a person; `false` if the person has no such session.
+    #[boxed]
     pub async fn end(&self, id: SessionId, person: PersonId) -> Result<bool, InfraError> {
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         Ok(actors::detached(async move { store.session_revoke_by_id(id, person, now).await }).await??)
     }
 
     /// Ends all sessions of a person except `current`.
+    #[boxed]
     pub async fn end_others(&self, current: SessionId, person: PersonId) -> Result<(), InfraError> {
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         actors::detached(async move { store.sessions_revoke_others(person, current, now).await }).await??;
@@ -63,6 +68,7 @@ impl Sessions {
     }
 
     /// Ends the session with this secret.
+    #[boxed]
     pub async fn sign_out(&self, session: SecretHash) -> Result<(), InfraError> {
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         actors::detached(async move { store.session_revoke(&session, now).await }).await??;

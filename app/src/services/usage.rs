@@ -13,6 +13,7 @@ use store::{Store, StoreError};
 use wire::usage::{Measure, UsageBar};
 
 use super::Ports;
+use crate::boxed;
 use crate::config::{AccountSettings, PlanSettings, Urls};
 
 /// The party whose usage is counted.
@@ -50,11 +51,13 @@ impl UsageBars {
 
     /// The bar of an account or a computer, including events that were acknowledged a moment ago. `None` if there is no such account or
     /// identity.
+    #[boxed]
     pub async fn bar(&self, owner: &UsageOwner) -> Result<Option<UsageBar>, InfraError> {
         Ok(self.numbers(owner).await?.map(|numbers| numbers.bar))
     }
 
     /// The same with the counts behind the shares.
+    #[boxed]
     pub async fn numbers(&self, owner: &UsageOwner) -> Result<Option<UsageNumbers>, InfraError> {
         let Ports { store, clock, .. } = &self.ports;
         let now = clock.now();
@@ -85,6 +88,7 @@ impl UsageBars {
     }
 
     /// The usage of the computers of an account on each of the last `days` days, as far as it is counted.
+    #[boxed]
     pub async fn history(&self, account: &UserAccountId, days: i64) -> Result<Vec<UsageDay>, InfraError> {
         let Ports { store, clock, .. } = &self.ports;
         let today = Day::of(clock.now()).number();

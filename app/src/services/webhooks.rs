@@ -14,6 +14,7 @@ use store::webhook::{DeliveryRecord, NewWebhook, WebhookUpdate};
 
 use super::Ports;
 use super::confirmation::RecentlySignedIn;
+use crate::boxed;
 
 /// Deliveries in a list.
 const DELIVERIES_MAX: usize = 50;
@@ -108,6 +109,7 @@ impl Webhooks {
     }
 
     /// The endpoints of an account, newest first.
+    #[boxed]
     pub async fn list(&self, account: &UserAccountId) -> Result<Vec<Webhook>, WebhookRefusal> {
         self.on()?;
         let rows_max = usize::try_from(self.settings.per_account_max).unwrap_or(usize::MAX);
@@ -115,12 +117,14 @@ impl Webhooks {
     }
 
     /// One endpoint of an account.
+    #[boxed]
     pub async fn find(&self, id: WebhookId, account: &UserAccountId) -> Result<Webhook, WebhookRefusal> {
         self.on()?;
         self.ports.store.webhook_of_account(id, account).await?.ok_or(WebhookRefusal::NotFound)
     }
 
     /// The newest deliveries of an endpoint.
+    #[boxed]
     pub async fn deliveries(
         &self,
         id: WebhookId,
@@ -131,6 +135,7 @@ impl Webhooks {
     }
 
     /// Adds an endpoint and returns it with the secret of its signatures.
+    #[boxed]
     pub async fn create(
         &self,
         account: UserAccountId,
@@ -160,6 +165,7 @@ impl Webhooks {
     }
 
     /// Changes an endpoint.
+    #[boxed]
     pub async fn change(
         &self,
         id: WebhookId,
@@ -183,6 +189,7 @@ impl Webhooks {
     }
 
     /// Replaces the secret of an endpoint. The replaced one signs too for `webhooks.old_secret_kept`.
+    #[boxed]
     pub async fn rotate(
         &self,
         id: WebhookId,
@@ -203,6 +210,7 @@ impl Webhooks {
     }
 
     /// Deletes an endpoint with its deliveries.
+    #[boxed]
     pub async fn delete(&self, id: WebhookId, account: UserAccountId) -> Result<(), WebhookRefusal> {
         self.on()?;
         let store = self.ports.store.clone();
@@ -211,6 +219,7 @@ impl Webhooks {
     }
 
     /// Sends a test to an endpoint, like any other notification.
+    #[boxed]
     pub async fn test(&self, id: WebhookId, account: &UserAccountId) -> Result<(), WebhookRefusal> {
         self.find(id, account).await?;
         let Ports { store, clock, rng } = &self.ports;

@@ -26,6 +26,7 @@ use super::read::{Extracted, extract, extract_here};
 use super::sandbox::{self, Confinement};
 use super::settings::ExtractSettings;
 use super::shares::Shares;
+use crate::boxed;
 
 /// The program and arguments that start a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +74,7 @@ impl Extractor {
     }
 
     /// Extracts `source` for `account`, after waiting for a slot. Dropping the future kills the worker.
+    #[boxed]
     pub async fn extract(&self, source: RawContent, account: &UserAccountId) -> Result<Extracted, ExtractError> {
         let gone = || ExtractError::Failed("no worker gets free".to_owned());
         let _share = self.shares.acquire(account).await.ok_or_else(gone)?;
@@ -90,6 +92,7 @@ impl Extractor {
     }
 
     /// Extracts a minimal page, and returns the restrictions that the kernel enforced.
+    #[boxed]
     pub async fn probe(&self) -> Result<Confinement, ExtractError> {
         let body = Bytes::from_static(b"<p>word");
         let page = RawContent { media_type: "text/html".to_owned(), charset: None, url: None, body };

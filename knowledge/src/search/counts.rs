@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::boxed;
 use store::passage::AccountStatistics;
 use store::{Store, StoreError};
 
@@ -45,6 +46,7 @@ impl CachedCount {
 
 impl StemCountCache {
     /// The number of an account's chunks with each of the stems.
+    #[boxed]
     pub async fn of(&self, store: &Store, on: &AccountStatistics, stems: &[String]) -> Result<Vec<u32>, StoreError> {
         let mut counts: Vec<Option<u32>> = {
             let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

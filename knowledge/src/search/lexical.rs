@@ -14,6 +14,7 @@ use super::query::SearchQuery;
 use super::settings::Settings;
 use super::stems::{QueryStems, StemForm};
 use crate::blocking;
+use crate::boxed;
 
 /// Minimum number of candidates per account.
 const EACH_MIN: usize = 20;
@@ -60,6 +61,7 @@ struct RankedChunks {
 impl LexicalLeg {
     /// Looks up the words of a query in all accounts. A word's weight depends on all accounts together, and on all forms
     /// that it has in their languages.
+    #[boxed]
     pub async fn look_up(
         store: &Store,
         known: &StemCountCache,
@@ -119,6 +121,7 @@ impl LexicalLeg {
     }
 
     /// Queries those accounts again, with a limit of chunks per memory.
+    #[boxed]
     pub async fn spread(
         &self,
         store: &Store,

@@ -9,10 +9,12 @@ use super::error::LogError;
 use super::handle::Log;
 use super::job::{Append, AppendOutcome, AppendReply};
 use super::postgres::ContendedEvents;
+use crate::boxed;
 
 impl Log {
     /// Takes a group of events; one outcome per event, in order. New events are durable when it returns; after an error, any of the group
     /// may be.
+    #[boxed]
     pub async fn append(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
         self.admits()?;
         let Some(writer) = &self.writer else { return self.append_on_postgres(group).await };
@@ -33,6 +35,7 @@ impl Log {
     /// Appends events and answers each after its commit, or with the error that prevented it. On SQLite it only queues them: groups form
     /// while another one is committed. On PostgreSQL it returns when all are answered, except the events of chains that another process had
     /// locked: those are returned, to be settled beside the next group.
+    #[boxed]
     pub async fn submit(&self, events: Vec<(Append, AppendReply)>) -> Option<ContendedEvents> {
         if let Err(error) = self.admits() {
             let error = Arc::new(error);

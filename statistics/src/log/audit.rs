@@ -24,6 +24,7 @@ use super::handle::Log;
 use super::read::described;
 use super::shelf::cache::Signed;
 use super::sql::{self, Dialect};
+use crate::boxed;
 use crate::checkpoint::VerifierKey;
 use crate::merkle;
 use crate::merkle::tile::Tiles;
@@ -39,6 +40,7 @@ type Heads = HashMap<(Uuid, String), (Head, EventId)>;
 
 impl Log {
     /// Reads everything again; returns the counts, or the first fault.
+    #[boxed]
     pub async fn audit(&self) -> Result<Audited, AuditFault> {
         let signed = self.signed().await?;
         let key: VerifierKey =

@@ -16,6 +16,7 @@ use super::handle::Log;
 use super::memory::SeenCheckpoint;
 use super::memory::file::MemoryFault;
 use super::sql;
+use crate::boxed;
 use crate::merkle;
 use crate::merkle::tile::Tiles;
 
@@ -25,6 +26,7 @@ const COMPARE_EVERY: Duration = Duration::from_secs(1);
 impl Log {
     /// Keeps the newest checkpoint in a file from now on, and compares the log with the one that is there. A log that does not continue it
     /// is halted, not refused, so that it can be read.
+    #[boxed]
     pub async fn remember_in(&self, path: &Path, installation: InstallationId) -> Result<(), LogError> {
         self.memory.open(path, installation)?;
         match self.compare().await {
@@ -35,6 +37,7 @@ impl Log {
     }
 
     /// Writes the newest checkpoint to the node's file: at most once a second, or `now`.
+    #[boxed]
     pub async fn remember(&self, now: bool) -> Result<(), MemoryFault> {
         self.memory.write(now).await
     }
@@ -93,6 +96,7 @@ impl Log {
     }
 
     /// The newest checkpoint in the database, verified.
+    #[boxed]
     pub async fn seen(&self) -> Result<SeenCheckpoint, LogError> {
         let signed = self.signed_row().await?;
         let corrupt = || LogError::Corrupt("tree.checkpoint");
@@ -105,6 +109,7 @@ impl Log {
     }
 
     /// How the log does not continue a checkpoint that a node remembers; `None` if it does. Reads O(log n) hashes.
+    #[boxed]
     pub async fn fork_from(&self, remembered: &SeenCheckpoint) -> Result<Option<Halt>, LogError> {
         let found = self.seen().await?;
         let fork = self.fork(remembered, &found).await?;

@@ -11,6 +11,7 @@ use super::error::{During, LogError};
 use super::halt::Halt;
 use super::handle::Log;
 use super::memory::SeenCheckpoint;
+use crate::boxed;
 use crate::merkle;
 use crate::merkle::tile::Tiles;
 use crate::witness::{WitnessAnswer, WitnessClient, WitnessFault};
@@ -61,6 +62,7 @@ pub enum CosignError {
 
 impl Log {
     /// Asks a witness for its cosignature of the newest checkpoint, unless it is stored. Halts the log if the witness has seen another one.
+    #[boxed]
     pub async fn cosign(&self, witness: &WitnessClient) -> Result<(), CosignError> {
         if self.halted().is_some() {
             return Ok(());

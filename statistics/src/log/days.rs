@@ -15,6 +15,7 @@ use store::pool::query;
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::{Cursor, is_shown};
+use crate::boxed;
 use crate::contract::RecordScope;
 
 /// Largest count of one source and day; a source with more events counts as this many.
@@ -74,6 +75,7 @@ const COUNT: [&str; 2] = [
 
 impl Log {
     /// Counts events of the scope per day and lane.
+    #[boxed]
     pub async fn days(&self, scope: &RecordScope, wanted: &DayQuery) -> Result<DayCounts, LogError> {
         let mut counts = self.reported(scope, wanted).await?;
         let lanes = self.lanes_of(scope, wanted).await?;

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::sql::Dialect;
+use crate::boxed;
 use crate::merkle;
 
 /// The newest checkpoint that the log signed.
@@ -38,6 +39,7 @@ pub enum Continuity {
 
 impl Log {
     /// The installation that the log belongs to; `None` for a log of a version without installation ids.
+    #[boxed]
     pub async fn installation(&self) -> Result<Option<InstallationId>, LogError> {
         let id: Option<Uuid> = scalar(Dialect::of(&self.pool).installation)
             .fetch_optional(&self.pool)
@@ -47,6 +49,7 @@ impl Log {
     }
 
     /// Assigns the log to an installation, unless it belongs to one; returns the installation that it belongs to.
+    #[boxed]
     pub async fn installation_begin(&self, id: InstallationId) -> Result<InstallationId, LogError> {
         let Dialect { installation, installation_add, .. } = Dialect::of(&self.pool);
         let id: Uuid = in_transaction!(&self.pool, |tx| {
@@ -59,12 +62,14 @@ impl Log {
     }
 
     /// The newest signed checkpoint.
+    #[boxed]
     pub async fn head(&self) -> Result<LogHead, LogError> {
         let signed = self.signed().await?;
         Ok(LogHead { vkey: signed.vkey, checkpoint: signed.checkpoint, size: signed.size })
     }
 
     /// Compares the log with a checkpoint that `vkey` signed. Reads O(log n) hashes.
+    #[boxed]
     pub async fn continues(&self, vkey: &str, seen: &Checkpoint) -> Result<Continuity, LogError> {
         let signed = self.signed().await?;
         if signed.vkey != vkey {
@@ -78,6 +83,7 @@ impl Log {
     }
 
     /// Whether the stored tree has the signed root, so that it can grow.
+    #[boxed]
     pub async fn is_intact(&self) -> Result<bool, LogError> {
         let signed = self.signed().await?;
         match self.root_at(signed.size, signed.size).await {
@@ -99,6 +105,7 @@ impl Log {
 
     /// Begins an epoch with a new key and another origin. Events and tree are unchanged; the new key signs the tree in the same
     /// transaction, which also ends a halt. Other processes may use the log meanwhile.
+    #[boxed]
     pub async fn begin_epoch(&self, origin: &str) -> Result<(), LogError> {
         // The first statement on the tree, because it locks the row on PostgreSQL.
         const TREE: &str = "UPDATE tree SET vkey = $1 WHERE id = 1 RETURNING size, root";

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::error::{During, LogError};
 use super::handle::Log;
+use crate::boxed;
 use crate::contract::RecordScope;
 use crate::proof::AuditProof;
 
@@ -35,6 +36,7 @@ const POSTGRES: &str = "SELECT e.event_id FROM jsonb_array_elements_text($1::JSO
 impl Log {
     /// The event that follows another one in its chain, if the scope includes it. It is looked for among the `ENTRIES_MAX` events of each
     /// lane that were received after it; a later one is not found.
+    #[boxed]
     pub async fn follower(
         &self,
         scope: &RecordScope,

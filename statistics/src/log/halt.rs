@@ -12,6 +12,7 @@ use store::pool::{query, scalar};
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::memory::SeenCheckpoint;
+use crate::boxed;
 
 /// Locks the row of the sequencer and invalidates its lease.
 const LOCK: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL WHERE id = 1 AND halted IS NULL";
@@ -138,6 +139,7 @@ impl Log {
     }
 
     /// The refusal in the database.
+    #[boxed]
     pub async fn stored_halt(&self) -> Result<Option<Halt>, LogError> {
         let stored: Option<String> =
             scalar(HALTED).fetch_one(&self.pool).await.during("read whether the log is halted")?;

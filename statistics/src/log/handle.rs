@@ -27,6 +27,7 @@ use super::shelf::cache::TreeCache;
 use super::sql::{self, Dialect};
 use super::usage::sums::UsageSums;
 use super::writer::Writer;
+use crate::boxed;
 use crate::checkpoint::{SignerKey, base_of};
 use crate::merkle;
 
@@ -82,12 +83,14 @@ const HEADS_MAX: usize = 65_536;
 
 impl Log {
     /// Opens the log in `pool`, with the default limits of its writer: see [`Self::open_with`].
+    #[boxed]
     pub async fn open(pool: Pool, origin: &str, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
         Self::open_with(pool, origin, clock, rng, &WriterSettings::default()).await
     }
 
     /// Opens the log in `pool`: creates or upgrades its tables, and creates the key of a new log. `origin` is the name of the log from then
     /// on; a later epoch has another origin of the same base name.
+    #[boxed]
     pub async fn open_with(
         pool: Pool,
         origin: &str,
@@ -112,12 +115,14 @@ impl Log {
     }
 
     /// Opens the log in a pool that is only read, such as that of a backup. Nothing is created or upgraded.
+    #[boxed]
     pub async fn open_copy(pool: Pool, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
         Self::check_schema(&pool).await?;
         Ok(Self::over(pool, clock, rng))
     }
 
     /// Refuses tables of the log in `pool` that are older than this program, or newer and not for it.
+    #[boxed]
     pub async fn check_schema(pool: &Pool) -> Result<(), LogError> {
         Ok(pool.check_schema(&SQLITE, &POSTGRES).await?)
     }
@@ -208,6 +213,7 @@ impl Log {
     }
 
     /// Gives the lease of the sequencer back, so that another process need not wait for its end.
+    #[boxed]
     pub async fn give_lease_back(&self) {
         if let Pool::Postgres(_) = &self.pool {
             self.end_lease().await;
@@ -215,6 +221,7 @@ impl Log {
     }
 
     /// Takes the queued events, gives the lease back and closes the connections.
+    #[boxed]
     pub async fn close(&self) {
         if let Some(writer) = &self.writer {
             writer.close().await;

@@ -9,6 +9,7 @@ use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::statements;
 use super::sql::Dialect;
+use crate::boxed;
 
 /// The state of the log, read from its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,7 @@ pub struct LogStatus {
 
 impl Log {
     /// Commits a write, to test whether the database accepts any; on SQLite in the writer's thread.
+    #[boxed]
     pub async fn writable(&self) -> Result<(), LogError> {
         match &self.writer {
             Some(writer) => writer.probe().await,
@@ -33,11 +35,13 @@ impl Log {
     }
 
     /// Reads as requests for proofs do, to test whether the database answers short reads.
+    #[boxed]
     pub async fn readable(&self) -> Result<(), LogError> {
         self.pool.try_probe(statements::TREE, &[]).await.during("read the signed tree")
     }
 
     /// Reads tree size, time of the last checkpoint, and the number of waiting events.
+    #[boxed]
     pub async fn standing(&self) -> Result<LogStatus, LogError> {
         let (size, signed_at, unplaced, unindexed): (i64, Timestamp, i64, i64) = query(Dialect::of(&self.pool).status)
             .fetch_one(&self.pool)

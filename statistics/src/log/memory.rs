@@ -14,6 +14,7 @@ use domain::Digest;
 use domain::ids::InstallationId;
 
 use self::file::{MemoryFault, MemoryFile};
+use crate::boxed;
 
 /// Minimum time between two writes of the file while the log grows.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
@@ -131,6 +132,7 @@ impl NodeMemory {
     }
 
     /// Writes the newest known checkpoint to the file, unless it is there or, without `now`, the last write was less than a second before.
+    #[boxed]
     pub async fn write(&self, now: bool) -> Result<(), MemoryFault> {
         let (file, installation, seen) = {
             let state = self.state();

@@ -23,6 +23,7 @@ use super::recent::Window;
 use super::shelf::cache::{Group, Signed};
 use super::sql::{self, Dialect};
 use super::writer::number_in;
+use crate::boxed;
 use crate::contract::{ActivityQuery, Passed, RecordScope};
 use crate::leaf::{Leaf, VERSION};
 use crate::merkle;
@@ -167,12 +168,14 @@ impl Log {
     }
 
     /// `GET /v1/audit/checkpoint`: the signed note, with the cosignatures that it has.
+    #[boxed]
     pub async fn checkpoint(&self) -> Result<Passed, LogError> {
         let signed = self.signed().await?;
         Ok(Passed::text(self.cosigned_note(signed.checkpoint, &signed.vkey, signed.size).await?))
     }
 
     /// `GET /v1/audit/consistency`: `{from, to, proof, checkpoint}`; without `to` up to the newest checkpoint.
+    #[boxed]
     pub async fn consistency(&self, from: Option<&str>, to: Option<&str>) -> Result<Passed, LogError> {
         let signed = self.signed().await?;
         let from = from.and_then(|text| text.parse::<u64>().ok());
@@ -189,6 +192,7 @@ impl Log {
     }
 
     /// `GET /v1/audit/keys`: `{keys: [{vkey, active_from, retired_at}]}`, oldest first.
+    #[boxed]
     pub async fn keys(&self) -> Result<Passed, LogError> {
         let rows: Vec<(String, Timestamp, Option<Timestamp>)> =
             query(sql::KEYS).fetch_all(&self.pool).await.during("read the keys of the log")?;

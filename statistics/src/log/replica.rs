@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::error::LogError;
 use super::handle::Log;
 use super::shelf::cache::TreeCache;
+use crate::boxed;
 use crate::contract::{ActivityQuery, Passed, RecordScope};
 
 /// A replica, with caches of its own: its signed tree may be older than that of the primary.
@@ -25,6 +26,7 @@ pub struct LogReplica {
 impl Log {
     /// `GET /v1/activity`: `{events, next_cursor}`, newest first. From a replica, the page may lack events of the last
     /// `database.replica_lag_max`.
+    #[boxed]
     pub async fn activity(&self, scope: &RecordScope, query: &ActivityQuery) -> Result<Passed, LogError> {
         if let Some(there) = self.on_replica()
             && let Some(page) = self.answered(there.activity_here(scope, query)).await
@@ -35,6 +37,7 @@ impl Log {
     }
 
     /// `GET /v1/audit/verify`: an [`AuditProof`](crate::proof::AuditProof), or 404 `event_not_found` for events outside of the scope.
+    #[boxed]
     pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, LogError> {
         if let Some(there) = self.on_replica()
             && let Some(proof) = self.answered(there.proof_here(scope, event_id)).await

@@ -3,10 +3,12 @@
 use super::error::LogError;
 use super::handle::Log;
 use super::job::Sequenced;
+use crate::boxed;
 
 impl Log {
     /// Assigns places to at most `events_max` events and signs the grown tree. Does nothing if no event waits, or on PostgreSQL while
     /// another process has the lease. Fails while the log is halted. After a crash the stored tree is the old one or the new one, complete.
+    #[boxed]
     pub async fn sequence(&self, events_max: u32) -> Result<Sequenced, LogError> {
         if !self.is_witnessed().await? {
             return Ok(Sequenced { added: 0, tree_size: self.signed_row().await?.size });

@@ -16,6 +16,7 @@ use self::cache::{CachedTiles, Group, Signed, SignedTree, digests};
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::statements;
+use crate::boxed;
 use crate::contract::Passed;
 use crate::merkle::TreeFault;
 use crate::merkle::nodes::Nodes;
@@ -70,6 +71,7 @@ impl Log {
 
     /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. An answer never changes while the
     /// log keeps its events.
+    #[boxed]
     pub async fn tile(&self, wanted: TilePath) -> Result<Passed, LogError> {
         let known = self.shelf.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
         let is_known = known.is_some_and(|known| wanted.is_in(known.signed.size));

@@ -13,10 +13,12 @@ use uuid::Uuid;
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::sql::{Dialect, TREE_SIZE};
+use crate::boxed;
 
 impl Log {
     /// The usage of at most `leaves_max` leaves from place `counted` on, and the place to continue from: `counted` itself when there is
     /// nothing new.
+    #[boxed]
     pub async fn usage_from(&self, counted: u64, leaves_max: u32) -> Result<(u64, Vec<UsageDay>), LogError> {
         if let Some(counted) = self.spans.from(counted, leaves_max) {
             return Ok(counted);
@@ -44,6 +46,7 @@ impl Log {
 
     /// What computers used in a window beyond the first `counted` leaves, events without a place among it. Looks at no more than
     /// `events_max` events; with more uncounted events the sum is too small, until the counting has caught up.
+    #[boxed]
     pub async fn usage_beyond(
         &self,
         counted: u64,

@@ -47,6 +47,7 @@ use super::job::{Append, AppendReply, Sequenced};
 use super::recent::UnindexedEvents;
 use super::settings::WriterSettings;
 use super::usage::sums::UsageSums;
+use crate::boxed;
 
 /// Number of parts in which the write-ahead log is copied into the file.
 const PARTS: u64 = 16;
@@ -144,16 +145,19 @@ impl Writer {
     }
 
     /// Assigns places to at most `events_max` events.
+    #[boxed]
     pub async fn sequence(&self, events_max: u32) -> Result<Sequenced, LogError> {
         self.ask(|answer| Job::Sequence { events_max, answer }).await
     }
 
     /// Commits a change without effect, to test whether the log accepts writes.
+    #[boxed]
     pub async fn probe(&self) -> Result<(), LogError> {
         self.ask(Job::Probe).await
     }
 
     /// Stops the thread after the queued jobs, and waits for its end, at most `CLOSE_WAIT_MAX`.
+    #[boxed]
     pub async fn close(&self) {
         let (closing, closed) = oneshot::channel();
         if self.jobs.send(Job::Close(closing)).is_ok() {

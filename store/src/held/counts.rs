@@ -5,6 +5,7 @@ use domain::held::HoldReason;
 use sqlx_macros::FromRow;
 
 use crate::Store;
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::query;
@@ -42,6 +43,7 @@ impl TryFrom<CountRow> for HeldCount {
 
 impl Store {
     /// Number and oldest entry of each reason for which events are held, in the order of the reasons' names.
+    #[boxed]
     pub async fn held_counts(&self) -> Result<Vec<HeldCount>, StoreError> {
         const SQL: &str = "SELECT reason, COUNT(*) AS number, MIN(received_at) AS oldest_at FROM held_events \
             WHERE state = 'held' GROUP BY reason ORDER BY reason";

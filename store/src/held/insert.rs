@@ -20,6 +20,7 @@ use domain::{Digest, Timestamp};
 use serde_json::json;
 
 use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, add_total};
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
@@ -32,6 +33,7 @@ impl Store {
     /// reason and the detail of the newest repetition; its body stays stored or not stored. An event
     /// that exceeds a quota, or whose sender another process has locked, is refused by itself; the others are held. After an error
     /// nothing of a sender is held, or all that fits.
+    #[boxed]
     pub async fn held_insert(&self, new: &[NewHeld], quotas: &HeldQuotas) -> Result<Vec<HeldOutcome>, StoreError> {
         if new.is_empty() {
             return Ok(Vec::new());

@@ -6,6 +6,7 @@ use sqlx_macros::FromRow;
 use super::links::{COUNT_OUT, link, show_chunks, unlink};
 use super::piece::delete_chunks;
 use super::{json, spaces_of};
+use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query};
@@ -38,6 +39,7 @@ pub enum Moved {
 
 impl Store {
     /// Forgets a memory of an account with everything that it was found by; `false` when the account has no such memory.
+    #[boxed]
     pub async fn memory_delete(&self, id: MemoryId, account: &UserAccountId) -> Result<bool, StoreError> {
         in_transaction!(
             &self.pool,
@@ -54,6 +56,7 @@ impl Store {
     }
 
     /// Takes a memory of an account out of `spaces`; deletes it when it is in no other.
+    #[boxed]
     pub async fn memory_unlink(
         &self,
         id: MemoryId,
@@ -86,6 +89,7 @@ impl Store {
     }
 
     /// Takes a memory of an account out of a space; if it is in no other, it moves to `home`.
+    #[boxed]
     pub async fn memory_move(
         &self,
         id: MemoryId,

@@ -11,6 +11,7 @@ use super::links::{link, show_chunks, unlink};
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
 use super::put::{insert_tags, version_of};
 use super::{ChunkPut, json, spaces_of};
+use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
@@ -62,6 +63,7 @@ pub enum Edit {
 
 impl Store {
     /// Changes a memory of an account. A new title alone keeps the digest of the source, so that adding the same page again keeps the title.
+    #[boxed]
     pub async fn memory_edit(&self, edit: &MemoryEdit<'_>, now: Timestamp) -> Result<Edit, StoreError> {
         const OTHER: &str = "SELECT id FROM memories WHERE shelf = $1 AND dedupe = $2 AND id <> $3";
         const CHANGE: &str =

@@ -7,6 +7,7 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::piece::{delete_words, insert_words};
+use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
@@ -16,6 +17,7 @@ use crate::{Store, in_transaction};
 impl Store {
     /// Detects the language of up to `memories_max` memories without one, and stems the words of those that are not English again.
     /// Returns the number of memories; a process that does the same at the same time changes nothing twice.
+    #[boxed]
     pub async fn languages_detected(&self, memories_max: usize) -> Result<usize, StoreError> {
         const WAITING: &str = "SELECT id, shelf FROM memories WHERE language IS NULL LIMIT $1";
         const DO: Operation = Operation::DetectLanguages;

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::{Memory, MemoryRow, MemoryScope, SELECT_MEMORIES_HEAD, SELECT_MEMORIES_TAIL};
 use crate::Store;
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, query};
@@ -26,6 +27,7 @@ pub struct MemoryFilter {
 
 impl Store {
     /// The memories of a scope that pass a filter, the newest first, each with at most `content_max` characters of its text.
+    #[boxed]
     pub async fn memories_listed(
         &self,
         scope: &MemoryScope,
@@ -77,6 +79,7 @@ impl Store {
     }
 
     /// The tags of an account with the number of memories of each, the most frequent first.
+    #[boxed]
     pub async fn tags_of_account(
         &self,
         account: &UserAccountId,
@@ -98,6 +101,7 @@ impl Store {
     }
 
     /// Memories of any account that are in a space, with their owners, in any order.
+    #[boxed]
     pub async fn memories_linked(
         &self,
         space: SpaceId,

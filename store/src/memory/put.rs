@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::links::{link, show_chunks};
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
 use super::{ChunkPut, MemoryPut, Put, json, spaces_of};
+use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
@@ -33,12 +34,14 @@ impl Store {
     /// Keeps a memory, unless the account keeps `memories_max` already. One of the same `dedupe` is the same memory: it keeps its
     /// id, gets new parts of the text, and is linked to the new spaces as well. A key for certain spaces gives it nothing new while it is in
     /// others too.
+    #[boxed]
     pub async fn memory_put(&self, put: &MemoryPut<'_>, now: Timestamp) -> Result<Put, StoreError> {
         self.keep(put, None, now).await
     }
 
     /// Keeps a memory of an export with its id, times and tags. One that is known by its id or by its `dedupe` stays as it is, and is linked
     /// to the new spaces.
+    #[boxed]
     pub async fn memory_import(&self, put: &MemoryPut<'_>, restored: &Restored<'_>) -> Result<Put, StoreError> {
         self.keep(put, Some(restored), restored.updated_at).await
     }

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::words::{B, K1, QueryStem, array, quoted};
 use super::{AccountStatistics, ChunkId, language_of};
+use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::memory::json;
 use crate::operation::{During, Operation};
@@ -154,6 +155,7 @@ const MEMORIES_OF_SPACES_POSTGRES: &str = joined!(
 impl Store {
     /// Candidates among the chunks of a shelf for stems that are all common, the rarest first; in `spaces`, or anywhere. They are
     /// in no order, and some may have none of the stems.
+    #[boxed]
     pub async fn chunks_with_common_words(
         &self,
         on: &AccountStatistics,
@@ -188,6 +190,7 @@ impl Store {
 
     /// A chunk of each of the newest memories: of a shelf, the newest one that has every stem, as far as the walk over the entries of the first
     /// stem goes; or of the spaces, the newest one.
+    #[boxed]
     pub async fn chunks_of_newest_memories(
         &self,
         on: &AccountStatistics,
@@ -218,6 +221,7 @@ impl Store {
     }
 
     /// The texts of chunks, in any order. Deleted chunks are left out.
+    #[boxed]
     pub async fn chunk_texts(&self, chunks: &[ChunkId]) -> Result<Vec<ChunkText>, StoreError> {
         const SQLITE: &str = "SELECT c.id, c.memory_id, m.title, m.language, c.content, c.words
             FROM chunks c JOIN memories m ON m.id = c.memory_id WHERE c.id IN (SELECT value FROM json_each($1))";

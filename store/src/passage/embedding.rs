@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::ChunkId;
 use super::vector::packed;
+use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::json;
 use crate::operation::{During, Operation};
@@ -29,6 +30,7 @@ pub struct Unembedded {
 
 impl Store {
     /// Chunks that have no vector of `model`, those that have none at all first.
+    #[boxed]
     pub async fn chunks_to_embed(&self, model: &ModelId, rows_max: usize) -> Result<Vec<Unembedded>, StoreError> {
         const SQL: &str = "SELECT c.id, m.title, c.content
             FROM (SELECT chunk_id FROM vectors WHERE model < $1
@@ -44,11 +46,13 @@ impl Store {
     }
 
     /// Whether every chunk has a vector of `model`.
+    #[boxed]
     pub async fn all_embedded(&self, model: &ModelId) -> Result<bool, StoreError> {
         Ok(self.chunks_to_embed(model, 1).await?.is_empty())
     }
 
     /// Gives chunks their vectors. Those that are gone meanwhile are passed over; says how many were not.
+    #[boxed]
     pub async fn vectors_put(&self, model: &ModelId, vectors: &[(ChunkId, Vec<f32>)]) -> Result<usize, StoreError> {
         const OF_SQLITE: &str = "SELECT m.shelf, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
             WHERE c.id IN (SELECT value FROM json_each($1)) ORDER BY m.shelf, m.id";

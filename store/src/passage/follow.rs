@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::ChunkId;
 use crate::Store;
+use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::{deletions_kept, spaces_of};
 use crate::operation::{During, Operation};
@@ -37,6 +38,7 @@ pub struct Followed {
 
 impl Store {
     /// What changed on a shelf after the change `since`, about `memories_max` memories of it; 0 is before the first.
+    #[boxed]
     pub async fn shelf_changes(
         &self,
         shelf_number: i64,

@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use self::graph::graph_name;
 use super::{AccountStatistics, ChunkId, ChunkLimits};
+use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::json;
 use crate::operation::{During, Operation};
@@ -46,6 +47,7 @@ const NEAREST_OF_EACH: [&str; 3] = [
 impl Store {
     /// The chunks of a shelf that are nearest to a vector, each with its cosine, nearest first. Beyond `exact_max` chunks the shelf's
     /// own index answers, if there is one yet; then only its candidates are spread over memories.
+    #[boxed]
     pub async fn nearest(
         &self,
         on: &AccountStatistics,
@@ -76,6 +78,7 @@ impl Store {
     }
 
     /// The same for memories that are linked to one of `spaces` and are on one of `shelves`. All of them are compared.
+    #[boxed]
     pub async fn nearest_in_spaces(
         &self,
         shelves: &[AccountStatistics],

@@ -4,6 +4,7 @@ use tokio::time::timeout;
 
 use super::AccountStatistics;
 use crate::Store;
+use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::MemoryScope;
 use crate::pool::Pool;
@@ -12,6 +13,7 @@ use crate::replica::Replica;
 impl Store {
     /// The same facts for a search: on the replica, if it has the accounts of the search as the primary has them. A memory that was
     /// acknowledged is found in either case.
+    #[boxed]
     pub async fn for_search(&self, scope: &MemoryScope, shelves: &[AccountStatistics], shelves_max: usize) -> Self {
         let Some((replica, pool)) = self.current_replica() else { return self.clone() };
         let there = Self { pool, notifies: false, notifications_waiting_max: None, replica: None, is_replica: true };

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use domain::ids::SpaceId;
 
 use super::{AccountStatistics, ChunkId, ChunkLimits};
+use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::json;
 use crate::operation::{During, Operation};
@@ -32,6 +33,7 @@ pub struct QueryStem {
 
 impl Store {
     /// In how many chunks of a shelf each of `stems` is.
+    #[boxed]
     pub async fn stems_counted(&self, shelf_number: i64, stems: &[String]) -> Result<Vec<u32>, StoreError> {
         const SQLITE: &str = "SELECT term, doc FROM words_counted WHERE $1 IS NOT NULL
             AND term IN (SELECT value FROM json_each($2))";
@@ -50,6 +52,7 @@ impl Store {
 
     /// The best chunks of a shelf that have any of the stems, best first. With `spaces`, only chunks in one of them. Every entry of the
     /// stems is ranked; of common stems [`Store::chunks_with_common_words`] returns candidates.
+    #[boxed]
     pub async fn chunks_with_words(
         &self,
         on: &AccountStatistics,

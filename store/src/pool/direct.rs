@@ -32,7 +32,6 @@ pub use self::arguments::{DirectArguments, Values};
 pub use self::error::DirectError;
 pub use self::row::{DirectColumn, DirectDone, DirectRow, DirectStatement, DirectType, DirectValue, DirectValueRef};
 use super::argument::{Argument, bind_arguments};
-use super::database_row::DatabaseRow;
 use super::{DatabaseSettings, SqliteFile};
 
 /// Longest time for which a task runs statements before it moves the other tasks of its thread.
@@ -148,24 +147,14 @@ impl DirectConnection {
         self.run_with(sql, arguments, usize::MAX).map(|outcome| outcome.done.rows_affected())
     }
 
-    /// Runs a statement and returns all rows.
-    pub(super) fn fetch_all_with<R: DatabaseRow>(
+    /// Runs a statement and returns its rows, `rows_max` at most.
+    pub(super) fn fetch_with(
         &mut self,
         sql: &str,
         arguments: &[Argument<'_>],
-    ) -> Result<Vec<R>, Error> {
-        let outcome = self.run_with(sql, arguments, usize::MAX)?;
-        outcome.rows.iter().map(R::from_row).collect()
-    }
-
-    /// Runs a statement and returns its first row.
-    pub(super) fn fetch_optional_with<R: DatabaseRow>(
-        &mut self,
-        sql: &str,
-        arguments: &[Argument<'_>],
-    ) -> Result<Option<R>, Error> {
-        let outcome = self.run_with(sql, arguments, 1)?;
-        outcome.rows.first().map(R::from_row).transpose()
+        rows_max: usize,
+    ) -> Result<Vec<DirectRow>, Error> {
+        self.run_with(sql, arguments, rows_max).map(|outcome| outcome.rows)
     }
 
     fn run_with(&mut self, sql: &str, arguments: &[Argument<'_>], rows_max: usize) -> Result<Outcome, Error> {

@@ -6,13 +6,14 @@
 
 use std::fmt::Write;
 
-use sqlx::postgres::Postgres;
-use sqlx::sqlite::{Sqlite, SqlitePool};
+use futures_util::future::BoxFuture;
+use sqlx::postgres::{PgRow, Postgres};
+use sqlx::sqlite::{Sqlite, SqlitePool, SqliteRow};
 use sqlx::{AssertSqlSafe, Error, SqlSafeStr, SqlStr};
 
 use super::argument::{Argument, encoded};
 use super::database_row::DatabaseRow;
-use super::direct::DirectConnection;
+use super::direct::{DirectConnection, DirectRow};
 use super::postgres::{PostgresConnection, PostgresPool};
 use super::{Pool, Tx, Undo, Writer};
 
@@ -103,42 +104,21 @@ impl<'q> Query<'q> {
     }
 
     /// Runs the statement to its end and returns the number of rows that it inserted, updated or deleted.
-    pub async fn execute(self, on: impl Into<Target<'_>>) -> Result<u64, Error> {
-        match on.into() {
-            Target::SqliteReader(pool) => Ok(self.of_sqlite()?.execute(pool).await?.rows_affected()),
-            Target::SqliteWriter(writer) => {
-                on_writer(writer, |connection| connection.execute_with(self.sql.as_str(), &self.arguments)).await
-            }
-            Target::SqliteTransaction(connection) => connection.execute_with(self.sql.as_str(), &self.arguments),
-            Target::PostgresPool(pool) => self.execute_on(&mut pool.acquire().await?).await,
-            Target::PostgresConnection(connection) => self.execute_on(connection).await,
-        }
+    pub fn execute<'f>(self, on: impl Into<Target<'f>>) -> BoxFuture<'f, Result<u64, Error>>
+    where
+        'q: 'f,
+    {
+        self.changes(on.into())
     }
 
     /// Runs the statement and returns all rows.
     pub async fn fetch_all<R: DatabaseRow>(self, on: impl Into<Target<'_>>) -> Result<Vec<R>, Error> {
-        match on.into() {
-            Target::SqliteReader(pool) => self.rows_of_sqlite()?.fetch_all(pool).await,
-            Target::SqliteWriter(writer) => {
-                on_writer(writer, |connection| connection.fetch_all_with(self.sql.as_str(), &self.arguments)).await
-            }
-            Target::SqliteTransaction(connection) => connection.fetch_all_with(self.sql.as_str(), &self.arguments),
-            Target::PostgresPool(pool) => self.fetch_all_on(&mut pool.acquire().await?).await,
-            Target::PostgresConnection(connection) => self.fetch_all_on(connection).await,
-        }
+        self.rows(on.into(), Wanted::All).await?.decoded()
     }
 
     /// The first row, if there is one.
     pub async fn fetch_optional<R: DatabaseRow>(self, on: impl Into<Target<'_>>) -> Result<Option<R>, Error> {
-        match on.into() {
-            Target::SqliteReader(pool) => self.rows_of_sqlite()?.fetch_optional(pool).await,
-            Target::SqliteWriter(writer) => {
-                on_writer(writer, |connection| connection.fetch_optional_with(self.sql.as_str(), &self.arguments)).await
-            }
-            Target::SqliteTransaction(connection) => connection.fetch_optional_with(self.sql.as_str(), &self.arguments),
-            Target::PostgresPool(pool) => self.fetch_optional_on(&mut pool.acquire().await?).await,
-            Target::PostgresConnection(connection) => self.fetch_optional_on(connection).await,
-        }
+        self.rows(on.into(), Wanted::First).await?.first()
     }
 
     /// The first row; [`Error::RowNotFound`] if there is none.
@@ -146,22 +126,69 @@ impl<'q> Query<'q> {
         self.fetch_optional(on).await?.ok_or(Error::RowNotFound)
     }
 
-    async fn execute_on(self, connection: &mut PostgresConnection) -> Result<u64, Error> {
+    fn changes<'f>(self, on: Target<'f>) -> BoxFuture<'f, Result<u64, Error>>
+    where
+        'q: 'f,
+    {
+        Box::pin(async move {
+            match on {
+                Target::SqliteReader(pool) => Ok(self.of_sqlite()?.execute(pool).await?.rows_affected()),
+                Target::SqliteWriter(writer) => {
+                    on_writer(writer, |connection| connection.execute_with(self.sql.as_str(), &self.arguments)).await
+                }
+                Target::SqliteTransaction(connection) => connection.execute_with(self.sql.as_str(), &self.arguments),
+                Target::PostgresPool(pool) => self.changes_on(&mut pool.acquire().await?).await,
+                Target::PostgresConnection(connection) => self.changes_on(connection).await,
+            }
+        })
+    }
+
+    /// The rows before they are decoded: what waits for a database is compiled once, and not for each type of rows.
+    fn rows<'f>(self, on: Target<'f>, wanted: Wanted) -> BoxFuture<'f, Result<Rows, Error>>
+    where
+        'q: 'f,
+    {
+        Box::pin(async move {
+            let rows_max = match wanted {
+                Wanted::All => usize::MAX,
+                Wanted::First => 1,
+            };
+            match on {
+                Target::SqliteReader(pool) => {
+                    let statement = self.of_sqlite()?;
+                    Ok(Rows::Sqlite(match wanted {
+                        Wanted::All => statement.fetch_all(pool).await?,
+                        Wanted::First => statement.fetch_optional(pool).await?.into_iter().collect(),
+                    }))
+                }
+                Target::SqliteWriter(writer) => {
+                    let run = |connection: &mut DirectConnection| {
+                        connection.fetch_with(self.sql.as_str(), &self.arguments, rows_max)
+                    };
+                    on_writer(writer, run).await.map(Rows::Direct)
+                }
+                Target::SqliteTransaction(connection) => {
+                    connection.fetch_with(self.sql.as_str(), &self.arguments, rows_max).map(Rows::Direct)
+                }
+                Target::PostgresPool(pool) => self.rows_on(&mut pool.acquire().await?, wanted).await,
+                Target::PostgresConnection(connection) => self.rows_on(connection, wanted).await,
+            }
+        })
+    }
+
+    async fn changes_on(self, connection: &mut PostgresConnection) -> Result<u64, Error> {
         let statement = self.of_postgres()?;
         let (connection, watch) = connection.statement()?;
         Ok(watch.over(statement.execute(connection)).await?.rows_affected())
     }
 
-    async fn fetch_all_on<R: DatabaseRow>(self, connection: &mut PostgresConnection) -> Result<Vec<R>, Error> {
-        let statement = self.rows_of_postgres()?;
+    async fn rows_on(self, connection: &mut PostgresConnection, wanted: Wanted) -> Result<Rows, Error> {
+        let statement = self.of_postgres()?;
         let (connection, watch) = connection.statement()?;
-        watch.over(statement.fetch_all(connection)).await
-    }
-
-    async fn fetch_optional_on<R: DatabaseRow>(self, connection: &mut PostgresConnection) -> Result<Option<R>, Error> {
-        let statement = self.rows_of_postgres()?;
-        let (connection, watch) = connection.statement()?;
-        watch.over(statement.fetch_optional(connection)).await
+        Ok(Rows::Postgres(match wanted {
+            Wanted::All => watch.over(statement.fetch_all(connection)).await?,
+            Wanted::First => watch.over(statement.fetch_optional(connection)).await?.into_iter().collect(),
+        }))
     }
 
     fn of_sqlite(self) -> Result<sqlx::query::Query<'static, Sqlite, sqlx::sqlite::SqliteArguments>, Error> {
@@ -173,19 +200,36 @@ impl<'q> Query<'q> {
         let arguments = encoded::<Postgres>(&self.arguments).map_err(Error::Encode)?;
         Ok(sqlx::query_with(self.sql, arguments))
     }
+}
 
-    fn rows_of_sqlite<R: DatabaseRow>(
-        self,
-    ) -> Result<sqlx::query::QueryAs<'static, Sqlite, R, sqlx::sqlite::SqliteArguments>, Error> {
-        let arguments = encoded::<Sqlite>(&self.arguments).map_err(Error::Encode)?;
-        Ok(sqlx::query_as_with(self.sql, arguments))
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    All,
+    First,
+}
+
+/// Rows as their driver returns them.
+enum Rows {
+    Sqlite(Vec<SqliteRow>),
+    Direct(Vec<DirectRow>),
+    Postgres(Vec<PgRow>),
+}
+
+impl Rows {
+    fn decoded<R: DatabaseRow>(&self) -> Result<Vec<R>, Error> {
+        match self {
+            Self::Sqlite(rows) => rows.iter().map(R::from_row).collect(),
+            Self::Direct(rows) => rows.iter().map(R::from_row).collect(),
+            Self::Postgres(rows) => rows.iter().map(R::from_row).collect(),
+        }
     }
 
-    fn rows_of_postgres<R: DatabaseRow>(
-        self,
-    ) -> Result<sqlx::query::QueryAs<'static, Postgres, R, sqlx::postgres::PgArguments>, Error> {
-        let arguments = encoded::<Postgres>(&self.arguments).map_err(Error::Encode)?;
-        Ok(sqlx::query_as_with(self.sql, arguments))
+    fn first<R: DatabaseRow>(&self) -> Result<Option<R>, Error> {
+        match self {
+            Self::Sqlite(rows) => rows.first().map(R::from_row).transpose(),
+            Self::Direct(rows) => rows.first().map(R::from_row).transpose(),
+            Self::Postgres(rows) => rows.first().map(R::from_row).transpose(),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use super::direct::DirectConnection;
 use super::postgres::PostgresConnection;
 use super::postgres::transaction::PgTransaction;
 use super::{Pool, Undo, WriteGuard};
+use crate::boxed;
 
 /// The connection of a transaction that the caller of a function began, and ends.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub enum Transaction {
 
 impl Pool {
     /// Begins a transaction. SQLite takes its write lock (`BEGIN IMMEDIATE`).
+    #[boxed]
     pub async fn begin(&self) -> Result<Transaction, Error> {
         match self {
             Self::Sqlite { writer, .. } => {

@@ -136,14 +136,14 @@ on_each_database! {
         let due = store.webhook_try_begin(id, lease, at(2), at(30)).await.unwrap().unwrap();
         assert_eq!((due.notification, due.tries, due.secrets.len()), (first, 1, 1));
         assert_eq!(due.secrets[0].as_bytes(), new.secret.as_bytes());
-        let failed = TryResult { status: Some(500), error: Some("it answered with status 500") };
+        let failed = TryResult { status: Some(500), error: Some("it answered with status 500".to_owned()) };
         assert!(store.webhook_try_end(&due, lease, failed, AfterTry::Again(at(60)), at(3)).await.unwrap());
         assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().failing_since, Some(at(3)));
         // The next one, since the first is not due yet.
         let due = store.webhook_try_begin(id, lease, at(4), at(30)).await.unwrap().unwrap();
         assert_eq!((due.notification, due.failing_since), (next, Some(at(3))));
         let sent = TryResult { status: Some(204), error: None };
-        assert!(store.webhook_try_end(&due, lease, sent, AfterTry::Delivered, at(5)).await.unwrap());
+        assert!(store.webhook_try_end(&due, lease, sent.clone(), AfterTry::Delivered, at(5)).await.unwrap());
         assert!(!store.webhook_try_end(&due, lease, sent, AfterTry::Delivered, at(5)).await.unwrap(), "it was settled");
         assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().failing_since, None);
         assert!(store.webhook_try_begin(id, lease, at(6), at(30)).await.unwrap().is_none());
@@ -169,7 +169,7 @@ on_each_database! {
         let lease = world.rng.uuid_v7(now());
         store.webhooks_lease_due(lease, at(5), at(30), 10).await.unwrap();
         let due = store.webhook_try_begin(id, lease, at(5), at(30)).await.unwrap().unwrap();
-        let gone = TryResult { status: Some(410), error: Some("it answered with status 410") };
+        let gone = TryResult { status: Some(410), error: Some("it answered with status 410".to_owned()) };
         assert!(store.webhook_try_end(&due, lease, gone, AfterTry::Disabled(DisabledWhy::Gone), at(6)).await.unwrap());
         assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().disabled, Some((at(6), DisabledWhy::Gone)));
         let shown = store.webhook_deliveries(id, &account, 10).await.unwrap();

@@ -19,6 +19,7 @@ use statistics::proof::AuditProof;
 use store::StoreError;
 
 use super::scope_of_account;
+use crate::boxed;
 use crate::services::Ports;
 
 /// Entries that a search reads at a time.
@@ -184,6 +185,7 @@ impl Activity {
     }
 
     /// The events that an account may see.
+    #[boxed]
     pub async fn scope(&self, account: &UserAccountId) -> Result<RecordScope, StoreError> {
         scope_of_account(&self.ports.store, account).await
     }
@@ -280,6 +282,7 @@ impl Activity {
 
     /// Numbers of events of the last [`DAYS`] days, by lane; `None` if the statistics service is external. Type, text and days of the
     /// filter do not count.
+    #[boxed]
     pub async fn days(&self, scope: &RecordScope, filter: &ActivityFilter) -> Result<Option<DayCounts>, ActivityError> {
         let Some(log) = self.log() else { return Ok(None) };
         let end = Day::from(Day::of(self.ports.clock.now()).number() + 1);
@@ -289,11 +292,13 @@ impl Activity {
     }
 
     /// The audit proof of an event, as the statistics service answers.
+    #[boxed]
     pub async fn proof(&self, scope: &RecordScope, event: EventId) -> Result<Passed, Unavailable> {
         self.upstream.proof(scope, event).await
     }
 
     /// The event that follows another one in its chain; `None` if there is none yet, or if the statistics service is external.
+    #[boxed]
     pub async fn follower(
         &self,
         scope: &RecordScope,
@@ -305,6 +310,7 @@ impl Activity {
     }
 
     /// The verifier keys of the log, the active one first; empty if the statistics service does not answer.
+    #[boxed]
     pub async fn keys(&self) -> Vec<String> {
         let Ok(answer) = self.upstream.keys().await else { return Vec::new() };
         let Ok(mut keys) = serde_json::from_slice::<wire::activity::LogKeys>(&answer.body) else { return Vec::new() };

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::credential::Credential;
 use super::refusal::Refusal;
+use crate::boxed;
 use crate::services::Ports;
 
 /// The rights of the party that searches or adds.
@@ -33,6 +34,7 @@ impl KnowledgeAccess {
     }
 
     /// The scope of a search. Without named spaces: everything of the account, or everything that the key covers.
+    #[boxed]
     pub async fn to_search(&self, named: &[Uuid], ports: &Ports) -> Result<MemoryScope, Refusal> {
         if !named.is_empty() {
             return self.named(named, AccessType::Read, ports).await.map(MemoryScope::Spaces);
@@ -45,6 +47,7 @@ impl KnowledgeAccess {
     }
 
     /// The spaces to which content is added. Without named spaces: the account's default space.
+    #[boxed]
     pub async fn to_write(&self, named: &[Uuid], ports: &Ports) -> Result<Vec<SpaceId>, Refusal> {
         if !named.is_empty() {
             return self.named(named, AccessType::Edit, ports).await;

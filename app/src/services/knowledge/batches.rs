@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
+use crate::boxed;
 use crate::services::Ports;
 
 /// Starts, rejoins and cancels batches. Clones share the actors.
@@ -31,6 +32,7 @@ impl Batches {
     }
 
     /// Stores a batch and starts its work. Returns the stream of its messages. A `repeat` of an earlier request returns the stream of its batch.
+    #[boxed]
     pub async fn add(
         &self,
         access: &KnowledgeAccess,
@@ -81,6 +83,7 @@ impl Batches {
 
     /// The stream of a batch: after the message that the client received last, otherwise after number `after`, otherwise from the
     /// beginning.
+    #[boxed]
     pub async fn join(
         &self,
         access: &KnowledgeAccess,
@@ -100,6 +103,7 @@ impl Batches {
     }
 
     /// Cancels a batch; a batch that has ended does not change.
+    #[boxed]
     pub async fn cancel(&self, access: &KnowledgeAccess, id: BatchId) -> Result<(), Refusal> {
         if self.visible(access, id).await?.is_running {
             let (ingestion, account) = (self.ingestion.clone(), access.account.clone());

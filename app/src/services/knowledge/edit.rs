@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::access::KnowledgeAccess;
 use super::memories::Memories;
 use super::refusal::Refusal;
+use crate::boxed;
 
 /// A change of a memory, not yet checked; `None` keeps the value.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +29,7 @@ const ATTEMPTS: usize = 5;
 
 impl Memories {
     /// Changes a memory of the account. A key for certain spaces changes title, text and tags only of memories that are in no other space.
+    #[boxed]
     pub async fn edit(
         &self,
         access: &KnowledgeAccess,

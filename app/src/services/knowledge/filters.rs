@@ -5,6 +5,7 @@ use domain::ids::UserAccountId;
 use store::StoreError;
 
 use super::refusal::Refusal;
+use crate::boxed;
 use crate::services::Ports;
 
 /// Reads and changes filter settings. Clones share the database.
@@ -26,11 +27,13 @@ impl Filters {
     }
 
     /// The settings of an account.
+    #[boxed]
     pub async fn find(&self, account: &UserAccountId) -> Result<FilterSettings, StoreError> {
         self.ports.store.filter_settings(account).await
     }
 
     /// Replaces all settings of an account.
+    #[boxed]
     pub async fn replace(&self, account: &UserAccountId, update: FilterUpdate) -> Result<FilterSettings, Refusal> {
         let settings = checked(update)?;
         let (store, account, now) = (self.ports.store.clone(), account.clone(), self.ports.clock.now());
@@ -40,6 +43,7 @@ impl Filters {
     }
 
     /// Changes some settings of an account.
+    #[boxed]
     pub async fn change(&self, account: &UserAccountId, change: FilterChange) -> Result<FilterSettings, Refusal> {
         let (store, account, now) = (self.ports.store.clone(), account.clone(), self.ports.clock.now());
         let work = async move { store.filter_settings_change(&account, |known| checked(change.of(known)), now).await };

@@ -17,6 +17,7 @@ use super::access::KnowledgeAccess;
 use super::memories::Memories;
 use super::refusal::Refusal;
 use super::spaces::LISTED_MAX;
+use crate::boxed;
 
 /// One import: its party, and the spaces that it may write to.
 #[derive(Debug)]
@@ -57,6 +58,7 @@ impl LineFault {
 
 impl Memories {
     /// Begins an import of `lines` lines.
+    #[boxed]
     pub async fn import(&self, access: KnowledgeAccess, lines: usize) -> Result<Import, Refusal> {
         let most = self.limits.import_lines_max;
         if !(1..=most).contains(&lines) {
@@ -82,6 +84,7 @@ impl Import {
     }
 
     /// Stores the memory of one line.
+    #[boxed]
     pub async fn line(&self, text: &str) -> LineResult {
         let line: Memory = match serde_json::from_str(text) {
             Ok(line) => line,

@@ -10,6 +10,7 @@ use wire::knowledge::{EXCERPT_CHARS, MEMORIES_LIMIT, MEMORIES_LIMIT_MAX};
 use super::access::KnowledgeAccess;
 use super::memories::Memories;
 use super::refusal::Refusal;
+use crate::boxed;
 
 /// Tags of a list.
 const TAGS_LISTED: usize = 100;
@@ -42,6 +43,7 @@ pub struct MemoryPage {
 
 impl Memories {
     /// A page of memories, the newest first.
+    #[boxed]
     pub async fn list(&self, access: &KnowledgeAccess, params: &ListParams) -> Result<MemoryPage, Refusal> {
         let limit = params.limit.unwrap_or(MEMORIES_LIMIT);
         if !(1..=MEMORIES_LIMIT_MAX).contains(&limit) {
@@ -65,6 +67,7 @@ impl Memories {
     }
 
     /// The most frequent tags of the account, with the number of memories of each.
+    #[boxed]
     pub async fn tags(&self, access: &KnowledgeAccess) -> Result<Vec<(Tag, u64)>, Refusal> {
         Ok(self.ports.store.tags_of_account(&access.account, TAGS_LISTED).await?)
     }

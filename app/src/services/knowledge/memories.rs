@@ -9,6 +9,7 @@ use store::memory::{Memory, MemoryScope, Unlink};
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
 use super::spaces::LISTED_MAX;
+use crate::boxed;
 use crate::config::KnowledgeSettings;
 use crate::services::Ports;
 
@@ -58,6 +59,7 @@ impl Memories {
     }
 
     /// A memory that the party may read, with the spaces that are visible to it.
+    #[boxed]
     pub async fn find(&self, access: &KnowledgeAccess, id: MemoryId) -> Result<Memory, Refusal> {
         let store = &self.ports.store;
         let own = self.scope(access).await?;
@@ -82,6 +84,7 @@ impl Memories {
     }
 
     /// Deletes a memory of the account. A key for certain spaces removes it from those, and deletes it when it is in no other.
+    #[boxed]
     pub async fn delete(&self, access: &KnowledgeAccess, id: MemoryId) -> Result<(), Refusal> {
         let memory = self.find(access, id).await?;
         let (store, account, within) = (self.ports.store.clone(), access.account.clone(), access.within.clone());
@@ -95,6 +98,7 @@ impl Memories {
     }
 
     /// Everything that a search without named spaces covers.
+    #[boxed]
     pub async fn scope(&self, access: &KnowledgeAccess) -> Result<MemoryScope, Refusal> {
         access.to_search(&[], &self.ports).await
     }

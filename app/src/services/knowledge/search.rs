@@ -7,6 +7,7 @@ use wire::knowledge::{QUERY_BYTES_MAX, SEARCH_LIMIT, SEARCH_LIMIT_MAX, SEARCH_SP
 
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
+use crate::boxed;
 use crate::services::Ports;
 
 /// Searches memories. Clones share the index.
@@ -45,6 +46,7 @@ impl KnowledgeSearch {
     }
 
     /// The documents found, most similar first.
+    #[boxed]
     pub async fn find(&self, access: &KnowledgeAccess, params: SearchParams) -> Result<Vec<SearchHit>, Refusal> {
         let text = params.query.trim().to_owned();
         if text.is_empty() || text.len() > QUERY_BYTES_MAX {

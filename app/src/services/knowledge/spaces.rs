@@ -8,6 +8,7 @@ use store::space::{SpaceChange, SpaceCreate};
 
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
+use crate::boxed;
 use crate::services::Ports;
 
 /// Maximum number of spaces in a list.
@@ -28,11 +29,13 @@ impl Spaces {
     }
 
     /// The spaces of an account: the default space first, then the newest.
+    #[boxed]
     pub async fn list(&self, account: &UserAccountId) -> Result<Vec<Space>, StoreError> {
         self.ports.store.spaces_of_account(account, LISTED_MAX).await
     }
 
     /// Creates a space. A key for certain spaces may not: it would not cover the new one.
+    #[boxed]
     pub async fn create(&self, access: &KnowledgeAccess, name: SpaceName, is_public: bool) -> Result<Space, Refusal> {
         if access.within.is_some() {
             return Err(Refusal::SpaceForbidden);
@@ -54,6 +57,7 @@ impl Spaces {
     }
 
     /// Changes a space as far as the account may: its owner changes name and publicity, a member only the mark as favourite.
+    #[boxed]
     pub async fn change(
         &self,
         access: &KnowledgeAccess,
@@ -79,6 +83,7 @@ impl Spaces {
     /// Deletes a space of the account. Memories that are in no other space move to the default space of their account; with
     /// [`Contents::Delete`] those of the space's owner are deleted. A key for certain spaces may not: the memories would go where it does not
     /// reach.
+    #[boxed]
     pub async fn delete(
         &self,
         access: &KnowledgeAccess,

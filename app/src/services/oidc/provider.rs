@@ -22,6 +22,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::OidcState;
+use crate::boxed;
 use crate::config::{OidcSettings, SigninSettings};
 
 /// Maximum size of a response of a provider, in bytes.
@@ -123,6 +124,7 @@ type Client =
 
 impl Provider {
     /// The URL of the authorization request.
+    #[boxed]
     pub async fn authorize(&self, errand: &OidcState) -> Result<String, Denial> {
         let metadata = self.metadata(self.cached_for).await?;
         let client = self.client(&metadata);
@@ -142,6 +144,7 @@ impl Provider {
     }
 
     /// Exchanges a code for the e-mail address of the person, if the provider has verified it.
+    #[boxed]
     pub async fn identify(&self, code: String, errand: &OidcState) -> Result<Email, Denial> {
         let mut metadata = self.metadata(self.cached_for).await?;
         let client = self.client(&metadata);

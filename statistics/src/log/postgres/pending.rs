@@ -6,6 +6,7 @@ use domain::chain::ChainKey;
 
 use super::append::{Outcomes, PAUSES};
 use super::judge::ChainPart;
+use crate::boxed;
 use crate::log::error::LogError;
 use crate::log::handle::Log;
 use crate::log::job::{Append, AppendOutcome, AppendReply};
@@ -52,6 +53,7 @@ impl Log {
 impl ContendedEvents {
     /// Tries again, after pauses of less than a second together, and answers each event: with [`AppendOutcome::Busy`] if its chain is still
     /// locked.
+    #[boxed]
     pub async fn settle(mut self) {
         for pause in PAUSES {
             tokio::time::sleep(pause).await;

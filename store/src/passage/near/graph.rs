@@ -8,6 +8,7 @@ use domain::memory::ModelId;
 use sqlx::{AssertSqlSafe, Error};
 
 use super::DIMENSIONS_MAX;
+use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{PostgresConnection, query, scalar, script};
@@ -19,6 +20,7 @@ const LOCK: i64 = 0x6e65_6172_7632;
 
 impl Store {
     /// A shelf of more than `exact_max` chunks that has no graph of `model` yet.
+    #[boxed]
     pub async fn graph_missing(&self, model: &ModelId, exact_max: usize) -> Result<Option<i64>, StoreError> {
         const SQL: &str = "SELECT s.number FROM shelves s WHERE s.chunks > $1 AND NOT EXISTS (SELECT 1 FROM pg_index i
             WHERE i.indexrelid = to_regclass('vectors_near_' || s.number || $2) AND i.indisvalid) ORDER BY s.number LIMIT 1";
@@ -29,6 +31,7 @@ impl Store {
 
     /// Makes the graph of a shelf, which may take minutes and blocks no other query. `false`: another process is making one, or
     /// the model has too many dimensions.
+    #[boxed]
     pub async fn graph_make(&self, shelf_number: i64, model: &ModelId) -> Result<bool, StoreError> {
         let Pool::Postgres(pool) = &self.pool else { return Ok(false) };
         if model.dimensions > DIMENSIONS_MAX {

@@ -2,6 +2,7 @@
 //!
 //! A transaction that changes vectors locks the row of their shelf first, and so does the copy: vectors do not change while they are copied.
 
+use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar, script};
@@ -27,6 +28,7 @@ const WAITS_FOR_LOCKS: &str = "SET LOCAL lock_timeout TO 0";
 
 impl Store {
     /// Prepares the database for comparing vectors, if it can: its table, and the extension if it is available and may be created.
+    #[boxed]
     pub async fn near_prepare(&self) -> Result<NearVectorsState, StoreError> {
         match &self.pool {
             Pool::Sqlite { .. } => Ok(NearVectorsState::Absent("the database is not PostgreSQL".into())),
@@ -36,6 +38,7 @@ impl Store {
 
     /// Copies up to `chunks_max` vectors that were there before; `true` when there was nothing left to copy. Any number of processes
     /// may do it at once.
+    #[boxed]
     pub async fn near_fill(&self, chunks_max: usize) -> Result<bool, StoreError> {
         // Every process waits here for the one before.
         const PLACE: &str = "SELECT chunk_id, whole FROM vectors_near_filled WHERE id = 1 FOR UPDATE";

@@ -20,6 +20,7 @@ use super::connection::PostgresConnection;
 use super::examination::{Examiner, Verdict};
 use super::limits::Limits;
 use super::session::Session;
+use crate::boxed;
 
 /// An idle time after which a connection is tried before it is used.
 const TRIED_AFTER: Duration = Duration::from_secs(1);
@@ -109,6 +110,7 @@ impl PostgresPool {
     }
 
     /// Lends a connection.
+    #[boxed]
     pub(in crate::pool) async fn acquire(&self) -> Result<PostgresConnection, Error> {
         let shared = &self.shared;
         let acquired = async {

@@ -1,11 +1,13 @@
 //! A transaction on PostgreSQL.
 
+use futures_util::future::BoxFuture;
 use sqlx::Error;
 use sqlx::postgres::PgTransactionManager;
 use sqlx_core::transaction::TransactionManager;
 
 use super::connection::PostgresConnection;
 use super::connections::PostgresPool;
+use crate::boxed;
 
 /// A transaction on a connection of the pool. Dropping it closes the connection, which rolls it back.
 #[derive(Debug)]
@@ -17,6 +19,7 @@ pub struct PgTransaction {
 
 impl PgTransaction {
     /// `BEGIN`, on a connection of the pool.
+    #[boxed]
     pub(in crate::pool) async fn begin(pool: &PostgresPool) -> Result<Self, Error> {
         // Open before `BEGIN` is sent: if this future is dropped meanwhile, the transaction may have begun.
         let mut transaction = Self { connection: pool.acquire().await?, is_open: true };
@@ -33,27 +36,31 @@ impl PgTransaction {
     /// Commits an outcome that is good and rolls every other back. The error of a failed rollback would hide the reason for it; the connection
     /// is closed then, which rolls back as well.
     pub(in crate::pool) async fn settle<T>(
-        mut self,
+        self,
         outcome: Result<T, Error>,
         good: impl FnOnce(&T) -> bool,
     ) -> Result<T, Error> {
         let keep = outcome.as_ref().is_ok_and(good);
-        let ended = match self.connection.statement() {
-            Ok((connection, watch)) if keep => watch.over(PgTransactionManager::commit(connection)).await,
-            Ok((connection, watch)) => watch.over(PgTransactionManager::rollback(connection)).await,
-            Err(error) => Err(error),
-        };
-        match ended {
-            Ok(()) => {
-                self.is_open = false;
-                outcome
-            }
+        let ended: BoxFuture<'_, Result<(), Error>> = Box::pin(self.end(keep));
+        match ended.await {
             Err(error) if keep => Err(error),
             Err(error) => {
                 tracing::debug!(error = domain::reasons(&error), "a transaction could not be rolled back");
                 outcome
             }
+            Ok(()) => outcome,
         }
+    }
+
+    async fn end(mut self, keep: bool) -> Result<(), Error> {
+        let (connection, watch) = self.connection.statement()?;
+        if keep {
+            watch.over(PgTransactionManager::commit(connection)).await?;
+        } else {
+            watch.over(PgTransactionManager::rollback(connection)).await?;
+        }
+        self.is_open = false;
+        Ok(())
     }
 }
 
