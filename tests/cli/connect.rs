@@ -1,6 +1,8 @@
 //! `attache connect` and `disconnect`: one approval for computer, agent and key, and the files of the tools.
 
 use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -8,6 +10,7 @@ use serde_json::{Value, json};
 use blackbox::client::{Client, Credential};
 use blackbox::flow;
 use blackbox::process::{Home, Process, Server};
+use harness::npm;
 
 /// `connect`, waiting for a person: it has shown its link and this code.
 async fn connecting(home: &Home, arguments: &[&str]) -> (Process, String) {
@@ -187,4 +190,43 @@ fn dry_run_and_print_write_nothing() {
     assert_eq!(fs::read_to_string(home.dir.path().join(".cursor/mcp.json")).unwrap(), "{\n  \"mcpServers\": {}\n}\n");
     assert!(!home.dir.path().join(".cursor/hooks.json").exists() && !home.dir.path().join(".config/opencode").exists());
     home.run(&["connect", "vim"]).refused(2, &["claude-code, codex, cursor"]);
+}
+
+/// The plugin runs in Node, as in opencode. It passes on what is recorded, and each prompt once.
+#[test]
+fn the_plugin_of_opencode_passes_prompts_with_text_and_folder() {
+    const CALLS: &str = "
+        const { AttachePlugin } = await import(process.argv.at(-1));
+        const plugin = await AttachePlugin({ directory: '/work/engine' });
+        const event = (type, properties) => plugin.event({ event: { type, properties } });
+        await event('message.updated', { info: { id: 'm1', role: 'user', sessionID: 's1' } });
+        await event('message.updated', { info: { id: 'm2', role: 'assistant', sessionID: 's1', time: { created: 1 } } });
+        await event('session.status', { sessionID: 's1' });
+        await plugin['chat.message']({ sessionID: 's1' }, { message: { id: 'm1' }, parts: [{ type: 'text', text: 'Hello' }] });
+        await event('session.created', { info: { id: 's1' } });
+    ";
+    if npm::packages().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (plugin, seen) = (folder.path().join("attache.mjs"), folder.path().join("seen"));
+    let command = json!(["sh", "-c", "line=$(cat); echo \"$line\" >> \"$0\"", seen]).to_string();
+    let text = include_str!("../../src/cli/connect/opencode_plugin.js").replace("[\"attache\"]", &command);
+    fs::write(&plugin, text).unwrap();
+    let node = Command::new("node").args(["--input-type=module", "--eval", CALLS, "--"]).arg(&plugin).output().unwrap();
+    assert!(node.status.success(), "{}", String::from_utf8_lossy(&node.stderr));
+    // Node does not wait for what it has started.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut payloads: Vec<Value> = Vec::new();
+    while payloads.len() < 2 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(50));
+        let lines = fs::read_to_string(&seen).unwrap_or_default();
+        payloads = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    }
+    payloads.sort_by_key(|payload| payload.get("event").is_some());
+    let created = json!({ "type": "session.created", "properties": { "info": { "id": "s1" } } });
+    let said = json!({ "message": { "id": "m1" }, "parts": [{ "type": "text", "text": "Hello" }] });
+    let prompt =
+        json!({ "hook": "chat.message", "input": { "sessionID": "s1" }, "output": said, "directory": "/work/engine" });
+    assert_eq!(payloads, [prompt, json!({ "event": created, "directory": "/work/engine" })]);
 }

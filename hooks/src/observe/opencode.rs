@@ -46,7 +46,8 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
         HookActivity::PromptSubmitted => {
             let texts = output.and_then(|output| output.get("parts")).and_then(texts);
             seen.content.extend(texts.map(|prompt| ("prompt", Cow::Owned(prompt))));
-            seen.key = text(inner, &["messageID"]).or_else(|| text(info, &["id"])).map(str::to_owned);
+            let message = output.and_then(|output| object(output, "message")).unwrap_or(info);
+            seen.key = text(inner, &["messageID"]).or_else(|| text(message, &["id"])).map(str::to_owned);
         }
         HookActivity::Completed => {
             seen.key = text(info, &["id"]).map(str::to_owned);

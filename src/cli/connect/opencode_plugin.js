@@ -4,7 +4,8 @@ import { spawn } from "node:child_process"
 
 const COMMAND = ["attache"]
 
-// Parts of messages arrive many times while they grow: only finished calls of tools are passed on.
+// Parts of messages arrive many times while they grow: only finished calls of tools are passed on. Prompts come from `chat.message`, with
+// their text.
 const isWanted = (event) => {
   const { type, properties } = event
   if (type === "message.part.updated") {
@@ -13,25 +14,29 @@ const isWanted = (event) => {
   }
   if (type === "message.updated") {
     const { info } = properties
-    return info?.role === "user" || Boolean(info?.time?.completed)
+    return info?.role === "assistant" && Boolean(info?.time?.completed)
   }
-  return ["session.created", "session.idle", "session.error", "session.deleted", "file.edited"].includes(type)
+  return [
+    "session.created", "session.error", "session.deleted", "session.compacted", "file.edited",
+    "permission.asked", "permission.updated", "permission.replied",
+  ].includes(type)
 }
 
-const pass = (event) => {
+const pass = (payload) => {
   try {
     const child = spawn(COMMAND[0], COMMAND.slice(1), { stdio: ["pipe", "ignore", "ignore"] })
     child.on("error", () => {})
     child.stdin.on("error", () => {})
-    child.stdin.end(JSON.stringify({ event }))
+    child.stdin.end(JSON.stringify(payload))
     child.unref()
   } catch {
     // The tool works as without the plugin.
   }
 }
 
-export const AttachePlugin = async () => ({
+export const AttachePlugin = async ({ directory }) => ({
   event: async ({ event }) => {
-    if (isWanted(event)) pass(event)
+    if (isWanted(event)) pass({ event, directory })
   },
+  "chat.message": async (input, output) => pass({ hook: "chat.message", input, output, directory }),
 })
