@@ -12,7 +12,7 @@
 //!
 //! **If it crashes:** the next pass reads the remembered checkpoint from the facts.
 
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 use domain::Clock;
 use statistics::log::{Continuity, Log, LogError, LogHead, MemoryFault};
 use store::installation::RememberedLog;

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use domain::Timestamp;

@@ -36,9 +36,9 @@ pub use contract::{
 pub use keyring::Keyring;
 pub use settings::ClaimSettings;
 
-use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
+use async_recursion::async_recursion as boxed;
 
 /// The address of all claim ceremonies.
 pub type Ceremonies = Directory<ClaimCeremony>;

@@ -41,9 +41,9 @@ pub use contract::{
 pub use poller::{DeviceMessage, DevicePoller};
 pub use settings::DeviceSettings;
 
-use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
+use async_recursion::async_recursion as boxed;
 
 /// The address of all pollers.
 pub type Pollers = Directory<DevicePoller>;

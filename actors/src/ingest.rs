@@ -30,9 +30,9 @@ pub use self::batch::{BatchAdd, BatchMessage};
 pub use self::dependencies::Dependencies;
 use self::ended::Ended;
 pub use self::settings::BatchSettings;
-use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
+use async_recursion::async_recursion as boxed;
 
 /// The operations on batches.
 #[derive(Debug, Clone)]

@@ -43,9 +43,9 @@ pub use lately::HeldLately;
 pub use processor::{EventProcessor, QUOTA_EXCEEDED};
 use turns::PerKeyQueue;
 
-use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
+use async_recursion::async_recursion as boxed;
 
 /// One event on its way.
 #[derive(Debug)]

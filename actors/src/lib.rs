@@ -27,8 +27,6 @@ pub mod watch;
 pub mod webhook;
 pub mod witness;
 
-// The code of a future is compiled in the crate that polls it, unless the function returns it in a box.
-pub(crate) use async_recursion::async_recursion as boxed;
 pub use infra_error::InfraError;
 pub use kind::{ActorKind, jitter};
 pub use supervision::{Unavailable, detached};

@@ -12,8 +12,8 @@ use store::{Store, StoreError};
 use supervision::commit::{CommitError, CommitMessage, Ledger};
 use supervision::{Handle, Unavailable};
 
-use crate::boxed;
 use crate::infra_error::InfraError;
+use async_recursion::async_recursion as boxed;
 
 /// Computers by their secrets.
 #[derive(Debug, Clone)]

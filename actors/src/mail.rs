@@ -31,8 +31,8 @@ use tracing::Instrument as _;
 pub use settings::{MailSettings, SmtpSettings, TransportKind};
 pub use transport::{Transport, Undelivered};
 
-use crate::boxed;
 use crate::kind::ActorKind;
+use async_recursion::async_recursion as boxed;
 
 /// Notices that are taken out of the store at once.
 const DRAIN_ROWS: usize = 8;

@@ -25,9 +25,9 @@ use store::usage::UsageDay;
 use supervision::periodic::{Next, Pass, PassError};
 use tokio::sync::RwLock;
 
-use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::upstream::Upstream;
+use async_recursion::async_recursion as boxed;
 
 /// Leaves that one pass counts; the next follows at once.
 const LEAVES_MAX: u32 = 20_000;

@@ -22,8 +22,8 @@ use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 use supervision::{Unavailable, detached};
 
-use crate::boxed;
 use crate::upstream::Upstream;
+use async_recursion::async_recursion as boxed;
 
 /// Events of one identity that are read at once.
 const EVENTS_MAX: usize = 100;

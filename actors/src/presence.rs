@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::Timestamp;

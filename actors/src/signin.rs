@@ -26,9 +26,9 @@ use store::signin::{CodeLimits, TicketRequest, TicketStart};
 use store::{Store, StoreError};
 use supervision::detached;
 
-use crate::boxed;
 use crate::infra_error::InfraError;
 use crate::mail::Mail;
+use async_recursion::async_recursion as boxed;
 
 /// The window of `signin.codes_per_hour`.
 const WINDOW: TimeDelta = TimeDelta::hours(1);

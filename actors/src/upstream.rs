@@ -9,7 +9,7 @@ use statistics::merkle::tile::TilePath;
 use supervision::{Handle, Unavailable};
 
 use crate::append::AppendMessage;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// The statistics service that records events.
 #[derive(Debug, Clone)]

@@ -39,8 +39,8 @@ use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
 pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
 pub use self::schema::require as require_schema;
-use crate::boxed;
 use crate::config::Settings;
+use async_recursion::async_recursion as boxed;
 
 /// How a start treats the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -35,12 +35,11 @@ use actors::presence::Presence;
 use actors::signin::SignIns;
 use actors::upstream::Upstream;
 use actors::witness::Witnesses;
+use async_recursion::async_recursion as boxed;
 use domain::node::CLOCK_DIFFERENCE_MAX;
 use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng};
-// The code of a future is compiled in the crate that polls it, unless the function returns it in a box.
-pub(crate) use async_recursion::async_recursion as boxed;
 use store::Store;
 use supervision::Root;
 use supervision::periodic::PassError;

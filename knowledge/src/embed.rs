@@ -15,8 +15,8 @@ use domain::memory::ModelId;
 use http::Http;
 use urgency::Urgency;
 
-use crate::boxed;
 use crate::search::Embed;
+use async_recursion::async_recursion as boxed;
 
 pub use error::EmbedError;
 pub use http::HttpFailure;

@@ -37,8 +37,8 @@ use reqwest::dns::Resolve;
 use reqwest::redirect::Policy;
 use tokio::sync::Semaphore;
 
-use crate::boxed;
 use address::AddressRules;
+use async_recursion::async_recursion as boxed;
 use budget::Budget;
 use exchange::{Content, FetchKind, FetchResponse, exchange};
 use failure::{FailedAttempt, Retry};

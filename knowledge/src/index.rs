@@ -22,7 +22,7 @@ use store::{Store, StoreError};
 use tokio::sync::RwLock;
 
 use crate::blocking;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 use self::database::{Database, PrepareError, Upkeep, best};
 pub use self::settings::Settings;

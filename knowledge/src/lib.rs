@@ -27,6 +27,4 @@ pub mod index;
 pub mod prepare;
 pub mod search;
 
-// The code of a future is compiled in the crate that polls it, unless the function returns it in a box.
-pub(crate) use async_recursion::async_recursion as boxed;
 pub use prepare::{ItemPosition, KnownText, MemoryDraft, Pipeline, Prepared, TextFault};

@@ -17,12 +17,12 @@ use store::memory::{ChunkPut, MemoryPut, Put, Restored};
 use store::{Store, StoreError};
 
 use crate::backfill::text_of;
-use crate::boxed;
 use crate::chunk::{ChunkSettings, chunks};
 use crate::embed::{EmbedError, Embedder};
 use crate::extract::{Extracted, Extractor, RawContent};
 use crate::fetch::{FetchError, Fetcher};
 use crate::filter::{Candidate, Filter};
+use async_recursion::async_recursion as boxed;
 
 /// Prepares items. Clones share all limits.
 #[derive(Debug, Clone)]

@@ -40,8 +40,8 @@ use self::score::{ScoreWeights, ScoredChunk};
 pub use self::settings::Settings;
 use self::stems::QueryStems;
 use crate::blocking;
-use crate::boxed;
 use crate::index::Index;
+use async_recursion::async_recursion as boxed;
 
 /// Result of a search.
 #[derive(Debug, Clone, PartialEq)]

@@ -19,13 +19,13 @@ use reqwest::redirect::Policy;
 use serde::Deserialize;
 use tracing::Instrument as _;
 
-use crate::boxed;
 use crate::breaker::{Admission, Breaker, CallResult};
 use crate::contract::{
     ACCOUNT, ActivityQuery, IDENTITY, MACHINE, Passed, RecordScope, Submission, SubmitOutcome, Unavailable,
 };
 use crate::merkle::tile::TilePath;
 use crate::trace;
+use async_recursion::async_recursion as boxed;
 
 pub use settings::{InvalidUpstream, UpstreamSettings};
 

@@ -19,7 +19,4 @@ pub mod proof;
 pub mod trace;
 pub mod witness;
 
-// The code of a future is compiled in the crate that polls it, unless the function returns it in a box.
-pub(crate) use async_recursion::async_recursion as boxed;
-
 pub use domain::checkpoint;

@@ -4,13 +4,13 @@ use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::usage::Plan;
 use domain::{Rng, Timestamp};
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::probes::rows::{AccountRow, IdentityRow, PersonRow};
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, probes};
+use async_recursion::async_recursion as boxed;
 
 /// An account with the name of its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]

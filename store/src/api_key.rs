@@ -5,13 +5,13 @@ use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope};
 use domain::ids::{ApiKeyId, MachineUuid, SpaceId, UserAccountId};
 use domain::secret::SecretHash;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::probes::rows::KeyRow;
 use crate::row::{limit, parsed};
 use crate::{Store, in_transaction, probes};
+use async_recursion::async_recursion as boxed;
 
 /// What became of a key that was to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

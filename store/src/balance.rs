@@ -5,12 +5,12 @@ use domain::{Rng, Timestamp};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::{limit, parsed, storable};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// An entry of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,13 +17,13 @@ use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, limit, parsed, storable, undecodable};
 use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// A batch that is not stored yet.
 #[derive(Debug)]

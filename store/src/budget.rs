@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use domain::usage::Day;
 use sqlx_macros::FromRow;
 
-use crate::boxed;
 use crate::error::StoreError;
 use crate::held::Sender;
 use crate::operation::{During, Operation};
 use crate::pool::QueryBuilder;
 use crate::row::chunks;
 use crate::{Store, in_transaction, probes};
+use async_recursion::async_recursion as boxed;
 
 /// Events and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -18,7 +18,6 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use self::row::{RegistrationRow, SELECT_REGISTRATION, SELECT_STANDING, StandingRow};
-use crate::boxed;
 use crate::change::Change;
 use crate::error::{Corrupt, StoreError};
 use crate::machine::DETACH_APPROVED_BY;
@@ -28,6 +27,7 @@ use crate::pool::{Tx, query, scalar};
 use crate::row::{limit, parsed, secret_hash, storable, undecodable};
 use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction, joined};
+use async_recursion::async_recursion as boxed;
 
 /// What became of a claim start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,6 @@ use domain::ids::{UserAccountId, UserCuid};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::change::Change;
 use crate::error::StoreError;
 use crate::held::{Ending, lock_senders, subtract_held};
@@ -23,6 +22,7 @@ use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::parsed;
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// Longer than any request: after it, no request that saw the account open still runs.
 const GRACE: TimeDelta = TimeDelta::minutes(10);

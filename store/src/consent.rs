@@ -10,7 +10,6 @@ use serde_json::json;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::outbox::{ChainRow, OutboxEvent, insert_event, move_chain};
@@ -18,6 +17,7 @@ use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, parsed_opt, storable, undecodable};
 use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// A level of one identity, as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,7 +15,6 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::api_key::{ComputersKey, KeyCreate, KeyGrant, add_key_of_computer, scopes_of_text, scopes_text};
-use crate::boxed;
 use crate::change::Change;
 use crate::claim::{claim_locked, lock_agent, lock_unclaimed};
 use crate::error::{Corrupt, StoreError};
@@ -26,6 +25,7 @@ use crate::pool::{Tx, query, scalar};
 use crate::probes::rows::CodeRow;
 use crate::row::{count, limit, parsed, parsed_opt, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, probes};
+use async_recursion::async_recursion as boxed;
 
 /// A code that a computer asks for.
 #[derive(Debug, Clone)]

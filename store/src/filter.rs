@@ -6,12 +6,12 @@ use domain::ids::{BatchId, UserAccountId};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::{limit, storable};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// One decision of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]

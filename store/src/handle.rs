@@ -4,12 +4,12 @@ use std::path::Path;
 
 use sqlx::migrate::Migrator;
 
-use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{DatabaseSettings, Pool, query};
 use crate::replica::Replica;
 use crate::{in_transaction, probes};
+use async_recursion::async_recursion as boxed;
 
 static SQLITE: Migrator = sqlx_macros::migrate!("../migrations/sqlite");
 static POSTGRES: Migrator = sqlx_macros::migrate!("../migrations/postgres");

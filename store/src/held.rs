@@ -23,12 +23,12 @@ use uuid::Uuid;
 
 pub use self::counts::HeldCount;
 use self::row::{EntryRow, SELECT_ENTRY, UnclassifiedRow};
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::limit;
 use crate::{Store, in_transaction, joined, probes};
+use async_recursion::async_recursion as boxed;
 
 /// Whose credential brought an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -4,10 +4,10 @@ use serde::Serialize;
 use sqlx_macros::FromRow;
 
 use crate::Store;
-use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::query;
+use async_recursion::async_recursion as boxed;
 
 /// Rows of the facts that people know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, FromRow)]

@@ -12,10 +12,10 @@ use domain::usage::Day;
 use serde::{Deserialize, Serialize};
 
 use crate::Store;
-use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::query;
+use async_recursion::async_recursion as boxed;
 
 /// Retention times. Times are written as "24h", "30d".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -76,9 +76,6 @@ mod handle;
 mod probes;
 mod row;
 
-// The code of a future is compiled in the crate that polls it, unless the function returns it in a box.
-pub(crate) use async_recursion::async_recursion as boxed;
-
 pub use error::{Context, Corrupt, StoreError};
 pub use handle::Store;
 pub use operation::{During, Operation};

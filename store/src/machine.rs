@@ -13,7 +13,6 @@ use sqlx_macros::FromRow;
 
 use crate::account::IDENTITY_ADD;
 use crate::api_key::REVOKE_OF_MACHINE;
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
@@ -22,6 +21,7 @@ use crate::probes::rows::{ComputerRow, KnownRow};
 use crate::row::{chunks, limit, parsed, parsed_opt, storable};
 use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction, joined, probes};
+use async_recursion::async_recursion as boxed;
 
 /// The facts about the computer whose secret was presented, read by one query.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use domain::mail::OutgoingMail;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query};
 use crate::row::{count, limit, parsed, storable};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// A letter with the name under which it is sent once.
 #[derive(Debug, Clone, PartialEq, Eq)]

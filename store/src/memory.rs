@@ -23,12 +23,12 @@ use domain::{Digest, Timestamp};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::{limit, parsed};
 use crate::{Store, joined};
+use async_recursion::async_recursion as boxed;
 
 /// A memory that is to be kept.
 #[derive(Debug, Clone)]

@@ -10,12 +10,12 @@ use sqlx_macros::FromRow;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::row::{count, digest, storable};
 use crate::{Store, joined};
+use async_recursion::async_recursion as boxed;
 
 /// A slower answer does not say what time it is: the clock may have been read at its beginning or at its end.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(500);

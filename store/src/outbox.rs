@@ -7,12 +7,12 @@ use domain::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{digest, limit, parsed, parsed_opt, undecodable};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 impl Store {
     /// Identities of which something waits in the outbox, the longest waiting first.

@@ -18,12 +18,12 @@ use domain::memory::ModelId;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::{IN_SCOPE_POSTGRES, IN_SCOPE_SQLITE, MemoryScope, json};
 use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::{Store, joined};
+use async_recursion::async_recursion as boxed;
 
 /// A chunk's number; a number is never used twice.
 pub type ChunkId = i64;

@@ -52,8 +52,8 @@ pub use self::text::{bytes, length};
 pub use self::transaction::{Transaction, Tx, driver_errors};
 pub use self::wal::{WalCopier, WalGrowth};
 pub use self::writer::{Undo, WriteGuard, Writer, WriterCounts};
-use crate::boxed;
 use crate::error::{Context, StoreError};
+use async_recursion::async_recursion as boxed;
 
 /// How many connections to one database there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 use domain::ids::UserAccountId;
 use domain::recorder::{Recorder, Recorders};
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::probes::rows::RecorderRow;
 use crate::row::parsed;
 use crate::{Store, probes};
+use async_recursion::async_recursion as boxed;
 
 impl TryFrom<RecorderRow> for Recorder {
     type Error = Corrupt;

@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Context, StoreError};
 use crate::pool::{DatabaseSettings, Pool, scalar};
+use async_recursion::async_recursion as boxed;
 
 /// Shortest time between two checks.
 const CHECK_EVERY: Duration = Duration::from_millis(500);

@@ -7,13 +7,13 @@ use domain::signin::SignInMethod;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query};
 use crate::probes::rows::SessionFactsRow;
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, probes};
+use async_recursion::async_recursion as boxed;
 
 /// Who is signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,13 +7,13 @@ use domain::secret::SecretHash;
 use domain::signin::{ReturnPath, Ticket};
 use sqlx_macros::FromRow;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::{bytes, count, parsed, parsed_opt, secret_hash};
 use crate::session::{NewSession, insert_session};
 use crate::{Store, in_transaction, joined};
+use async_recursion::async_recursion as boxed;
 
 /// What became of the wish for a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

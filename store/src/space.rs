@@ -6,12 +6,12 @@ use domain::space::{AccessType, DEFAULT_NAME, Space, SpaceName};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, query, scalar};
 use crate::row::{limit, parsed, storable};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// What became of a space that was to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

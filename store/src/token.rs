@@ -6,7 +6,6 @@ use domain::token::{AssertionKey, KeyState, TokenScope};
 use domain::{Rng, Timestamp};
 use sqlx_macros::FromRow;
 
-use crate::boxed;
 use crate::change::Change;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
@@ -14,6 +13,7 @@ use crate::pool::{Tx, query, scalar};
 use crate::probes::rows::TokenFactsRow;
 use crate::row::{bytes, parsed, parsed_opt};
 use crate::{Store, in_transaction, probes};
+use async_recursion::async_recursion as boxed;
 
 /// The registration and scope of an access token.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,12 +6,12 @@ use domain::usage::{Day, QuotaUsed, UsageWindow};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, limit, parsed};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// The day of the row into which days are added that no window reaches any more: before all others, and within no window.
 pub const EARLIER: Day = Day::BEFORE_ALL;

@@ -10,12 +10,12 @@ use serde_json::Value;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{bytes, chunks, count, limit, parsed, parsed_opt, storable, undecodable};
 use crate::{Store, in_transaction, joined};
+use async_recursion::async_recursion as boxed;
 
 /// A fact that owners are notified of.
 pub(crate) struct Notice<'a> {

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fantoccini::Client;
+use fantoccini::actions::{InputSource as _, KeyAction, KeyActions};
 use fantoccini::elements::{Element, ElementRef};
+use fantoccini::key::Key;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -255,7 +257,11 @@ impl Browser {
     pub async fn tab_to(&self, name: &str) {
         let mut passed = Vec::new();
         for _ in 0..TABS_MAX {
-            self.client.active_element().await.unwrap().send_keys("\u{e004}").await.unwrap();
+            // As a key of the keyboard: a field for files takes typed text as a path.
+            let tab = char::from(Key::Tab);
+            let keys = KeyActions::new("keyboard".to_owned());
+            let keys = keys.then(KeyAction::Down { value: tab }).then(KeyAction::Up { value: tab });
+            self.client.perform_actions(keys).await.unwrap();
             let label = self.label(&self.client.active_element().await.unwrap()).await.unwrap_or_default();
             if label == name {
                 return;

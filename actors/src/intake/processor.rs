@@ -22,10 +22,10 @@ use supervision::commit::CommitMessage;
 use super::contract::{IntakeOutcome, SOON, Sender};
 use super::hold::HeldBatch;
 use super::lately::HeldLately;
-use crate::boxed;
 use crate::budget::{BudgetDecision, Budgets};
 use crate::meter::ReceiptCounter;
 use crate::upstream::Upstream;
+use async_recursion::async_recursion as boxed;
 
 /// The dependencies of a decision about an event.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use lettre::{Address, AsyncTransport, Tokio1Executor};
 use store::mail::QueuedMail;
 
 use super::settings::{MailSettings, TransportKind, smtp as smtp_transport};
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// A way out, and who writes.
 #[derive(Clone)]

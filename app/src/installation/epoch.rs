@@ -22,8 +22,8 @@ use super::error::OpenError;
 use super::facts::Facts;
 use super::pair::{Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
 use super::places::SCHEMA;
-use crate::boxed;
 use crate::config::Settings;
+use async_recursion::async_recursion as boxed;
 
 /// Bytes of the record at most.
 const RECORD_BYTES_MAX: usize = 65_536;

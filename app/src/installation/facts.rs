@@ -7,7 +7,7 @@ use store::installation::{Installation, RememberedLog};
 
 use super::error::OpenError;
 use super::refusal::Mismatch;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// The facts about the log in the main database.
 #[derive(Debug, Clone)]

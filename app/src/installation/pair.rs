@@ -7,8 +7,8 @@ use store::{DatabaseSettings, Pool, Replica, Store};
 
 use super::error::OpenError;
 use super::places::SCHEMA;
-use crate::boxed;
 use crate::config::Settings;
+use async_recursion::async_recursion as boxed;
 
 /// The configuration and resources with which both databases are opened.
 pub struct StartContext<'g> {

@@ -5,8 +5,8 @@ use store::Store;
 
 use super::error::OpenError;
 use super::pair::log_pool_if_there;
-use crate::boxed;
 use crate::config::Settings;
+use async_recursion::async_recursion as boxed;
 
 /// Refuses databases that `attache migrate` would change. It makes no file.
 #[boxed]

@@ -2,7 +2,7 @@
 
 pub mod browse;
 
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 use domain::held::MachineFacts;
 use domain::ids::UserAccountId;
 use domain::recorder::Recorders;

@@ -16,7 +16,7 @@ use store::consent::{ConsentEdited, ConsentRecord};
 use store::held::Sender;
 
 use super::Ports;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// Maximum time that a change waits for the statistics service. A person is waiting for the response.
 const FORWARD_DEADLINE: Duration = Duration::from_secs(10);

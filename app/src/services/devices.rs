@@ -11,7 +11,7 @@ use domain::ids::PersonId;
 use store::device::Approver;
 
 use super::confirmation::{DecidesWith, DecisionRefusal, RecentSignIn, may_decide};
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// Decides about device codes. Clones share the actors.
 #[derive(Debug, Clone)]

@@ -9,8 +9,8 @@ use store::StoreError;
 use store::machine::{NewMachine, Register};
 
 use super::Ports;
-use crate::boxed;
 use crate::config::{MachineRegistration, MachineSettings};
+use async_recursion::async_recursion as boxed;
 
 /// Registers and detaches computers. Clones share the database.
 #[derive(Debug, Clone)]

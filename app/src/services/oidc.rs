@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::provider::{Denial, Provider, Providers};
 use super::Ports;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// Time within which the browser has to return. Its cookie expires earlier; this limit holds for a client that keeps the cookie longer.
 const RETURNS_WITHIN: TimeDelta = TimeDelta::hours(1);

@@ -9,7 +9,7 @@ use store::StoreError;
 use store::session::{Session, SessionFacts};
 
 use super::Ports;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// Maximum number of sessions in a list.
 const LISTED_MAX: usize = 100;

@@ -13,8 +13,8 @@ use store::{Store, StoreError};
 use wire::usage::{Measure, UsageBar};
 
 use super::Ports;
-use crate::boxed;
 use crate::config::{AccountSettings, PlanSettings, Urls};
+use async_recursion::async_recursion as boxed;
 
 /// The party whose usage is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use store::webhook::{DeliveryRecord, NewWebhook, WebhookUpdate};
 
 use super::Ports;
 use super::confirmation::RecentlySignedIn;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// Deliveries in a list.
 const DELIVERIES_MAX: usize = 50;

@@ -26,7 +26,7 @@ use super::read::{Extracted, extract, extract_here};
 use super::sandbox::{self, Confinement};
 use super::settings::ExtractSettings;
 use super::shares::Shares;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// The program and arguments that start a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]

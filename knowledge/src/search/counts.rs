@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 use store::passage::AccountStatistics;
 use store::{Store, StoreError};
 

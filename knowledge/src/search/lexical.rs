@@ -14,7 +14,7 @@ use super::query::SearchQuery;
 use super::settings::Settings;
 use super::stems::{QueryStems, StemForm};
 use crate::blocking;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// Minimum number of candidates per account.
 const EACH_MIN: usize = 20;

@@ -9,7 +9,7 @@ use super::error::LogError;
 use super::handle::Log;
 use super::job::{Append, AppendOutcome, AppendReply};
 use super::postgres::ContendedEvents;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 impl Log {
     /// Takes a group of events; one outcome per event, in order. New events are durable when it returns; after an error, any of the group

@@ -24,11 +24,11 @@ use super::handle::Log;
 use super::read::described;
 use super::shelf::cache::Signed;
 use super::sql::{self, Dialect};
-use crate::boxed;
 use crate::checkpoint::VerifierKey;
 use crate::merkle;
 use crate::merkle::tile::Tiles;
 use crate::proof::{verify_event, verify_leaf};
+use async_recursion::async_recursion as boxed;
 pub use fault::{AuditFault, Audited};
 use indexes::Indexes;
 

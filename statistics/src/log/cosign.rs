@@ -11,10 +11,10 @@ use super::error::{During, LogError};
 use super::halt::Halt;
 use super::handle::Log;
 use super::memory::SeenCheckpoint;
-use crate::boxed;
 use crate::merkle;
 use crate::merkle::tile::Tiles;
 use crate::witness::{WitnessAnswer, WitnessClient, WitnessFault};
+use async_recursion::async_recursion as boxed;
 
 /// Requests to one witness for one checkpoint: it may have seen another size, and another node may ask it meanwhile.
 const ATTEMPTS_MAX: u32 = 4;

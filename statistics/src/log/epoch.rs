@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::sql::Dialect;
-use crate::boxed;
 use crate::merkle;
+use async_recursion::async_recursion as boxed;
 
 /// The newest checkpoint that the log signed.
 #[derive(Debug, Clone, PartialEq, Eq)]

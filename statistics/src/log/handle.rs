@@ -27,9 +27,9 @@ use super::shelf::cache::TreeCache;
 use super::sql::{self, Dialect};
 use super::usage::sums::UsageSums;
 use super::writer::Writer;
-use crate::boxed;
 use crate::checkpoint::{SignerKey, base_of};
 use crate::merkle;
+use async_recursion::async_recursion as boxed;
 
 static SQLITE: Migrator = sqlx_macros::migrate!("../migrations/statistics/sqlite");
 static POSTGRES: Migrator = sqlx_macros::migrate!("../migrations/statistics/postgres");

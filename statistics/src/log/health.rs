@@ -9,7 +9,7 @@ use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::statements;
 use super::sql::Dialect;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// The state of the log, read from its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

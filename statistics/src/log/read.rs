@@ -23,11 +23,11 @@ use super::recent::Window;
 use super::shelf::cache::{Group, Signed};
 use super::sql::{self, Dialect};
 use super::writer::number_in;
-use crate::boxed;
 use crate::contract::{ActivityQuery, Passed, RecordScope};
 use crate::leaf::{Leaf, VERSION};
 use crate::merkle;
 use crate::proof::{AuditProof, HashAlg, ProofChain, ProofSchema, ProofStatus};
+use async_recursion::async_recursion as boxed;
 
 /// Entries of a page when the query has no limit.
 const LIMIT_DEFAULT: u16 = 100;

@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use super::error::LogError;
 use super::handle::Log;
 use super::shelf::cache::TreeCache;
-use crate::boxed;
 use crate::contract::{ActivityQuery, Passed, RecordScope};
+use async_recursion::async_recursion as boxed;
 
 /// A replica, with caches of its own: its signed tree may be older than that of the primary.
 #[derive(Debug, Clone)]

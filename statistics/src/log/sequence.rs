@@ -3,7 +3,7 @@
 use super::error::LogError;
 use super::handle::Log;
 use super::job::Sequenced;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 impl Log {
     /// Assigns places to at most `events_max` events and signs the grown tree. Does nothing if no event waits, or on PostgreSQL while

@@ -16,11 +16,11 @@ use self::cache::{CachedTiles, Group, Signed, SignedTree, digests};
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::statements;
-use crate::boxed;
 use crate::contract::Passed;
 use crate::merkle::TreeFault;
 use crate::merkle::nodes::Nodes;
 use crate::merkle::tile::{TileId, TilePath, Tiles, WIDTH};
+use async_recursion::async_recursion as boxed;
 
 impl Log {
     /// The signed tree, from the cache if it has `size` leaves.

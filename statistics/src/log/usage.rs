@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::sql::{Dialect, TREE_SIZE};
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 impl Log {
     /// The usage of at most `leaves_max` leaves from place `counted` on, and the place to continue from: `counted` itself when there is

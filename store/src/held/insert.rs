@@ -20,13 +20,13 @@ use domain::{Digest, Timestamp};
 use serde_json::json;
 
 use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, add_total};
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, parsed_opt};
 use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 impl Store {
     /// Holds events; one outcome for each, in the same order. The same bytes of the same sender are one entry as long as it is held, with the

@@ -6,11 +6,11 @@ use sqlx_macros::FromRow;
 use super::links::{COUNT_OUT, link, show_chunks, unlink};
 use super::piece::delete_chunks;
 use super::{json, spaces_of};
-use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// Deletions that a shelf remembers for followers of its changes; a follower that is further behind reads the shelf from the beginning.
 pub(crate) const DELETIONS_KEPT: i64 = 100_000;

@@ -11,12 +11,12 @@ use super::links::{link, show_chunks, unlink};
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
 use super::put::{insert_tags, version_of};
 use super::{ChunkPut, json, spaces_of};
-use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::{limit, storable};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// A change of a memory; `None` keeps the value.
 #[derive(Debug, Clone)]

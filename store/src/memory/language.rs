@@ -7,12 +7,12 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::piece::{delete_words, insert_words};
-use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::limit;
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 impl Store {
     /// Detects the language of up to `memories_max` memories without one, and stems the words of those that are not English again.

@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use super::{Memory, MemoryRow, MemoryScope, SELECT_MEMORIES_HEAD, SELECT_MEMORIES_TAIL};
 use crate::Store;
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, query};
 use crate::row::{limit, parsed};
+use async_recursion::async_recursion as boxed;
 
 /// Which memories of a scope a list has. Ids of version 7 begin with the time of the addition, so a range of ids is a range of time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

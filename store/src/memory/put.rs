@@ -10,12 +10,12 @@ use uuid::Uuid;
 use super::links::{link, show_chunks};
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
 use super::{ChunkPut, MemoryPut, Put, json, spaces_of};
-use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{bytes, chunks, limit, storable};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// The members of an imported memory that an added one gets from the server.
 #[derive(Debug, Clone, Copy)]

@@ -14,13 +14,13 @@ use uuid::Uuid;
 
 use super::words::{B, K1, QueryStem, array, quoted};
 use super::{AccountStatistics, ChunkId, language_of};
-use crate::boxed;
 use crate::error::{Corrupt, StoreError};
 use crate::memory::json;
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::limit;
 use crate::{Store, joined};
+use async_recursion::async_recursion as boxed;
 
 /// How far a search for common words goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

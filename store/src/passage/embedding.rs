@@ -8,13 +8,13 @@ use uuid::Uuid;
 
 use super::ChunkId;
 use super::vector::packed;
-use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::json;
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, query, scalar};
 use crate::row::{chunks, limit};
 use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// A chunk that waits for its vector.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]

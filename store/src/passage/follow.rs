@@ -7,12 +7,12 @@ use uuid::Uuid;
 
 use super::ChunkId;
 use crate::Store;
-use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::{deletions_kept, spaces_of};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::limit;
+use async_recursion::async_recursion as boxed;
 
 /// Some changes of a shelf, in their order.
 #[derive(Debug, Clone, PartialEq)]

@@ -20,13 +20,13 @@ use uuid::Uuid;
 
 use self::graph::graph_name;
 use super::{AccountStatistics, ChunkId, ChunkLimits};
-use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::json;
 use crate::operation::{During, Operation};
 use crate::pool::PostgresPool;
 use crate::row::limit;
 use crate::{Pool, Store, in_transaction, joined};
+use async_recursion::async_recursion as boxed;
 
 /// Numbers of a vector that the extension can keep an index of.
 pub const DIMENSIONS_MAX: u16 = 2_000;

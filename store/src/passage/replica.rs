@@ -4,11 +4,11 @@ use tokio::time::timeout;
 
 use super::AccountStatistics;
 use crate::Store;
-use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::MemoryScope;
 use crate::pool::Pool;
 use crate::replica::Replica;
+use async_recursion::async_recursion as boxed;
 
 impl Store {
     /// The same facts for a search: on the replica, if it has the accounts of the search as the primary has them. A memory that was

@@ -9,13 +9,13 @@ use std::collections::HashMap;
 use domain::ids::SpaceId;
 
 use super::{AccountStatistics, ChunkId, ChunkLimits};
-use crate::boxed;
 use crate::error::StoreError;
 use crate::memory::json;
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::limit;
 use crate::{Store, joined};
+use async_recursion::async_recursion as boxed;
 
 /// How fast a word that comes again stops counting, in BM25.
 pub const K1: f64 = 0.9;

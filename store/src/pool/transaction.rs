@@ -6,7 +6,7 @@ use super::direct::DirectConnection;
 use super::postgres::PostgresConnection;
 use super::postgres::transaction::PgTransaction;
 use super::{Pool, Undo, WriteGuard};
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// The connection of a transaction that the caller of a function began, and ends.
 #[derive(Debug)]

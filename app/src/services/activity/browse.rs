@@ -19,8 +19,8 @@ use statistics::proof::AuditProof;
 use store::StoreError;
 
 use super::scope_of_account;
-use crate::boxed;
 use crate::services::Ports;
+use async_recursion::async_recursion as boxed;
 
 /// Entries that a search reads at a time.
 const READ: u16 = 500;

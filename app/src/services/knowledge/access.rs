@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::credential::Credential;
 use super::refusal::Refusal;
-use crate::boxed;
 use crate::services::Ports;
+use async_recursion::async_recursion as boxed;
 
 /// The rights of the party that searches or adds.
 #[derive(Debug, Clone)]

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
-use crate::boxed;
 use crate::services::Ports;
+use async_recursion::async_recursion as boxed;
 
 /// Starts, rejoins and cancels batches. Clones share the actors.
 #[derive(Debug, Clone)]

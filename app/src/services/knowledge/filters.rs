@@ -5,8 +5,8 @@ use domain::ids::UserAccountId;
 use store::StoreError;
 
 use super::refusal::Refusal;
-use crate::boxed;
 use crate::services::Ports;
+use async_recursion::async_recursion as boxed;
 
 /// Reads and changes filter settings. Clones share the database.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ use super::access::KnowledgeAccess;
 use super::memories::Memories;
 use super::refusal::Refusal;
 use super::spaces::LISTED_MAX;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// One import: its party, and the spaces that it may write to.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use wire::knowledge::{EXCERPT_CHARS, MEMORIES_LIMIT, MEMORIES_LIMIT_MAX};
 use super::access::KnowledgeAccess;
 use super::memories::Memories;
 use super::refusal::Refusal;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// Tags of a list.
 const TAGS_LISTED: usize = 100;

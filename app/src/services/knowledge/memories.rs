@@ -9,9 +9,9 @@ use store::memory::{Memory, MemoryScope, Unlink};
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
 use super::spaces::LISTED_MAX;
-use crate::boxed;
 use crate::config::KnowledgeSettings;
 use crate::services::Ports;
+use async_recursion::async_recursion as boxed;
 
 /// Lists, reads, changes, imports and deletes memories. Clones share the database.
 #[derive(Debug, Clone)]

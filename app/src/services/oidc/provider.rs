@@ -22,8 +22,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::OidcState;
-use crate::boxed;
 use crate::config::{OidcSettings, SigninSettings};
+use async_recursion::async_recursion as boxed;
 
 /// Maximum size of a response of a provider, in bytes.
 const BODY_BYTES_MAX: usize = 1024 * 1024;

@@ -6,10 +6,10 @@ use domain::chain::ChainKey;
 
 use super::append::{Outcomes, PAUSES};
 use super::judge::ChainPart;
-use crate::boxed;
 use crate::log::error::LogError;
 use crate::log::handle::Log;
 use crate::log::job::{Append, AppendOutcome, AppendReply};
+use async_recursion::async_recursion as boxed;
 
 /// Events whose chains another process had locked. [`Self::settle`] tries them again; dropping it answers none of them. Until then further
 /// events of these chains are answered [`AppendOutcome::Busy`], since they would overtake.

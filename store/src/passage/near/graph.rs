@@ -8,12 +8,12 @@ use domain::memory::ModelId;
 use sqlx::{AssertSqlSafe, Error};
 
 use super::DIMENSIONS_MAX;
-use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{PostgresConnection, query, scalar, script};
 use crate::row::limit;
 use crate::{Pool, Store};
+use async_recursion::async_recursion as boxed;
 
 /// One graph is made at a time; it ends with the connection.
 const LOCK: i64 = 0x6e65_6172_7632;

@@ -2,12 +2,12 @@
 //!
 //! A transaction that changes vectors locks the row of their shelf first, and so does the copy: vectors do not change while they are copied.
 
-use crate::boxed;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar, script};
 use crate::row::limit;
 use crate::{Pool, Store, in_transaction};
+use async_recursion::async_recursion as boxed;
 
 /// Whether the database compares vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use super::connection::PostgresConnection;
 use super::examination::{Examiner, Verdict};
 use super::limits::Limits;
 use super::session::Session;
-use crate::boxed;
+use async_recursion::async_recursion as boxed;
 
 /// An idle time after which a connection is tried before it is used.
 const TRIED_AFTER: Duration = Duration::from_secs(1);
