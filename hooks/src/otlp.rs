@@ -29,7 +29,7 @@ pub const SPAN_BYTES_MAX: usize = 1024 * 1024;
 /// Encoding of an export and of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanEncoding {
-    /// Protocol Buffers.
+    /// Protocol Buffers, the default of most SDKs.
     Protobuf,
     /// JSON, as OTLP defines it.
     Json,
@@ -62,7 +62,7 @@ pub enum SpanRejection {
 pub struct SpanRejections(BTreeMap<SpanRejection, u64>);
 
 impl SpanRejections {
-    /// Counts spans.
+    /// Adds spans to the count of a reason.
     pub fn add(&mut self, reason: SpanRejection, count: u64) {
         if count > 0 {
             *self.0.entry(reason).or_default() += count;
@@ -90,7 +90,7 @@ impl fmt::Display for SpanRejections {
 pub struct SpanExport {
     /// The events, with the agents on whose chains they belong.
     pub events: Vec<(Tool, HookEvent)>,
-    /// All spans.
+    /// All spans, recorded or not.
     pub spans: u64,
     /// Spans that report nothing that is recorded.
     pub ignored: u64,

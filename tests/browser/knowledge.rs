@@ -277,7 +277,7 @@ pages! {
         browser.sees("1 memory moved.").await;
         browser.tab_to("Select Bread").await;
         browser.type_keys(" ").await;
-        browser.tab_to("Delete").await;
+        browser.tab_to("Delete…").await;
         browser.type_keys("\n").await;
         browser.sees("Delete this memory?").await;
         browser.look("question").await;

@@ -192,7 +192,7 @@ fn dry_run_and_print_write_nothing() {
     home.run(&["connect", "vim"]).refused(2, &["claude-code, codex, cursor"]);
 }
 
-/// The plugin runs in Node, as in opencode. It passes on what is recorded, and each prompt once.
+/// The plugin runs in Node, as in opencode. It passes each prompt once.
 #[test]
 fn the_plugin_of_opencode_passes_prompts_with_text_and_folder() {
     const CALLS: &str = "
@@ -215,7 +215,7 @@ fn the_plugin_of_opencode_passes_prompts_with_text_and_folder() {
     fs::write(&plugin, text).unwrap();
     let node = Command::new("node").args(["--input-type=module", "--eval", CALLS, "--"]).arg(&plugin).output().unwrap();
     assert!(node.status.success(), "{}", String::from_utf8_lossy(&node.stderr));
-    // Node does not wait for what it has started.
+    // Node ends before the commands that it has started.
     let deadline = Instant::now() + Duration::from_secs(20);
     let mut payloads: Vec<Value> = Vec::new();
     while payloads.len() < 2 && Instant::now() < deadline {

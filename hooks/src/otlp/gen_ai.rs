@@ -59,7 +59,7 @@ pub fn event(
     Some(Ok((agent, event)))
 }
 
-/// An id as hex digits; `None` if it has another length, or is zero, which stands for none.
+/// An id as hex digits; `None` if it has another length, or is zero, which means none.
 fn hex_id(bytes: &[u8], length: usize) -> Option<String> {
     let is_id = bytes.len() == length && bytes.iter().any(|byte| *byte != 0);
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
@@ -101,7 +101,7 @@ fn attributes(span: &mut SpanMessage) -> Map<String, Value> {
     found
 }
 
-/// The operation of a span and what it means; `None` if it is not recorded.
+/// The operation of a span and its meaning; `None` if it is not recorded.
 fn activity(found: &Map<String, Value>, status: Option<&SpanStatus>) -> Option<(String, HookActivity)> {
     let operation = match found.get("gen_ai.operation.name") {
         Some(name) => name.as_str()?,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::{Map, Value};
 
-/// A span.
+/// The members of a span that an event is made of.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SpanMessage {
@@ -80,7 +80,7 @@ pub struct ResourceMessage {
     pub attributes: Vec<KeyValue>,
 }
 
-/// An attribute.
+/// An attribute of a span, an event or a resource.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct KeyValue {
@@ -88,7 +88,7 @@ pub struct KeyValue {
     #[prost(string, tag = "1")]
     #[serde(deserialize_with = "or_empty")]
     pub key: String,
-    /// Its value.
+    /// Its value; a missing one is `null`.
     #[prost(message, optional, tag = "2")]
     pub value: Option<AnyValue>,
 }
@@ -146,7 +146,7 @@ pub struct ExportResponse {
 /// Spans that were not taken, although the others were.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct PartialSuccess {
-    /// Their number.
+    /// Number of spans that the program should not export again.
     #[prost(int64, tag = "1")]
     pub rejected_spans: i64,
     /// Why, and the remedy.
@@ -187,7 +187,7 @@ pub fn named(KeyValue { key, value }: KeyValue) -> Option<(String, Value)> {
     Some((key, value?.into()))
 }
 
-/// A value whose default also stands for `null`.
+/// A value whose default also means `null`.
 fn or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(reader: D) -> Result<T, D::Error> {
     Option::deserialize(reader).map(Option::unwrap_or_default)
 }

@@ -16,7 +16,7 @@ use super::{MalformedExport, SpanEncoding};
 pub enum ExportPart<'b> {
     /// In Protocol Buffers.
     Protobuf(Bytes),
-    /// In JSON.
+    /// As the text of its JSON.
     Json(&'b RawValue),
 }
 

@@ -4,8 +4,8 @@ import { spawn } from "node:child_process"
 
 const COMMAND = ["attache"]
 
-// Parts of messages arrive many times while they grow: only finished calls of tools are passed on. Prompts come from `chat.message`, with
-// their text.
+// Parts of messages arrive many times while they grow: only finished calls of tools are passed on.
+// Prompts come from `chat.message`, with their text.
 const isWanted = (event) => {
   const { type, properties } = event
   if (type === "message.part.updated") {

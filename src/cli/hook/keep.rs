@@ -1,4 +1,4 @@
-//! From events to the spool: what a hook and a receiver of spans do alike.
+//! From events to the spool: the common part of a hook and a receiver of spans.
 
 use std::io;
 use std::process::Child;

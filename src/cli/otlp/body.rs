@@ -1,4 +1,4 @@
-//! The body of an export: its encoding, and what it is after decompression.
+//! The body of an export: its encoding and its decompression.
 
 use std::io::Read;
 
