@@ -9,6 +9,7 @@ mod tidy {
     mod deploy;
     mod engines;
     mod errors;
+    mod futures;
     mod growth;
     mod imports;
     mod language;
