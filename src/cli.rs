@@ -18,6 +18,7 @@ mod connection;
 mod consent;
 mod demo;
 mod doctor;
+mod ending;
 mod event;
 mod examples;
 mod failure;

@@ -12,9 +12,9 @@ use app::phase::{Phase, Phases};
 use clap::Args;
 use domain::tool::Tool;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use self::receiver::Receiver;
+use super::ending::Endings;
 use super::failure::{Done, Failure, FailureKind};
 use super::hook::HookFolder;
 use super::output;
@@ -54,9 +54,7 @@ pub async fn run(Arguments { listen, allow_remote, agent, profile }: Arguments) 
     let folder = HookFolder::of(&profile).ok_or_else(|| {
         Failure::not_found(format!("there is no profile {profile:?}, so no server to record on: run `attache login`"))
     })?;
-    let unwatched = |error: io::Error| Failure::refused(format!("cannot listen for signals: {error}"));
-    let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
+    let mut endings = Endings::watch()?;
     let unbound = |error: io::Error| {
         Failure::refused(format!("cannot listen on {listen}: {error}; choose another address with --listen"))
     };
@@ -66,10 +64,7 @@ pub async fn run(Arguments { listen, allow_remote, agent, profile }: Arguments) 
     let phases = Phases::default();
     let serving = tokio::spawn(serve_router(listener, receiver.router(), CONNECTIONS_MAX, phases.clone()));
     output::print(&format!("attache otlp receives spans at http://{address} for the profile {profile:?}"));
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    endings.next().await;
     phases.enter(Phase::Stopping);
     serving.await.map_err(Failure::caused)?;
     output::print(&receiver.summary());

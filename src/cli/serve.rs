@@ -2,7 +2,6 @@
 //!
 //! SIGTERM comes from service managers and honours `shutdown.lame_duck`; SIGINT comes from a terminal and skips it. SIGHUP ends nothing.
 
-use std::io;
 use std::path::PathBuf;
 
 use app::config::Settings;
@@ -11,8 +10,9 @@ use app::telemetry;
 use clap::Args;
 use domain::{Clock, Rng};
 use supervision::TreeExit;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 
+use super::ending::{Ending, Endings, unwatched};
 use super::failure::{Done, Failure, FailureKind};
 use super::start_screen::StartScreen;
 use super::{hangup, output, terminal};
@@ -40,9 +40,8 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
     // Reads FAILPOINTS; the fail points are active until this value is dropped.
     #[cfg(feature = "failpoints")]
     let _failpoints = domain::fail::FailScenario::setup();
-    let unwatched = |error: io::Error| Failure::refused(format!("cannot listen for signals: {error}"));
-    let mut endings = Endings::watch().map_err(unwatched)?;
-    let hangup = signal(SignalKind::hangup()).map_err(unwatched)?;
+    let mut endings = Endings::watch()?;
+    let hangup = signal(SignalKind::hangup()).map_err(|error| unwatched(&error))?;
     tokio::spawn(hangup::watch(hangup, file.clone(), settings.clone()));
 
     let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
@@ -87,31 +86,6 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
         _ = endings.next() => {
             root.kill_now();
             Err(Failure::refused("ended by a second signal before draining was finished"))
-        }
-    }
-}
-
-/// A signal that ends the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Terminate,
-    Interrupt,
-}
-
-struct Endings {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Endings {
-    fn watch() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) -> Ending {
-        tokio::select! {
-            _ = self.terminate.recv() => Ending::Terminate,
-            _ = self.interrupt.recv() => Ending::Interrupt,
         }
     }
 }

@@ -252,7 +252,7 @@ impl Store {
     pub async fn batch_item_finish(
         &self,
         id: BatchId,
-        (index, place, outcome): (usize, usize, &ItemOutcome),
+        &(index, place, outcome): &Finished<'_>,
     ) -> Result<bool, StoreError> {
         let outcome = written(outcome);
         let done = query(FINISH_ITEM)

@@ -8,22 +8,17 @@ use crate::{product_sources, relative};
 const CRATES: [&str; 5] = ["store/src/", "statistics/src/", "knowledge/src/", "actors/src/", "app/src/"];
 
 /// Functions that are public and async and not boxed, although the attribute can box them.
-fn unboxed(source: &str) -> Vec<String> {
-    let lines: Vec<&str> = source.lines().collect();
-    let mut found = Vec::new();
-    for (place, line) in lines.iter().enumerate() {
-        let Some(rest) = line.trim_start().strip_prefix("pub async fn ") else { continue };
-        let signature: String =
-            lines[place..].iter().take_while(|line| !line.trim_start().starts_with("where")).copied().collect();
-        let signature = signature.split('{').next().unwrap_or_default();
+fn unboxed(source: &str) -> Vec<&str> {
+    const BEGIN: &str = "pub async fn ";
+    let functions = source.match_indices(BEGIN).filter_map(|(place, _)| {
+        let signature = source[place + BEGIN.len()..].split('{').next()?;
+        let name = signature.split('(').next()?;
         // A type parameter is known to the caller only, and a lifetime in the type of an argument is beyond the attribute.
-        let is_generic = rest.split('(').next().is_some_and(|name| name.contains('<')) || signature.contains("impl ");
-        let is_boxed = place > 0 && lines[place - 1].trim() == "#[boxed]";
-        if !is_generic && !signature.contains("<'_>") && !is_boxed {
-            found.push(rest.split('(').next().unwrap_or(rest).to_owned());
-        }
-    }
-    found
+        let is_apart = name.contains('<') || signature.contains("impl ") || signature.contains("<'_>");
+        let is_boxed = source[..place].trim_end().ends_with("#[boxed]");
+        (!is_apart && !is_boxed).then_some(name)
+    });
+    functions.collect()
 }
 
 #[test]

@@ -281,7 +281,7 @@ impl BatchAdd {
             }
         };
         let place = state.journal.borrow().processed() + 1;
-        if !store.batch_item_finish(state.batch.id, (index, place, &outcome)).await? {
+        if !store.batch_item_finish(state.batch.id, &(index, place, &outcome)).await? {
             return Ok(false);
         }
         domain::failpoint!("batches.finished");

@@ -49,11 +49,12 @@ pub fn event(
     salt: &Salt,
 ) -> Option<Result<(Tool, HookEvent), SpanRejection>> {
     let found = attributes(&mut span);
-    let (operation, activity) = activity(&found, span.status.as_ref())?;
+    let has_failed = has_failed(&found, span.status.as_ref());
+    let (operation, activity) = activity(&found, has_failed)?;
     let Some(agent) = agent else { return Some(Err(SpanRejection::NoAgent)) };
     let ids = hex_id(&span.trace_id, 16).zip(hex_id(&span.span_id, 8));
     let Some((trace, id)) = ids else { return Some(Err(SpanRejection::NoIds)) };
-    let seen = observed(&operation, activity, &found, &span, &trace);
+    let seen = observed((&operation, activity), has_failed, &found, &span, &trace);
     let mut event = registry::event(agent, &seen, &Payload::default(), salt);
     event.event_id = Some(identity::span(&trace, &id, seen.at_ms));
     Some(Ok((agent, event)))
@@ -102,7 +103,7 @@ fn attributes(span: &mut SpanMessage) -> Map<String, Value> {
 }
 
 /// The operation of a span and its meaning; `None` if it is not recorded.
-fn activity(found: &Map<String, Value>, status: Option<&SpanStatus>) -> Option<(String, HookActivity)> {
+fn activity(found: &Map<String, Value>, has_failed: bool) -> Option<(String, HookActivity)> {
     let operation = match found.get("gen_ai.operation.name") {
         Some(name) => name.as_str()?,
         None if text(found, &["gen_ai.tool.name"]).is_some() => "execute_tool",
@@ -111,7 +112,7 @@ fn activity(found: &Map<String, Value>, status: Option<&SpanStatus>) -> Option<(
     };
     let activity = match operation {
         "chat" | "text_completion" | "generate_content" | "embeddings" | UNNAMED => {
-            if has_failed(found, status) {
+            if has_failed {
                 HookActivity::Failed
             } else {
                 HookActivity::Completed
@@ -133,13 +134,12 @@ fn has_failed(found: &Map<String, Value>, status: Option<&SpanStatus>) -> bool {
 
 /// A span in the terms of hooks.
 fn observed<'s>(
-    operation: &str,
-    activity: HookActivity,
+    (operation, activity): (&str, HookActivity),
+    has_failed: bool,
     found: &'s Map<String, Value>,
     span: &'s SpanMessage,
     trace: &'s str,
 ) -> HookObservation<'s> {
-    let has_failed = has_failed(found, span.status.as_ref());
     let is_model = matches!(activity, HookActivity::Completed | HookActivity::Failed);
     let ended = if span.end_time_unix_nano > 0 { span.end_time_unix_nano } else { span.start_time_unix_nano };
     let lasted =

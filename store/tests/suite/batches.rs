@@ -61,10 +61,10 @@ on_each_database! {
         let store = &world.store;
         let ada = world.account("ada@example.com").await;
         let id = batch(world, &ada).await;
-        assert!(store.batch_item_finish(id, (1, 1, &failed(1))).await.unwrap());
-        assert!(!store.batch_item_finish(id, (1, 2, &failed(1))).await.unwrap());
+        assert!(store.batch_item_finish(id, &(1, 1, &failed(1))).await.unwrap());
+        assert!(!store.batch_item_finish(id, &(1, 2, &failed(1))).await.unwrap());
         // A place belongs to one item.
-        assert!(store.batch_item_finish(id, (0, 1, &failed(0))).await.is_err());
+        assert!(store.batch_item_finish(id, &(0, 1, &failed(0))).await.is_err());
         assert_eq!(store.batch_item(id, 1).await.unwrap(), None);
         let outcome = failed(0);
         let other = failed(2);
@@ -138,7 +138,7 @@ on_each_database! {
         assert_eq!(made, 3);
         let listed = store.batches_of_account(&ada, 10).await.unwrap();
         assert_eq!(listed.iter().filter(|batch| batch.is_running && batch.total == 3 && batch.processed == 0).count(), 3);
-        store.batch_item_finish(listed[0].id, (0, 1, &failed(0))).await.unwrap();
+        store.batch_item_finish(listed[0].id, &(0, 1, &failed(0))).await.unwrap();
         store.batch_finish(listed[0].id, &[], &BatchEnd::Complete, at(1)).await.unwrap();
         let listed = store.batches_of_account(&ada, 10).await.unwrap();
         assert_eq!((listed[0].is_running, listed[0].processed), (false, 1));
