@@ -55,7 +55,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) state: Option<String>,
     /// Folder with the peers' `node_modules`, which `make bench-peers` fills
-    #[arg(long, env = "ATTACHE_BENCH_PEERS")]
+    #[arg(long)]
     pub(crate) peers_folder: Option<PathBuf>,
     /// PostgreSQL to measure, `postgres://user@address/database`: a cluster on this machine that nothing else uses
     #[arg(long)]

@@ -31,7 +31,8 @@ fn bench(arguments: &[&str]) -> Command {
 
 #[test]
 fn every_name_is_listed() {
-    let listed = bench(&["--list"]).output().unwrap();
+    // The variable is empty in `make test` while no peers are installed. It is an input of the tests alone.
+    let listed = bench(&["--list"]).env("ATTACHE_BENCH_PEERS", "").output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     for name in [
         "events_forwarded",
@@ -259,18 +260,25 @@ fn a_lone_sender_memory_and_starts_are_measured() {
 async fn events_are_measured_on_postgresql_with_one_to_three_nodes() {
     let Some(server) = server() else { return };
     let Some(database) = harness::postgres::database().await else { return };
-    let report = measure(&server, &["--postgres", &database.url, "events_postgres"]);
+    let packages = peers();
+    let peer = packages.iter().flat_map(|folder| ["--peers-folder", folder.as_str()]);
+    let options: Vec<_> = ["--postgres", &database.url, "events_postgres"].into_iter().chain(peer).collect();
+    let report = measure(&server, &options);
     assert!(report.contains("\n## events_postgres\n"), "{report}");
     for name in ["PostgreSQL, one COPY per group", "attache, 1 node", "attache, 2 nodes", "attache, 3 nodes"] {
         assert!(report.lines().any(|line| line.starts_with(&format!("| {name} | "))), "{name}: {report}");
     }
 }
 
+fn peers() -> Option<String> {
+    std::env::var("ATTACHE_BENCH_PEERS").ok().filter(|folder| !folder.is_empty())
+}
+
 /// The packages of the peers are large and one of them must be compiled, so `make test` skips this test without them.
 #[test]
 fn peers_are_measured_in_turn_with_the_server_and_make_the_lines_of_the_readme() {
     let Some(server) = server() else { return };
-    let Some(packages) = std::env::var("ATTACHE_BENCH_PEERS").ok().filter(|folder| !folder.is_empty()) else {
+    let Some(packages) = peers() else {
         eprintln!("SKIPPED: ATTACHE_BENCH_PEERS is not set (`make peers` installs them): this test has shown nothing");
         return;
     };
