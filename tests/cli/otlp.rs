@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 
 use flate2::Compression;
@@ -11,6 +11,7 @@ use flate2::write::GzEncoder;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use crate::event_send::{computer, log};
 use crate::hook::{folder, sent, status, whole_chains};
@@ -32,7 +33,11 @@ struct Receiver {
 
 impl Receiver {
     async fn start(home: &Home, options: &[&str]) -> Self {
-        let mut process = home.start(&[&["otlp", "--listen", "127.0.0.1:0"], options].concat());
+        Self::start_at(home, "127.0.0.1:0", options).await
+    }
+
+    async fn start_at(home: &Home, address: &str, options: &[&str]) -> Self {
+        let mut process = home.start(&[&["otlp", "--listen", address], options].concat());
         let line = process.ready_line().await;
         let url = line.strip_prefix("attache otlp receives spans at ").and_then(|rest| rest.split(' ').next()).unwrap();
         Self { url: url.to_owned(), process }
@@ -213,6 +218,7 @@ async fn requests_that_no_sdk_sends_are_refused_with_the_reason() {
     let home = Home::new();
     flow::keep_profile(&home, "http://127.0.0.1:9", None, None);
     let receiver = Receiver::start(&home, &[]).await;
+    let mut stalled = begun(&receiver).await;
     let (json_type, protobuf) = (("content-type", "application/json"), ("content-type", "application/x-protobuf"));
     let gzipped = ("content-encoding", "gzip");
     let large = vec![b' '; (8 << 20) + 1];
@@ -246,6 +252,8 @@ async fn requests_that_no_sdk_sends_are_refused_with_the_reason() {
     let (found, _, said) = receiver.json(&call(1)).await;
     assert!(found == 200 && said.contains(r#""rejectedSpans":"1""#) && said.contains("--agent"), "{said}");
     assert!(!folder(&home).join("codex.spool").exists());
+    let (status, said) = raw::response(&mut stalled).await;
+    assert!(status == 408 && said.contains("did not arrive"), "{status} {said}");
     let said = receiver.stop("INT").await;
     assert!(said.contains("received 1 spans in 3 exports: 0 spooled") && said.ends_with("1 rejected"), "{said}");
 }
@@ -277,6 +285,14 @@ async fn a_full_spool_and_a_folder_that_cannot_be_written_are_reported_to_the_pr
     receiver.stop("TERM").await;
 }
 
+/// An export whose body has one byte of two.
+async fn begun(receiver: &Receiver) -> TcpStream {
+    let mut stream = raw::connect([127, 0, 0, 1], receiver.address()).await;
+    let head = "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_beside_too_many_others_is_asked_to_come_later() {
     let home = Home::new();
@@ -284,11 +300,7 @@ async fn an_export_beside_too_many_others_is_asked_to_come_later() {
     let receiver = Receiver::start(&home, &["--agent", "codex"]).await;
     let mut waiting = Vec::new();
     for _ in 0..16 {
-        let mut stream = raw::connect([127, 0, 0, 1], receiver.address()).await;
-        let head =
-            "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{";
-        stream.write_all(head.as_bytes()).await.unwrap();
-        waiting.push(stream);
+        waiting.push(begun(&receiver).await);
     }
     let (after, said) = eventually("all places are taken", async || {
         let (found, after, said) = receiver.json(&json!({})).await;
@@ -313,7 +325,17 @@ async fn a_receiver_is_local_and_needs_a_profile() {
     let receiver = Receiver::start(&home, &[]).await;
     let taken = receiver.url.strip_prefix("http://").unwrap();
     home.run(&["otlp", "--listen", taken]).refused(1, &["cannot listen on", "--listen"]);
-    let remote = Receiver::start(&home, &["--allow-remote", "--profile", "default"]).await;
-    remote.stop("INT").await;
+    let remote = Receiver::start_at(&home, "0.0.0.0:0", &["--allow-remote", "--agent", "codex"]).await;
+    let port = remote.address().port();
+    // The address of an interface that is not the loopback, if there is one: connecting a datagram socket sends nothing.
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let outside = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
+    let address = outside.map_or(Ipv4Addr::LOCALHOST, |address| match address.ip() {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(_) => Ipv4Addr::LOCALHOST,
+    });
+    let reached = Receiver { url: format!("http://{address}:{port}"), process: remote.process };
+    assert_eq!(reached.json(&json!({})).await, (200, None, "{}".to_owned()));
+    reached.stop("INT").await;
     receiver.stop("TERM").await;
 }

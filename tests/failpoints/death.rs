@@ -10,6 +10,8 @@ use blackbox::process::{Home, Server};
 use blackbox::receiver::Receiver;
 use harness::event::{Chain, Machine};
 
+use crate::notified;
+
 /// Number of events before the process dies.
 const BEFORE: usize = 3;
 
@@ -302,23 +304,11 @@ async fn an_unfinished_epoch_is_refused_and_started_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_webhook_was_sent_and_before_that_is_written() {
     let (receiver, address) = Receiver::start().await;
-    let home = Home::new()
-        .set("webhooks.enabled", "true")
-        .set("webhooks.allow_http", "true")
-        .set("webhooks.allow_private", "[\"127.0.0.0/8\"]")
-        .set("webhooks.ports", &format!("[{}]", address.port()))
-        .set("webhooks.look_every", "50ms")
-        .set("webhooks.timeout", "1s");
+    let home = notified::home(address);
     let mut server = home.serve_failing("webhook.sent=1*return").await;
-    let person = flow::session(&home, "ada@example.com");
-    let client = Client::new();
-    let webhooks = format!("{}/api/v1/webhooks", server.url);
-    let body = json!({ "url": format!("http://{address}/ok"), "kinds": ["event.held"] });
-    let made = client.post(&webhooks, person.clone(), &body).await.expect(201);
-    let test = format!("{webhooks}/{}/test", made["id"].as_str().unwrap());
-    let request = client.request(reqwest::Method::POST, &test, &person).json(&json!({}));
+    let request = notified::test(&home, &server, address).await;
     // The server may die before it answers.
-    if let Some(response) = client.try_send(request).await {
+    if let Some(response) = Client::new().try_send(request).await {
         assert!(response.status < 300, "{response:?}");
     }
     assert_eq!(server.process.exit().await.code(), None, "it ended by a signal of its own");

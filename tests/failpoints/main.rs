@@ -22,5 +22,6 @@
 
 mod batches;
 mod death;
+mod notified;
 mod panics;
 mod races;

@@ -6,7 +6,10 @@ use blackbox::client::{Client, Credential, Response, attempt_of};
 use blackbox::eventually;
 use blackbox::flow;
 use blackbox::process::{Home, Server};
+use blackbox::receiver::Receiver;
 use harness::event::{Chain, Machine};
+
+use crate::notified;
 
 /// A server with these failpoints, whose actors restart quickly.
 async fn world(failpoints: &str) -> (Home, Server, Machine) {
@@ -165,6 +168,18 @@ async fn the_mailer_restarts_and_sends_what_waits() {
     let (_, user_code) = flow::device_code(&server, &machine).await;
     flow::device_approve(&server, &person, &user_code).await.unwrap().expect(200);
     restarted(&server, "mail", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sender_of_webhooks_restarts_and_sends_what_waits() {
+    let (receiver, address) = Receiver::start().await;
+    let home = notified::home(address);
+    let home = home.set("actors.restart.backoff_min", "10ms").set("actors.restart.backoff_max", "20ms");
+    let server = home.serve_failing("webhook.pass=2*panic").await;
+    let sent = Client::new().try_send(notified::test(&home, &server, address).await).await.unwrap();
+    assert!(sent.status < 300, "{sent:?}");
+    restarted(&server, "webhook", 2).await;
+    receiver.wait("ok", 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
