@@ -29,7 +29,7 @@ struct Agent {
     /// Files that a person had before.
     before: &'static [(&'static str, &'static str)],
     environment: &'static [(&'static str, &'static str)],
-    /// Arguments that list the MCP servers, and what the list then contains.
+    /// Arguments that list the MCP servers, and a text of the list.
     list: (&'static [&'static str], &'static str),
     /// Arguments of runs with a prompt.
     prompts: &'static [&'static [&'static str]],
@@ -267,7 +267,7 @@ impl Desk {
         self.home.dir.path().join(name)
     }
 
-    /// Runs the agent to its end; returns what it printed.
+    /// Runs the agent to its end; returns its output.
     fn run(&self, arguments: &[&str]) -> String {
         // A file, because processes that the agent leaves behind would hold a pipe open.
         let printed = self.path("printed");
@@ -312,7 +312,7 @@ impl Desk {
         assert_eq!(texts, ["written by a model\n"]);
     }
 
-    /// What the hooks recorded.
+    /// The events of the hooks.
     async fn recorded(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for event in log(&self.server, &self.machine).await {

@@ -133,9 +133,15 @@ pub fn remark(tool: Tool, scope: Scope, wanted: Wanted) -> Option<&'static str> 
     match (tool, scope) {
         (Tool::Codex, _) if wanted.hooks => Some("Codex runs new hooks once you have trusted them: type /hooks in it"),
         (Tool::Cursor, _) => Some("Cursor asks you once to enable the server: Settings, Tools & MCP"),
-        (Tool::GeminiCli, _) => Some("Gemini CLI uses servers and hooks only in folders that you trust: it asks you once in each"),
-        (Tool::ClaudeCode, Scope::Project) if wanted.mcp => Some("Claude Code asks you once to approve the server of the project"),
-        (Tool::GithubCopilot, Scope::Project) => Some("GitHub Copilot CLI reads the files once you trust the folder: it asks you when it starts"),
+        (Tool::GeminiCli, _) => {
+            Some("Gemini CLI uses servers and hooks only in folders that you trust: it asks you once in each")
+        }
+        (Tool::ClaudeCode, Scope::Project) if wanted.mcp => {
+            Some("Claude Code asks you once to approve the server of the project")
+        }
+        (Tool::GithubCopilot, Scope::Project) => {
+            Some("GitHub Copilot CLI reads the files once you trust the folder: it asks you when it starts")
+        }
         _ => None,
     }
 }

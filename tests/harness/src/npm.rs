@@ -35,6 +35,9 @@ pub fn agent(path: &str) -> Option<PathBuf> {
     if program.is_file() {
         return Some(program);
     }
-    eprintln!("SKIPPED: there is no {}: `make agents` installs it where it exists: this test has shown nothing", program.display());
+    eprintln!(
+        "SKIPPED: there is no {}: `make agents` installs it where it exists: this test has shown nothing",
+        program.display()
+    );
     None
 }
