@@ -1,11 +1,13 @@
 # Arguments of cargo commands. CI runs `make test`.
 
-.PHONY: help run check test soak bench bench-peers peers fmt schema pictures tools deny
+.PHONY: help run check test soak bench bench-peers peers agents fmt schema pictures tools deny
 
 # Packages of other languages that tests and benches use. Build products are in cargo's own folder, where every command of the README finds them.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/attache
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEERS = $(CACHE)/peers-$(shell { cat benches/peers/package-lock.json; node --version; } 2>/dev/null | sha256sum | cut -c 1-16)
+
+AGENTS = $(CACHE)/agents-$(shell sha256sum tests/agents/package-lock.json | cut -c 1-16)
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -27,6 +29,7 @@ test: tools ## Run all checks that a change must pass before it is merged.
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 	$(MAKE) --no-print-directory deny
 	cargo test --locked --workspace --all-features --doc
+	@[ -e "$(AGENTS)" ] || echo "NOT TESTED: the coding agents themselves, which make agents installs" >&2
 	cargo nextest run --locked --workspace --all-features
 
 # ATTACHE_SOAK_MINUTES: duration of each fuzz test, default 10.
@@ -56,6 +59,16 @@ peers:
 		(cd "$(PEERS).new" && npm ci --ignore-scripts && npm rebuild better-sqlite3 && \
 			node -e "new (require('better-sqlite3'))(':memory:')") && \
 		mv "$(PEERS).new" "$(PEERS)"; \
+	fi
+
+# The coding agents, in a folder per lock file; `harness::npm` uses the same path. The script of the one package links its program, and loads nothing.
+agents: ## Install the coding agents that tests of attache connect run, 1.3 GB.
+	@if [ ! -e "$(AGENTS)" ]; then \
+		command -v npm >/dev/null || { echo "Node.js 20 or newer and npm are needed for the coding agents: install them" >&2; exit 1; }; \
+		rm -rf "$(AGENTS).new" && mkdir -p "$(AGENTS).new" && \
+		cp tests/agents/package.json tests/agents/package-lock.json tests/agents/.npmrc "$(AGENTS).new" && \
+		(cd "$(AGENTS).new" && npm ci --ignore-scripts && npm rebuild @anthropic-ai/claude-code) && \
+		mv "$(AGENTS).new" "$(AGENTS)"; \
 	fi
 
 fmt: ## Format the code.

@@ -135,7 +135,7 @@ const EDITORS: [&str; 16] = [
 
 /// The name of the hook: that of the payload, or the given one.
 pub fn named<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Option<&'p str> {
-    label_of(members, &["hook_event_name", "hookEventName"]).or_else(|| hook.and_then(label))
+    label_of(members, &["hook_event_name", "hookEventName", "hookName"]).or_else(|| hook.and_then(label))
 }
 
 impl<'p> HookObservation<'p> {
@@ -240,6 +240,12 @@ impl<'p> HookObservation<'p> {
         if let Some(output) = output {
             self.content.push(("output", Cow::Owned(output)));
         }
+    }
+
+    /// Takes the exit status of a process for its success; without one, success is unknown.
+    pub fn ended(&mut self, status: Option<i64>) {
+        self.exit_status = status;
+        self.succeeded = status.map(|status| status == 0);
     }
 
     /// Reads the state of a call that opencode reports as a part of a message.

@@ -98,7 +98,7 @@ pub async fn connect(arguments: Arguments) -> Done {
     let changes = record.changes(&files, &connection.folder, yes)?;
     record.write(&changes, &connection.folder, &name)?;
     let event = first_event::send(&connection, tool).await?;
-    let summary = Summary { tool, wanted, changes: &changes, approved: &approved, event: &event };
+    let summary = Summary { tool, scope, wanted, changes: &changes, approved: &approved, event: &event };
     summary.show(&connection).await;
     Ok(())
 }
@@ -210,6 +210,7 @@ fn show_changes(json: bool, tool: Tool, changes: &[FileChange]) {
 /// The outcome of the command.
 struct Summary<'s> {
     tool: Tool,
+    scope: Scope,
     wanted: Wanted,
     changes: &'s [FileChange],
     approved: &'s ApprovedTool,
@@ -218,7 +219,7 @@ struct Summary<'s> {
 
 impl Summary<'_> {
     async fn show(&self, connection: &ProfileConnection) {
-        let Self { tool, wanted, changes, approved, event } = self;
+        let Self { tool, scope, wanted, changes, approved, event } = self;
         let owner = attach::owner(connection).await;
         let base = connection.client.base_url();
         let event = event.described(base);
@@ -259,7 +260,7 @@ impl Summary<'_> {
                 Some(url) => format!("{bad} the first event is held, see {url}"),
                 None => format!("{bad} your consent is off, so nothing is recorded: see {base}/account/consent"),
             });
-            if let Some(remark) = tool_files::remark(*tool, *wanted) {
+            if let Some(remark) = tool_files::remark(*tool, *scope, *wanted) {
                 lines.push(format!("  next: {remark}"));
             }
             lines.push(format!(

@@ -13,7 +13,7 @@ use blackbox::process::{Home, Process, Server};
 use harness::npm;
 
 /// `connect`, waiting for a person: it has shown its link and this code.
-async fn connecting(home: &Home, arguments: &[&str]) -> (Process, String) {
+pub async fn connecting(home: &Home, arguments: &[&str]) -> (Process, String) {
     let process = home.start(&[&["connect"], arguments].concat());
     assert!(process.stdout.reach(9).await, "{}{}", process.stdout.text(), process.stderr.text());
     let code = process.stdout.text().lines().nth(6).unwrap().trim().to_owned();
@@ -30,7 +30,7 @@ async fn page(server: &Server, person: &Credential, path: &str) -> String {
 }
 
 /// The person presses Approve with these boxes ticked.
-async fn approve(server: &Server, person: &Credential, code: &str, boxes: &[&str]) {
+pub async fn approve(server: &Server, person: &Credential, code: &str, boxes: &[&str]) {
     let client = Client::new();
     let request = client.request(Method::POST, &format!("{}/device", server.url), person);
     let mut form = vec![("user_code", code), ("decision", "approve")];

@@ -34,6 +34,7 @@ mod nodes;
 mod otlp;
 mod profile;
 mod proof;
+mod real_tools;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod search;

@@ -1,8 +1,10 @@
 //! Hooks of Claude Code: names in `PascalCase`, members in `snake_case`.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
-use crate::members::text;
+use crate::members::{label_of, text};
 use crate::observation::{HookActivity, HookObservation};
 
 /// The activity of a hook; `None` for hooks that report parts of what other hooks report.
@@ -33,5 +35,10 @@ pub fn activity(hook: &str, members: &Map<String, Value>) -> Option<HookActivity
 
 /// Reads a payload.
 pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<HookObservation<'p>> {
-    activity(hook, members).map(|activity| HookObservation::common(hook, activity, members))
+    let mut seen = activity(hook, members).map(|activity| HookObservation::common(hook, activity, members))?;
+    if hook == "StopFailure" {
+        // A name such as `rate_limit`; the words are in other members.
+        seen.labels.extend(label_of(members, &["error"]).map(|kind| ("error_kind", Cow::Borrowed(kind))));
+    }
+    Some(seen)
 }

@@ -11,7 +11,11 @@ use crate::observation::{HookActivity, HookObservation, named};
 /// Reads a payload.
 pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Option<HookObservation<'p>> {
     let Some(notified) = label_of(members, &["type"]).filter(|_| !members.contains_key("hook_event_name")) else {
-        return claude_code::observe(named(hook, members)?, members);
+        let mut seen = claude_code::observe(named(hook, members)?, members)?;
+        if let (Some(output), Some(_)) = (members.get("tool_response").and_then(Value::as_str), seen.succeeded) {
+            seen.ended(exit_status(seen.skill.as_deref(), output));
+        }
+        return Some(seen);
     };
     let activity = if notified == "agent-turn-complete" { HookActivity::Completed } else { HookActivity::Other };
     let mut seen = HookObservation::common(notified, activity, members);
@@ -19,4 +23,10 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
         seen.content.extend(first(members, &["input-messages"]).map(|prompt| ("prompt", Cow::Borrowed(prompt))));
     }
     Some(seen)
+}
+
+/// The exit status in the output of a patch. The output of a shell does not have it.
+fn exit_status(skill: Option<&str>, output: &str) -> Option<i64> {
+    let line = output.lines().next().filter(|_| skill == Some("apply_patch"))?;
+    line.strip_prefix("Exit code: ")?.parse().ok()
 }

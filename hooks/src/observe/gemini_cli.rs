@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::members::first;
+use crate::members::{first, text};
 use crate::observation::{HookActivity, HookObservation};
 
 /// Reads a payload.
@@ -26,5 +26,16 @@ pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<Hoo
     if activity == HookActivity::PermissionRequested {
         seen.content.extend(first(members, &["details"]).map(|details| ("input", Cow::Borrowed(details))));
     }
+    let output = members.get("tool_response").and_then(|output| text(output.as_object()?, &["llmContent"]));
+    if let (Some("run_shell_command"), Some(status)) = (seen.skill.as_deref(), output.and_then(exit_status)) {
+        seen.ended(Some(status));
+    }
     Some(seen)
+}
+
+/// The exit status among the lines that follow the output of a command; success has no such line.
+fn exit_status(output: &str) -> Option<i64> {
+    const OTHERS: [&str; 4] = ["</untrusted_context>", "Process Group PGID: ", "Background PIDs: ", "Signal: "];
+    let line = output.lines().rev().find(|line| !OTHERS.iter().any(|other| line.starts_with(other)))?;
+    line.strip_prefix("Exit Code: ")?.parse().ok()
 }

@@ -25,15 +25,27 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
         "notification" => claude_code::activity("Notification", members)?,
         _ => claude_code::activity(hook, members)?,
     };
-    let outcome = first(members, &["toolResult", "tool_result"]).and_then(Value::as_object);
-    let outcome = outcome.and_then(|result| text(result, &["resultType", "result_type"]));
+    let result = first(members, &["toolResult", "tool_result"]).and_then(Value::as_object);
+    let outcome = result.and_then(|result| text(result, &["resultType", "result_type"]));
+    let output = result.and_then(|result| text(result, &["textResultForLlm", "text_result_for_llm"]));
     let is_denied = activity == HookActivity::ToolFinished && outcome == Some("denied");
     let activity = if is_denied { HookActivity::PermissionDenied } else { activity };
     let mut seen = HookObservation::common(hook, activity, members);
     if let (Some(outcome), Some(_)) = (outcome, seen.succeeded) {
         seen.succeeded = Some(outcome == "success");
+        if let (true, Some("bash" | "powershell"), Some(status)) =
+            (outcome == "success", seen.skill.as_deref(), output.and_then(exit_status))
+        {
+            seen.ended(Some(status));
+        }
     }
     Some(seen)
+}
+
+/// The exit status in the last line of a shell's output. A command that failed is a call that succeeded otherwise.
+fn exit_status(output: &str) -> Option<i64> {
+    let line = output.trim_end().lines().last()?.strip_prefix("<shellId: ")?.strip_suffix('>')?;
+    line.split_once(" completed with exit code ")?.1.parse().ok()
 }
 
 /// The hook with these members.

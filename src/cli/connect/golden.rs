@@ -305,11 +305,13 @@ fn documented(tool: Tool) -> &'static [&'static str] {
         Tool::ClaudeCode => &[
             "PreToolUse",
             "PostToolUse",
+            "PostToolUseFailure",
             "Notification",
             "UserPromptSubmit",
             "SessionStart",
             "SessionEnd",
             "Stop",
+            "StopFailure",
             "SubagentStop",
             "PreCompact",
         ],
@@ -341,9 +343,16 @@ fn documented(tool: Tool) -> &'static [&'static str] {
             "PreCompress",
             "Notification",
         ],
-        Tool::GithubCopilot => {
-            &["sessionStart", "sessionEnd", "userPromptSubmitted", "preToolUse", "postToolUse", "errorOccurred"]
-        }
+        Tool::GithubCopilot => &[
+            "sessionStart",
+            "sessionEnd",
+            "userPromptSubmitted",
+            "preToolUse",
+            "postToolUse",
+            "postToolUseFailure",
+            "agentStop",
+            "errorOccurred",
+        ],
         Tool::Opencode => &[],
     }
 }

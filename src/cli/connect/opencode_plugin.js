@@ -5,7 +5,7 @@ import { spawn } from "node:child_process"
 const COMMAND = ["attache"]
 
 // Parts of messages arrive many times while they grow: only finished calls of tools are passed on.
-// Prompts come from `chat.message`, with their text.
+// Prompts come from `chat.message`, with their text. Edits are calls of tools: `file.edited` repeats them.
 const isWanted = (event) => {
   const { type, properties } = event
   if (type === "message.part.updated") {
@@ -17,7 +17,7 @@ const isWanted = (event) => {
     return info?.role === "assistant" && Boolean(info?.time?.completed)
   }
   return [
-    "session.created", "session.error", "session.deleted", "session.compacted", "file.edited",
+    "session.created", "session.error", "session.deleted", "session.compacted",
     "permission.asked", "permission.updated", "permission.replied",
   ].includes(type)
 }

@@ -129,10 +129,19 @@ pub fn files(tool: Tool, scope: Scope, folders: &ToolFolders, program: &Program,
 }
 
 /// The step that the owner has to do in the tool itself.
-pub fn remark(tool: Tool, wanted: Wanted) -> Option<&'static str> {
-    match tool {
-        Tool::Codex if wanted.hooks => Some("Codex runs new hooks once you have trusted them: type /hooks in it"),
-        Tool::Cursor => Some("Cursor asks you once to enable the server: Settings, Tools & MCP"),
+pub fn remark(tool: Tool, scope: Scope, wanted: Wanted) -> Option<&'static str> {
+    match (tool, scope) {
+        (Tool::Codex, _) if wanted.hooks => Some("Codex runs new hooks once you have trusted them: type /hooks in it"),
+        (Tool::Cursor, _) => Some("Cursor asks you once to enable the server: Settings, Tools & MCP"),
+        (Tool::GeminiCli, _) => {
+            Some("Gemini CLI uses servers and hooks only in folders that you trust: it asks you once in each")
+        }
+        (Tool::ClaudeCode, Scope::Project) if wanted.mcp => {
+            Some("Claude Code asks you once to approve the server of the project")
+        }
+        (Tool::GithubCopilot, Scope::Project) => {
+            Some("GitHub Copilot CLI reads the files once you trust the folder: it asks you when it starts")
+        }
         _ => None,
     }
 }
@@ -146,8 +155,18 @@ fn claude_code(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolF
     };
     let server = json!({ "type": "stdio", "command": program.path, "args": program.mcp(), "env": {} });
     let handler = json!({ "type": "command", "command": program.hook(Tool::ClaudeCode), "timeout": HOOK_SECONDS });
-    let hooks = ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SubagentStop", "SessionEnd"]
-        .map(|event| element(&["hooks", event], grouped(event == "PostToolUse", &handler)));
+    // A call that failed is not reported by PostToolUse, and an answer that failed is not by Stop.
+    let events = [
+        "SessionStart",
+        "UserPromptSubmit",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "Stop",
+        "StopFailure",
+        "SubagentStop",
+        "SessionEnd",
+    ];
+    let hooks = events.map(|event| element(&["hooks", event], grouped(event.starts_with("PostToolUse"), &handler)));
     (json_file(mcp, vec![member(&["mcpServers", SERVER], server)]), json_file(folder.join(settings), hooks.into()))
 }
 
@@ -216,7 +235,15 @@ fn github_copilot(scope: Scope, folders: &ToolFolders, program: &Program) -> (To
     let server = json!({ "type": "local", "command": program.path, "args": program.mcp(), "tools": ["*"] });
     let handler = json!({ "type": "command", "bash": program.hook(Tool::GithubCopilot), "timeoutSec": HOOK_SECONDS });
     let mut edits = vec![FileEdit::Required(vec!["version".to_owned()], json!(1))];
-    let events = ["sessionStart", "userPromptSubmitted", "postToolUse", "errorOccurred", "sessionEnd"];
+    let events = [
+        "sessionStart",
+        "userPromptSubmitted",
+        "postToolUse",
+        "postToolUseFailure",
+        "agentStop",
+        "errorOccurred",
+        "sessionEnd",
+    ];
     edits.extend(events.map(|event| element(&["hooks", event], handler.clone())));
     let mcp = json_file(mcp, vec![member(&["mcpServers", SERVER], server)]);
     (mcp, json_file(hooks.join("attache.json"), edits))
@@ -241,7 +268,9 @@ fn opencode(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolFile
         syntax: Syntax::Text,
         edits: vec![FileEdit::Whole(plugin(program))],
     };
-    (json_file(path, vec![member(&["mcp", SERVER], server)]), plugin)
+    // opencode adds the member to a file without it, which would then no longer be as it was written.
+    let schema = FileEdit::Required(vec!["$schema".to_owned()], json!("https://opencode.ai/config.json"));
+    (json_file(path, vec![schema, member(&["mcp", SERVER], server)]), plugin)
 }
 
 /// The plugin: it starts the hook for each event of interest and waits for nothing.

@@ -1,4 +1,5 @@
-//! The packages that tests use from npm: a folder that `make tools` fills from `tests/npm/package-lock.json`.
+//! The packages that tests use from npm: a folder that `make tools` fills from `tests/npm/package-lock.json`, and one with coding agents that
+//! `make agents` fills from `tests/agents/package-lock.json`.
 
 use std::env;
 use std::path::PathBuf;
@@ -21,5 +22,22 @@ pub fn packages() -> Option<PathBuf> {
     let missing = format!("no npm packages in {}: `make tools` installs them", folder.display());
     assert!(!required(), "{missing}, and ATTACHE_TEST_REQUIRE_ALL=1 asks for every component");
     eprintln!("SKIPPED: {missing}: this test has shown nothing");
+    None
+}
+
+/// The lock file of the coding agents.
+const AGENTS_LOCK_FILE: &[u8] = include_bytes!("../../agents/package-lock.json");
+
+/// The program of a coding agent, by its path below `node_modules`. `None`, and a word on standard error, when it is not there; no run requires
+/// it, because the packages are large and some exist for a few platforms alone.
+pub fn agent(path: &str) -> Option<PathBuf> {
+    let program = tools::folder("agents", AGENTS_LOCK_FILE)?.join("node_modules").join(path);
+    if program.is_file() {
+        return Some(program);
+    }
+    eprintln!(
+        "SKIPPED: there is no {}: `make agents` installs it where it exists: this test has shown nothing",
+        program.display()
+    );
     None
 }
