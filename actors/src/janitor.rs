@@ -7,6 +7,7 @@ use std::time::Duration;
 use domain::Clock;
 use serde::{Deserialize, Serialize};
 use store::Store;
+use store::feed::ENTRIES_KEPT_MAX;
 use store::janitor::PurgeSettings;
 use supervision::periodic::{Next, Pass, PassError};
 
@@ -36,6 +37,8 @@ pub struct Janitor {
     pub clock: Clock,
     /// How long things are kept.
     pub settings: PurgeSettings,
+    /// How long entries of feeds are kept.
+    pub feeds_kept: Duration,
 }
 
 impl Pass for Janitor {
@@ -43,8 +46,10 @@ impl Pass for Janitor {
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("janitor.pass");
-        let purged = self.store.purge(self.clock.now(), &self.settings).await?;
-        tracing::debug!(?purged, "a round of cleaning up is done");
+        let now = self.clock.now();
+        let purged = self.store.purge(now, &self.settings).await?;
+        let feed_entries = self.store.purge_feeds(now, self.feeds_kept, ENTRIES_KEPT_MAX, &self.settings).await?;
+        tracing::debug!(?purged, feed_entries, "a round of cleaning up is done");
         Ok(Next::AfterPause)
     }
 }

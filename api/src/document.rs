@@ -28,8 +28,17 @@ impl Document {
         Self::new("application/json", value.to_string())
     }
 
-    /// The answer to a request with these headers: the text, or 304 when the client has it.
+    /// The answer to a request with these headers: the text, or 304 when the client has it. It is for everyone.
     pub fn answer(&self, request: &HeaderMap) -> Response {
+        self.cached(request, HeaderValue::from_static("public, max-age=300"))
+    }
+
+    /// The same for a document of one reader, which no shared cache stores and which is revalidated before each use.
+    pub fn answer_private(&self, request: &HeaderMap) -> Response {
+        self.cached(request, HeaderValue::from_static("private, no-cache"))
+    }
+
+    fn cached(&self, request: &HeaderMap, cache_control: HeaderValue) -> Response {
         let named = if self.is_held_by(request) {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
@@ -37,7 +46,7 @@ impl Document {
             (headers, self.body.clone()).into_response()
         };
         let etag = HeaderValue::from_str(&self.etag).unwrap_or(HeaderValue::from_static("\"\""));
-        ([(ETAG, etag), (CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"))], named).into_response()
+        ([(ETAG, etag), (CACHE_CONTROL, cache_control)], named).into_response()
     }
 
     /// `If-None-Match` compares weakly (RFC 9110, section 13.1.2).

@@ -25,6 +25,7 @@ pub mod discovery;
 pub mod document;
 pub mod error;
 pub mod events;
+mod feeds;
 mod front;
 pub mod gate;
 pub mod guide;

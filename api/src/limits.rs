@@ -23,6 +23,7 @@ pub struct RateLimiters {
     claim_starts: Limiter,
     code_guesses: Limiter,
     sign_ins: Limiter,
+    feed_reads: Limiter,
 }
 
 impl RateLimiters {
@@ -33,6 +34,7 @@ impl RateLimiters {
             claim_starts: Limiter::new("too_many_claims", settings.claim_starts_per_minute),
             code_guesses: Limiter::new("too_many_guesses", settings.code_guesses_per_minute),
             sign_ins: Limiter::new("too_many_sign_ins", settings.sign_ins_per_minute),
+            feed_reads: Limiter::new("too_many_feed_reads", settings.feed_reads_per_minute),
         }
     }
 
@@ -54,6 +56,11 @@ impl RateLimiters {
     /// Counts a request to sign in.
     pub fn sign_in(&self, address: IpAddr) -> Result<(), ApiError> {
         self.sign_ins.check(address)
+    }
+
+    /// Counts a reading of a feed.
+    pub fn feed_read(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.feed_reads.check(address)
     }
 }
 

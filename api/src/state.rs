@@ -21,6 +21,7 @@ use app::services::confirmation::RecentSignIn;
 use app::services::consent::Consent;
 use app::services::devices::DeviceApprovals;
 use app::services::export::AccountExport;
+use app::services::feeds::Feeds;
 use app::services::knowledge::credential::CredentialChecks;
 use app::services::knowledge::{Batches, Filters, KnowledgeSearch, Memories, MemoryLimits, Spaces};
 use app::services::labels::Labels;
@@ -112,6 +113,7 @@ struct Services {
     spaces: Spaces,
     usage: UsageBars,
     webhooks: Webhooks,
+    feeds: Feeds,
 }
 
 /// The parts that are built from the route tables.
@@ -225,6 +227,7 @@ impl Services {
             sessions: Sessions::new(ports(), settings.sessions.valid_for),
             spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
             webhooks: Webhooks::new(ports(), settings.webhooks.clone()),
+            feeds: Feeds::new(ports(), settings.feeds.clone()),
             usage: UsageBars::new(
                 ports(),
                 app.usage.clone(),
@@ -275,6 +278,7 @@ parts! {
     Spaces = services.spaces;
     UsageBars = services.usage;
     Webhooks = services.webhooks;
+    Feeds = services.feeds;
     Arc<Authenticator> = authenticator;
     Arc<BodyReader> = bodies;
     Arc<LargeBodies> = large_bodies;

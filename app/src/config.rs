@@ -25,7 +25,9 @@ use statistics::client::UpstreamSettings;
 use statistics::log::WriterSettings;
 use statistics::witness::{InvalidWitness, WitnessAddress};
 use store::DatabaseSettings;
+use store::feed::ENTRIES_WRITTEN_MAX;
 use store::held::HeldQuotas;
+use store::notice::NoticeLimits;
 use supervision::RootSettings;
 
 pub use self::actors::ActorsSettings;
@@ -37,6 +39,7 @@ pub use self::reading::{Problem, Problems, load};
 pub use self::signin::{OidcSettings, SigninSettings};
 pub use self::urls::Urls;
 pub use crate::services::activity::browse::ActivitySettings;
+pub use crate::services::feeds::FeedSettings;
 
 /// All settings, one field for each section of the file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -82,6 +85,8 @@ pub struct Settings {
     pub knowledge: KnowledgeSettings,
     /// `[webhooks]`: endpoints that accounts are notified at.
     pub webhooks: ::actors::webhook::WebhookSettings,
+    /// `[feeds]`: feeds of notifications.
+    pub feeds: FeedSettings,
     /// `[limits]`: attempts of each client address.
     pub limits: LimitSettings,
     /// `[janitor]`: retention and removal of old rows.
@@ -491,9 +496,12 @@ impl Settings {
         );
     }
 
-    /// Notifications that may wait for one endpoint; `None` if webhooks are off.
-    pub fn notifications_waiting_max(&self) -> Option<u32> {
-        self.webhooks.enabled.then_some(self.webhooks.waiting_max)
+    /// The notifications that the store writes.
+    pub fn notices(&self) -> NoticeLimits {
+        NoticeLimits {
+            webhook_waiting_max: self.webhooks.enabled.then_some(self.webhooks.waiting_max),
+            feed_entries_max: self.feeds.enabled.then_some(ENTRIES_WRITTEN_MAX),
+        }
     }
 
     /// The problems that sections find themselves.
@@ -513,6 +521,7 @@ impl Settings {
             ("knowledge", self.knowledge.problems()),
             ("actors", self.actors.problems()),
             ("webhooks", owned(self.webhooks.problems())),
+            ("feeds", owned(self.feeds.problems())),
         ];
         sections.into_iter().flat_map(|(section, found)| {
             found.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))

@@ -83,7 +83,7 @@ pub async fn open_facts(settings: &Settings) -> Result<Store, OpenError> {
         return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());
     }
     let store = Store::open(&settings.database, &settings.data.facts()).await?;
-    let store = store.with_notifications(settings.notifications_waiting_max());
+    let store = store.with_notices(settings.notices());
     if are_facts_lost(&store, settings).await? {
         store.close().await;
         return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());

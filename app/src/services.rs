@@ -19,6 +19,7 @@
 //! | [`usage`] | the usage of an account or a computer, as shares of its plan |
 //! | [`knowledge`] | search, batches, spaces, memories and filters of the knowledge API |
 //! | [`webhooks`] | endpoints that an account is notified at |
+//! | [`feeds`] | feeds of notifications |
 //! | [`oidc`] | sign-in with OpenID Connect providers |
 
 pub mod activity;
@@ -29,6 +30,7 @@ pub mod confirmation;
 pub mod consent;
 pub mod devices;
 pub mod export;
+pub mod feeds;
 pub mod knowledge;
 pub mod labels;
 pub mod machines;

@@ -174,7 +174,12 @@ impl Supervised<'_> {
             keep_retired_for: settings.claims.keep_keys_for(),
             waker: changed.clone(),
         };
-        let janitor = Janitor { store: (*store).clone(), clock: (*clock).clone(), settings: settings.janitor.purge };
+        let janitor = Janitor {
+            store: (*store).clone(),
+            clock: (*clock).clone(),
+            settings: settings.janitor.purge,
+            feeds_kept: settings.feeds.kept,
+        };
         [
             self.periodic(ActorKind::Outbox, self.outbox.clone(), settings.consent.outbox_every),
             self.resting(ActorKind::Watch, changes, SECOND, WATCH_REST, changed),

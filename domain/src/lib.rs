@@ -30,6 +30,7 @@
 //! | [`memory`] | memories: pages and notes, and their duplicates |
 //! | [`filter`] | content filter settings and verdicts |
 //! | [`webhook`] | notifications of accounts: kinds, bodies, signatures |
+//! | [`feed`] | feeds of notifications for feed readers |
 //! | [`web_url`] | URLs of web pages and their canonical form |
 //! | [`words`] | stems of words for full-text search |
 //! | [`excerpt`] | excerpts of search results |
@@ -56,6 +57,7 @@ pub mod digest;
 pub mod envelope;
 pub mod epoch;
 pub mod excerpt;
+pub mod feed;
 pub mod filter;
 pub mod foreign;
 pub mod held;

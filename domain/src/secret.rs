@@ -29,6 +29,8 @@ pub enum SecretKind {
     ApiKey,
     /// Session cookie of a signed-in browser.
     Session,
+    /// Part of the link of a feed.
+    Feed,
     /// Cookie of a browser that waits for its sign-in code.
     SignInTicket,
 }
@@ -44,6 +46,7 @@ impl SecretKind {
             Self::DeviceCode => "dvc_",
             Self::ApiKey => "ak_",
             Self::Session => "ses_",
+            Self::Feed => "fdt_",
             Self::SignInTicket => "sgn_",
         }
     }

@@ -87,9 +87,13 @@ pub fn body(kind: &str, at: Timestamp, data: &Value) -> String {
 
 /// Id of the notification about a fact: the same for every writer and every try.
 pub fn notification_id(kind: &str, fact: Uuid, at: Timestamp) -> Uuid {
-    let digest = Digest::of(format!("{kind} {fact} {}", date_time(at)).as_bytes());
+    hashed_id(&format!("{kind} {fact} {}", date_time(at)))
+}
+
+/// An id that is the same for the same text.
+pub(crate) fn hashed_id(text: &str) -> Uuid {
     let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest.as_bytes()[..16]);
+    bytes.copy_from_slice(&Digest::of(text.as_bytes()).as_bytes()[..16]);
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 

@@ -18,10 +18,10 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
+use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, limit, parsed, storable, undecodable};
-use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 

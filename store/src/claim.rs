@@ -22,10 +22,10 @@ use crate::change::Change;
 use crate::error::{Corrupt, StoreError};
 use crate::machine::DETACH_APPROVED_BY;
 use crate::mail::{QueuedMail, insert_mail};
+use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{limit, parsed, secret_hash, storable, undecodable};
-use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction, joined};
 use async_recursion::async_recursion as boxed;
 

@@ -147,7 +147,9 @@ impl Store {
     /// Deletes rows that belong to the account alone.
     async fn delete_rows(&self, account: &UserAccountId, settings: &PurgeSettings) -> Result<bool, StoreError> {
         // A batch that runs ends first. A space with a memory of another account stays, not public, for that account.
-        const KINDS: [&str; 8] = [
+        const KINDS: [&str; 9] = [
+            "DELETE FROM feed_entries WHERE (account_id, notification_id) IN
+                (SELECT account_id, notification_id FROM feed_entries WHERE account_id = $1 LIMIT $2)",
             "DELETE FROM webhook_deliveries WHERE (webhook_id, notification_id) IN
                 (SELECT d.webhook_id, d.notification_id FROM webhook_deliveries d
                 JOIN webhooks w ON w.id = d.webhook_id WHERE w.account_id = $1 LIMIT $2)",
@@ -323,7 +325,8 @@ async fn end_access(tx: &mut Tx<'_>, closing: &ClosingRow, now: Timestamp) -> Re
         "UPDATE api_keys SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL",
         "UPDATE batches SET cancelled_at = $2 WHERE account_id = $1 AND state = 'running' AND cancelled_at IS NULL",
     ];
-    const DETACH: [&str; 2] = [
+    const DETACH: [&str; 3] = [
+        "DELETE FROM feeds WHERE account_id = $1",
         "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL, secret_hash = NULL
             WHERE account_id = $1",
         "UPDATE spaces SET is_public = FALSE WHERE account_id = $1 AND is_public",

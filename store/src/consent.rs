@@ -11,11 +11,11 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
+use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
 use crate::outbox::{ChainRow, OutboxEvent, insert_event, move_chain};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, parsed_opt, storable, undecodable};
-use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 

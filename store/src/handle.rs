@@ -5,6 +5,7 @@ use std::path::Path;
 use sqlx::migrate::Migrator;
 
 use crate::error::StoreError;
+use crate::notice::NoticeLimits;
 use crate::operation::{During, Operation};
 use crate::pool::{DatabaseSettings, Pool, query};
 use crate::replica::Replica;
@@ -20,8 +21,8 @@ pub struct Store {
     pub(crate) pool: Pool,
     /// Whether changes are announced to other processes (`database.notify`).
     pub(crate) notifies: bool,
-    /// Notifications that may wait for one endpoint; none are written without it.
-    pub(crate) notifications_waiting_max: Option<u32>,
+    /// The notifications that are written.
+    pub(crate) notices: NoticeLimits,
     /// Answers searches, if the settings name one.
     pub(crate) replica: Option<Replica>,
     /// Its pool is that of a replica.
@@ -34,14 +35,14 @@ impl Store {
     pub async fn open(settings: &DatabaseSettings, sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open(settings, sqlite_path, None).await?;
         let replica = Replica::of(settings, None);
-        Ok(Self { pool, notifies: settings.notify, notifications_waiting_max: None, replica, is_replica: false })
+        Ok(Self { pool, notifies: settings.notify, notices: NoticeLimits::default(), replica, is_replica: false })
     }
 
     /// A copy of the facts in a file, such as a backup, for reading alone.
     #[boxed]
     pub async fn open_copy(sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open_copy(sqlite_path).await?;
-        let store = Self { pool, notifies: false, notifications_waiting_max: None, replica: None, is_replica: false };
+        let store = Self { pool, notifies: false, notices: NoticeLimits::default(), replica: None, is_replica: false };
         store.check_schema().await?;
         Ok(store)
     }

@@ -1,6 +1,7 @@
 //! Retention: which rows are deleted, and when. Rows are deleted in small batches, each committed by itself, so that no request waits
 //! long behind the janitor; a second janitor beside it does no harm.
 
+mod feeds;
 mod unattached;
 mod usage;
 
@@ -136,12 +137,7 @@ impl Store {
     /// Deletes the rows whose retention time has passed.
     #[boxed]
     pub async fn purge(&self, now: Timestamp, settings: &PurgeSettings) -> Result<Purged, StoreError> {
-        let before = |kept: Duration| {
-            TimeDelta::from_std(kept)
-                .ok()
-                .and_then(|kept| now.checked_sub_signed(kept))
-                .unwrap_or(Timestamp::UNIX_EPOCH)
-        };
+        let before = |kept: Duration| before(now, kept);
         // Codes are counted for an hour after they were asked for.
         let codes_before = before(settings.signin_codes_kept.max(Duration::from_hours(1)));
         self.purge_kind(SIGNIN_ADDRESSES, codes_before, settings).await?;
@@ -196,6 +192,12 @@ impl Store {
         }
         Ok(purged)
     }
+}
+
+/// The end of what is older than `kept`.
+fn before(now: Timestamp, kept: Duration) -> Timestamp {
+    let begin = TimeDelta::from_std(kept).ok().and_then(|kept| now.checked_sub_signed(kept));
+    begin.unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 // In each: $1 before when it must have ended, $2 how many rows.

@@ -33,7 +33,9 @@
 //! | [`installation`] | the id of the installation, and the remembered checkpoint of its log |
 //! | [`inventory`] | how much there is of everything |
 //! | [`node`] | the servers on this database |
+//! | [`notice`] | notifications of account owners |
 //! | [`webhook`] | endpoints of accounts, and the outbox of notifications |
+//! | [`feed`] | feeds of accounts, and their entries |
 //! | [`change`] | hints to other processes that rows changed |
 //! | [`pool`] | one way to either database |
 //! | [`replica`] | a copy of the database that answers reads |
@@ -49,6 +51,7 @@ pub mod closing;
 pub mod consent;
 pub mod device;
 pub mod error;
+pub mod feed;
 pub mod filter;
 pub mod held;
 pub mod installation;
@@ -59,6 +62,7 @@ pub mod machine;
 pub mod mail;
 pub mod memory;
 pub mod node;
+pub mod notice;
 pub mod operation;
 pub mod outbox;
 pub mod passage;

@@ -14,12 +14,12 @@ use sqlx_macros::FromRow;
 use crate::account::IDENTITY_ADD;
 use crate::api_key::REVOKE_OF_MACHINE;
 use crate::error::{Corrupt, StoreError};
+use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::probes::KNOWN_COLUMNS;
 use crate::probes::rows::{ComputerRow, KnownRow};
 use crate::row::{chunks, limit, parsed, parsed_opt, storable};
-use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction, joined, probes};
 use async_recursion::async_recursion as boxed;
 

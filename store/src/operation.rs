@@ -39,6 +39,16 @@ pub enum Operation {
     BeginTryOfDelivery,
     #[strum(serialize = "end the try of a delivery")]
     EndTryOfDelivery,
+    #[strum(serialize = "create a feed")]
+    CreateFeed,
+    #[strum(serialize = "read a feed")]
+    ReadFeed,
+    #[strum(serialize = "list the entries of a feed")]
+    ListEntriesOfFeed,
+    #[strum(serialize = "change a feed")]
+    ChangeFeed,
+    #[strum(serialize = "delete a feed")]
+    DeleteFeed,
     #[strum(serialize = "add usage")]
     AddUsage,
     #[strum(serialize = "approve a device code")]

@@ -1,47 +1,20 @@
 //! Endpoints that accounts are notified at, and the outbox of notifications (`docs/decisions/0095-webhooks.md`).
 //!
-//! A notification is written in the transaction of the fact that it reports, once for each endpoint that asks for its kind. A process leases an
-//! endpoint, so an endpoint gets one delivery at a time, from one process.
+//! [`notice`](crate::notice) writes the deliveries. A process leases an endpoint, so an endpoint gets one delivery at a time, from one process.
 
-use domain::ids::{MachineUuid, UserAccountId, WebhookId};
-use domain::webhook::{DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, Webhook, kinds_of};
+use domain::ids::{UserAccountId, WebhookId};
+use domain::webhook::{DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, Webhook};
 use domain::{Timestamp, webhook};
-use serde_json::Value;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
+use crate::notice::{kinds_of_text, kinds_text};
 use crate::operation::{During, Operation};
-use crate::pool::{QueryBuilder, Tx, query, scalar};
-use crate::row::{bytes, chunks, count, limit, parsed, parsed_opt, storable, undecodable};
+use crate::pool::{Tx, query, scalar};
+use crate::row::{bytes, count, limit, parsed, parsed_opt, storable, undecodable};
 use crate::{Store, in_transaction, joined};
 use async_recursion::async_recursion as boxed;
-
-/// A fact that owners are notified of.
-pub(crate) struct Notice<'a> {
-    kind: NotificationKind,
-    /// What happened, by its id.
-    fact: Uuid,
-    to: Recipient<'a>,
-    at: Timestamp,
-    /// Ids and reasons: never content.
-    data: Value,
-}
-
-/// The account that is notified.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Recipient<'a> {
-    /// This account.
-    Account(&'a str),
-    /// The account that the computer is attached to.
-    OwnerOf(MachineUuid),
-}
-
-impl<'a> Notice<'a> {
-    pub(crate) fn new(kind: NotificationKind, fact: Uuid, to: Recipient<'a>, at: Timestamp, data: Value) -> Self {
-        Self { kind, fact, to, at, data }
-    }
-}
 
 /// An endpoint that is not stored yet.
 #[derive(Debug, Clone)]
@@ -136,54 +109,6 @@ const WEBHOOK: &str = "SELECT id, account_id, url, description, kinds, created_a
         failing_since, old_secret_until FROM webhooks";
 
 impl Store {
-    /// Writes notifications for endpoints for which fewer than `waiting_max` wait. `None`: none are written.
-    #[must_use]
-    pub fn with_notifications(mut self, waiting_max: Option<u32>) -> Self {
-        self.notifications_waiting_max = waiting_max;
-        self
-    }
-
-    /// Whether notifications are written.
-    pub(crate) fn notifies_owners(&self) -> bool {
-        self.notifications_waiting_max.is_some()
-    }
-
-    /// Writes notifications in the caller's transaction. An endpoint with too many that wait gets no more of them.
-    pub(crate) async fn notify_owners(&self, tx: &mut Tx<'_>, notices: &[Notice<'_>]) -> Result<(), sqlx::Error> {
-        let Some(waiting_max) = self.notifications_waiting_max else { return Ok(()) };
-        for chunk in chunks(notices) {
-            let mut sql = QueryBuilder::new(
-                "INSERT INTO webhook_deliveries (webhook_id, notification_id, kind, body, created_at, next_try_at)
-                WITH news (notification_id, account_id, machine_uuid, kind, body, at) AS (",
-            );
-            sql.push_values(chunk, |mut row, notice| {
-                let (kind, at) = (notice.kind.as_str(), notice.at);
-                let (account, machine) = match notice.to {
-                    Recipient::Account(account) => (Some(account), None),
-                    Recipient::OwnerOf(machine) => (None, Some(machine.as_uuid())),
-                };
-                row.push_bind(webhook::notification_id(kind, notice.fact, at))
-                    .push_bind(account)
-                    .push_bind(machine)
-                    .push_bind(kind)
-                    .push_bind(webhook::body(kind, at, &notice.data))
-                    .push_bind(at);
-            });
-            sql.push(
-                ") SELECT w.id, n.notification_id, n.kind, n.body, n.at, n.at FROM news n JOIN webhooks w
-                    ON w.account_id = COALESCE(n.account_id,
-                        (SELECT m.account_id FROM machines m WHERE m.machine_uuid = n.machine_uuid))
-                WHERE w.disabled_at IS NULL AND w.kinds LIKE '%,' || n.kind || ',%'
-                    AND (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id
-                        AND d.next_try_at IS NOT NULL) < ",
-            );
-            sql.push_bind(i64::from(waiting_max));
-            sql.push(" ON CONFLICT DO NOTHING");
-            sql.build().execute(&mut *tx).await?;
-        }
-        Ok(())
-    }
-
     /// Stores an endpoint, unless the account has `per_account_max`: then `false`.
     #[boxed]
     pub async fn webhook_create(&self, new: &NewWebhook, per_account_max: u32) -> Result<bool, StoreError> {
@@ -514,16 +439,6 @@ async fn disable(tx: &mut Tx<'_>, id: WebhookId, why: DisabledWhy, now: Timestam
     query(END).bind(id.as_uuid()).bind(now).execute(tx).await.map(drop)
 }
 
-/// Kinds as the column has them: `,event.held,batch.done,`.
-fn kinds_text(kinds: &[NotificationKind]) -> String {
-    kinds.iter().fold(",".to_owned(), |text, kind| text + kind.as_str() + ",")
-}
-
-fn kinds_of_text(text: &str) -> Result<Vec<NotificationKind>, Corrupt> {
-    let kinds = text.split(',').filter(|kind| !kind.is_empty()).map(|kind| parsed("webhooks.kinds", kind));
-    kinds.collect::<Result<Vec<_>, _>>().map(|kinds| kinds_of(&kinds))
-}
-
 #[derive(FromRow)]
 struct WebhookRow {
     id: Uuid,
@@ -548,7 +463,7 @@ impl TryFrom<WebhookRow> for Webhook {
             account: parsed("webhooks.account_id", &row.account_id)?,
             url: parsed("webhooks.url", &row.url)?,
             description: parsed("webhooks.description", &row.description)?,
-            kinds: kinds_of_text(&row.kinds)?,
+            kinds: kinds_of_text("webhooks.kinds", &row.kinds)?,
             created_at: row.created_at,
             disabled: row.disabled_at.zip(why),
             failing_since: row.failing_since,

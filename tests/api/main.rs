@@ -18,6 +18,7 @@ mod credentials;
 mod device;
 mod discovery;
 mod events;
+mod feeds;
 mod guide;
 mod heads;
 mod http;

@@ -18,6 +18,7 @@ mod claim;
 mod consent;
 mod device;
 mod docs;
+mod feed;
 mod home;
 mod judging;
 mod knowledge;

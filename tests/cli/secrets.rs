@@ -87,6 +87,7 @@ impl Tour {
         let person = Credential::Cookie(cookie);
 
         self.sign_in(EMAIL).await;
+        self.feed(&person).await;
 
         // A computer, registered over HTTP and by an operator.
         let body = json!({ "user_cuid": "tz4a98xxat96iws9zmbrgj3a", "machine_uuid": flow::uuid() });
@@ -206,6 +207,27 @@ impl Tour {
         self.canaries.keep("API key", flow::text(&key, "key"));
     }
 
+    /// A feed: its link is shown, read and replaced.
+    async fn feed(&mut self, person: &Credential) {
+        let url = self.server.url.clone();
+        let submit = async |path: &str| {
+            let request = Client::new().request(Method::POST, &format!("{url}{path}"), person);
+            let form = request.header("origin", &url).header("content-type", "application/x-www-form-urlencoded");
+            let form = form.body(if path.ends_with("link") { "" } else { "kind.event.held=1" });
+            let page = Client::new().try_send(form).await.unwrap();
+            let text = String::from_utf8_lossy(&page.body).into_owned();
+            let token = text.split("/feeds/").nth(1).unwrap_or_else(|| panic!("{path}: {text}"));
+            token.split('<').next().unwrap_or_default().to_owned()
+        };
+        let old = self.canaries.keep("token of a feed", submit("/account/feed").await);
+        let read = async |token: &str| Client::new().get(&format!("{url}/feeds/{token}"), Credential::None).await;
+        assert_eq!(read(&old).await.status, 200);
+        let new = self.canaries.keep("new token of a feed", submit("/account/feed/link").await);
+        assert_eq!(read(&new).await.status, 200);
+        let ended = read(&old).await;
+        self.error("a link that ended", &ended);
+    }
+
     /// A sign-in on the pages: with a wrong code, then with the one from the mail.
     async fn sign_in(&mut self, email: &str) {
         let url = self.server.url.clone();
@@ -278,6 +300,7 @@ fn loud(format: &str) -> Home {
         .set("telemetry.log", "trace")
         .set("telemetry.format", format)
         .set("machines.registration", "key")
+        .set("feeds.enabled", "true")
         .set("machines.enrolment_key", "the-enrolment-key")
 }
 

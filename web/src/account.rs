@@ -9,6 +9,7 @@
 //! | [`activity`] | recorded events with their proofs, and held events |
 //! | [`data`](mod@data) | the download of everything, and the end of the account |
 //! | [`webhooks`] | endpoints that the account is notified at |
+//! | [`feed`] | the same notifications in a feed reader |
 //! | [`undo`] | the pages that ask for a confirmation before something ends permanently |
 
 pub mod access;
@@ -17,7 +18,9 @@ pub mod agent;
 pub mod computer;
 pub mod consent;
 pub mod data;
+pub mod feed;
 pub mod home;
+mod kinds;
 pub mod undo;
 pub mod webhooks;
 

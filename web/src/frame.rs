@@ -40,11 +40,10 @@ pub struct PageLayout {
 impl PageLayout {
     /// Around a page for `visitor`.
     pub fn new(site: &Site, visitor: Option<&SignedIn>) -> Self {
-        let origin = site.urls.origin();
         Self {
             root: site.urls.root_path().to_owned(),
             email: visitor.map(|visitor| visitor.email.as_str().to_owned()),
-            host: origin.split("://").nth(1).unwrap_or(origin).to_owned(),
+            host: site.urls.host().to_owned(),
             flash: visitor.map(|visitor| visitor.flash.clone()).unwrap_or_default(),
         }
     }

@@ -11,6 +11,7 @@ mod compressed;
 pub mod device;
 pub mod docs;
 mod error_page;
+mod feed;
 pub mod flash;
 mod form;
 mod frame;
@@ -84,6 +85,7 @@ pub fn routes() -> Vec<Page> {
         show("/apple-touch-icon.png", get(well_known::touch_icon)),
         show("/robots.txt", get(well_known::robots)),
         show("/docs", docs::page()),
+        show("/feeds/{token}", get(feed::show)),
         show("/account", get(account::home::show)),
         show("/account/consent", get(account::consent::show)),
         form("/account/consent", post(account::consent::save)),
@@ -110,6 +112,12 @@ pub fn routes() -> Vec<Page> {
         form("/account/webhooks/{id}/secret", post(account::webhooks::rotate)),
         show("/account/webhooks/{id}/delete", get(account::webhooks::question)),
         form("/account/webhooks/{id}/delete", post(account::webhooks::delete)),
+        show("/account/feed", get(account::feed::show)),
+        form("/account/feed", post(account::feed::create)),
+        form("/account/feed/kinds", post(account::feed::save)),
+        form("/account/feed/link", post(account::feed::relink)),
+        show("/account/feed/delete", get(account::feed::question)),
+        form("/account/feed/delete", post(account::feed::delete)),
         show("/account/computers/{machine_uuid}", get(account::computer::show)),
         form("/account/computers/{machine_uuid}", post(account::computer::rename)),
         show("/account/agents/{id}", get(account::agent::show)),

@@ -9,7 +9,8 @@ use super::Site;
 use super::asset::at_fixed_path;
 
 /// Paths below which nothing is for crawlers.
-const CLOSED: [&str; 8] = ["/account", "/knowledge", "/claim", "/device", "/signin", "/signout", "/api/", "/v1/"];
+const CLOSED: [&str; 9] =
+    ["/account", "/feeds", "/knowledge", "/claim", "/device", "/signin", "/signout", "/api/", "/v1/"];
 
 /// `GET /favicon.ico`
 pub(super) async fn icon() -> Result<Response, ApiError> {

@@ -14,6 +14,8 @@ pub struct LimitSettings {
     pub code_guesses_per_minute: u32,
     /// Requests for a sign-in code, and redirects to and from OpenID providers.
     pub sign_ins_per_minute: u32,
+    /// Readings of feeds.
+    pub feed_reads_per_minute: u32,
 }
 
 impl Default for LimitSettings {
@@ -23,6 +25,7 @@ impl Default for LimitSettings {
             claim_starts_per_minute: 60,
             code_guesses_per_minute: 30,
             sign_ins_per_minute: 20,
+            feed_reads_per_minute: 60,
         }
     }
 }

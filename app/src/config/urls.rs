@@ -28,6 +28,11 @@ impl Urls {
         &self.base[..end]
     }
 
+    /// The host of the base URL, with its port if it has one.
+    pub fn host(&self) -> &str {
+        self.origin().split("://").nth(1).unwrap_or_else(|| self.origin())
+    }
+
     /// The path of the base URL, without a slash at the end: empty unless a proxy serves the pages below a path.
     pub fn root_path(&self) -> &str {
         &self.base[self.origin().len()..]
@@ -35,7 +40,7 @@ impl Urls {
 
     /// Whether the base URL is of this host alone, so that only its own programs and browsers reach the server.
     pub fn is_loopback(&self) -> bool {
-        let authority = self.origin().split("://").nth(1).unwrap_or_default();
+        let authority = self.host();
         let host = authority
             .rsplit_once(':')
             .map_or(authority, |(host, port)| if port.ends_with(']') { authority } else { host });

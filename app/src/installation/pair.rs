@@ -35,7 +35,7 @@ impl StartContext<'_> {
     #[boxed]
     pub async fn look(&self) -> Result<Found, OpenError> {
         let store = Store::open(&self.settings.database, &self.settings.data.facts()).await?;
-        let store = store.with_notifications(self.settings.notifications_waiting_max());
+        let store = store.with_notices(self.settings.notices());
         let log = log_pool_if_there(self.settings, &store).await?;
         let are_facts_empty = store.pool().is_empty().await?;
         Ok(Found { store, are_facts_empty, log })

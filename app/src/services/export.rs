@@ -5,6 +5,7 @@ use actors::upstream::Upstream;
 use bytes::Bytes;
 use domain::api_key::ApiKey;
 use domain::clock::date_time;
+use domain::feed::Feed;
 use domain::ids::{MemoryId, PersonId, UserAccountId};
 use domain::usage::{Day, UsageWindow};
 use domain::webhook::Webhook;
@@ -74,8 +75,8 @@ impl AccountExport {
         Self { ports, upstream }
     }
 
-    /// The lines, in parts of bounded size: account, computers, agents, levels, keys, webhooks, sessions, spaces, usage, memories, events. Each is an
-    /// object with a member `kind`. After an error the stream ends.
+    /// The lines, in parts of bounded size: account, computers, agents, levels, keys, webhooks, feed, sessions, spaces, usage, memories, events. Each is
+    /// an object with a member `kind`. After an error the stream ends.
     pub fn lines(
         self,
         account: UserAccountId,
@@ -163,6 +164,7 @@ impl AccountExport {
         }));
         all.extend(store.api_keys_of_account(account, ROWS_MAX).await?.iter().map(key_line));
         all.extend(store.webhooks_of_account(account, ROWS_MAX).await?.iter().map(webhook_line));
+        all.extend(store.feed_of_account(account).await?.iter().map(feed_line));
         all.extend(store.sessions_of_person(person, now, ROWS_MAX).await?.into_iter().map(|session| {
             json!({
                 "kind": "session",
@@ -269,6 +271,10 @@ fn webhook_line(webhook: &Webhook) -> Value {
         "created_at": date_time(webhook.created_at),
         "disabled_at": webhook.disabled.map(|(at, _)| date_time(at)),
     })
+}
+
+fn feed_line(feed: &Feed) -> Value {
+    json!({ "kind": "feed", "kinds": feed.kinds, "created_at": date_time(feed.created_at) })
 }
 
 fn lines(values: &[Value]) -> Bytes {

@@ -21,10 +21,10 @@ use serde_json::json;
 
 use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, add_total};
 use crate::error::{Corrupt, StoreError};
+use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, parsed_opt};
-use crate::webhook::{Notice, Recipient};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 

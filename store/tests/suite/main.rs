@@ -14,6 +14,7 @@ mod completeness;
 mod connections;
 mod copies;
 mod devices;
+mod feeds;
 mod filters;
 mod held;
 mod held_beside;

@@ -9,6 +9,7 @@ use harness::on_each_database;
 use serde_json::Value;
 use store::Store;
 use store::janitor::PurgeSettings;
+use store::notice::NoticeLimits;
 use store::webhook::{AfterTry, NewWebhook, TryResult, WebhookUpdate};
 use uuid::Uuid;
 
@@ -27,6 +28,11 @@ fn endpoint(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) 
         old_secret_until: None,
     };
     NewWebhook { webhook, secret: SigningSecret::mint(&world.rng) }
+}
+
+/// A store that writes notifications, up to this number that wait.
+fn writing(world: &World, waiting_max: u32) -> Store {
+    world.store.clone().with_notices(NoticeLimits { webhook_waiting_max: Some(waiting_max), ..NoticeLimits::default() })
 }
 
 async fn added(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) -> NewWebhook {
@@ -86,7 +92,7 @@ on_each_database! {
     }
 
     async fn a_fact_is_written_with_its_notifications_for_those_who_ask_for_its_kind(world: &World) {
-        let store = world.store.clone().with_notifications(Some(2));
+        let store = writing(world, 2);
         let (account, other) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let all = added(world, &account, NotificationKind::ALL).await.webhook.id;
         let some = added(world, &account, &[NotificationKind::ComputerDetached]).await.webhook.id;
@@ -183,7 +189,7 @@ on_each_database! {
     }
 
     async fn a_closed_account_is_notified_no_more(world: &World) {
-        let store = world.store.clone().with_notifications(Some(100));
+        let store = writing(world, 100);
         let account = world.account("ada@example.com").await;
         let id = added(world, &account, NotificationKind::ALL).await.webhook.id;
         world.attached(&account).await;

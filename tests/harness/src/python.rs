@@ -11,6 +11,8 @@ pub enum Packages {
     A2a,
     /// The dependencies of `clients/python` and the programs that check it.
     Client,
+    /// A parser of feeds.
+    Feeds,
     /// The official client of MCP.
     Mcp,
     /// The same, as it was before its second version.
@@ -32,6 +34,7 @@ impl Packages {
         match self {
             Self::A2a => ("a2a", include_bytes!("../../python/a2a.txt")),
             Self::Client => ("client", include_bytes!("../../python/client.txt")),
+            Self::Feeds => ("feeds", include_bytes!("../../python/feeds.txt")),
             Self::Mcp => ("mcp", include_bytes!("../../python/mcp.txt")),
             Self::Mcp1 => ("mcp-1", include_bytes!("../../python/mcp-1.txt")),
             Self::Otlp => ("otlp", include_bytes!("../../python/otlp.txt")),

@@ -6,6 +6,7 @@ use api::HttpState;
 use api::named::Named;
 use app::services::api_keys::{ApiKeys, CreateRefusal, NewKey};
 use app::services::confirmation::RecentSignIn;
+use app::services::feeds::Feeds;
 use app::services::knowledge::Spaces;
 use app::services::sessions::Sessions;
 use app::services::webhooks::Webhooks;
@@ -39,6 +40,7 @@ pub struct AccessPages {
     spaces: Spaces,
     recent: RecentSignIn,
     webhooks: Webhooks,
+    feeds: Feeds,
 }
 
 impl FromRef<HttpState> for AccessPages {
@@ -50,6 +52,7 @@ impl FromRef<HttpState> for AccessPages {
             spaces: FromRef::from_ref(state),
             recent: FromRef::from_ref(state),
             webhooks: FromRef::from_ref(state),
+            feeds: FromRef::from_ref(state),
         }
     }
 }
@@ -74,6 +77,8 @@ struct AccessPage {
     sign_in: String,
     /// Whether the operator has enabled webhooks.
     has_webhooks: bool,
+    /// Whether the operator has enabled feeds.
+    has_feeds: bool,
 }
 
 struct SessionRow {
@@ -125,7 +130,7 @@ async fn draw(
     status: StatusCode,
     fault: Option<&'static str>,
 ) -> PageResult {
-    let AccessPages { site, sessions, keys, spaces, recent, webhooks } = pages;
+    let AccessPages { site, sessions, keys, spaces, recent, webhooks, feeds } = pages;
     let (now, page_error) = (site.ports.clock.now(), PageError::store(site));
     let (sessions, keys, spaces) =
         tokio::join!(sessions.list(owner.visitor.person), keys.list(&owner.account), spaces.list(&owner.account));
@@ -171,6 +176,7 @@ async fn draw(
             fresh: recent.is_recent(owner.visitor.signed_in_at),
             sign_in: sign_in_path(site, PATH),
             has_webhooks: webhooks.are_on(),
+            has_feeds: feeds.are_on(),
         },
     ))
 }

@@ -10,7 +10,7 @@ mod computers;
 pub mod event;
 pub mod export;
 mod filter;
-mod held;
+pub(crate) mod held;
 pub mod news;
 mod rows;
 mod strip;

@@ -15,15 +15,13 @@ use domain::webhook::{DisabledWhy, EndpointDescription, NotificationKind, Signin
 use store::webhook::DeliveryRecord;
 
 use super::AccountOwner;
+use super::kinds::{KindTick, is_on_at_first, is_sent, sent, ticks};
 use super::undo::{ConfirmForm, UndoPage, gone, lines};
 use crate::visitor::{sign_in_again, sign_in_path};
 use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, page};
 
 /// The path of these pages.
 const PATH: &str = "/account/webhooks";
-
-/// Prefix of the field of a kind.
-const KIND_FIELD: &str = "kind.";
 
 /// The state of these pages.
 #[derive(Debug, Clone)]
@@ -87,33 +85,14 @@ struct EndpointForm {
     fault: Option<String>,
 }
 
-struct KindTick {
-    name: &'static str,
-    words: &'static str,
-    is_on: bool,
-}
-
 impl EndpointForm {
     fn new(url: &str, description: &str, is_on: impl Fn(NotificationKind) -> bool) -> Self {
-        let tick = |kind: NotificationKind| KindTick { name: kind.as_str(), words: words(kind), is_on: is_on(kind) };
-        let kinds = NotificationKind::ALL.iter().copied().map(tick).collect();
-        Self { url: url.to_owned(), description: description.to_owned(), kinds, fault: None }
+        Self { url: url.to_owned(), description: description.to_owned(), kinds: ticks(is_on), fault: None }
     }
 
     fn sent(form: &WebhookForm, fault: String) -> Self {
         let field = |name: &str| form.get(name).map_or("", String::as_str);
-        let is_on = |kind: NotificationKind| form.contains_key(&format!("{KIND_FIELD}{kind}"));
-        Self { fault: Some(fault), ..Self::new(field("url"), field("description"), is_on) }
-    }
-}
-
-fn words(kind: NotificationKind) -> &'static str {
-    match kind {
-        NotificationKind::EventHeld => "an event is held",
-        NotificationKind::AgentRevoked => "an agent is revoked",
-        NotificationKind::ComputerDetached => "a computer is detached",
-        NotificationKind::ConsentChanged => "a consent level changed",
-        NotificationKind::BatchDone => "a batch of memories ended",
+        Self { fault: Some(fault), ..Self::new(field("url"), field("description"), |kind| is_sent(form, kind)) }
     }
 }
 
@@ -167,8 +146,7 @@ fn typed(form: &WebhookForm) -> Result<NewEndpoint, String> {
     let url = field("url").parse().map_err(|error| format!("The URL cannot be used: {error}."))?;
     let description: EndpointDescription =
         field("description").parse().map_err(|error| format!("The description {error}."))?;
-    let kinds = form.keys().filter_map(|name| name.strip_prefix(KIND_FIELD)).map(str::parse);
-    let kinds: Vec<NotificationKind> = kinds.collect::<Result<_, _>>().map_err(|_| "Choose the kinds again.")?;
+    let kinds = sent(form).ok_or("Choose the kinds again.")?;
     let enabled = form.contains_key("enabled");
     Ok(NewEndpoint { url, description, kinds, enabled })
 }
@@ -304,7 +282,7 @@ impl WebhookPages {
 
 /// `GET /account/webhooks`
 pub async fn show(State(pages): State<WebhookPages>, owner: AccountOwner) -> PageResult {
-    let form = EndpointForm::new("", "", |kind| kind != NotificationKind::BatchDone);
+    let form = EndpointForm::new("", "", is_on_at_first);
     pages.draw_list(&owner, StatusCode::OK, form).await
 }
 

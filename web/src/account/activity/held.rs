@@ -139,7 +139,7 @@ impl Place {
 }
 
 /// A reason in two or three words.
-fn in_brief(reason: HoldReason) -> &'static str {
+pub fn in_brief(reason: HoldReason) -> &'static str {
     match reason {
         HoldReason::Unattributed => "Agent not confirmed",
         HoldReason::MalformedEnvelope => "Unreadable",

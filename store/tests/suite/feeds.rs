@@ -1,0 +1,145 @@
+//! Feeds of accounts, and their entries.
+
+use std::time::Duration;
+
+use domain::consent::{Author, ConsentLevel, ConsentRule};
+use domain::feed::Feed;
+use domain::ids::{UserAccountId, UserCuid};
+use domain::secret::SecretHash;
+use domain::webhook::NotificationKind;
+use harness::on_each_database;
+use store::Store;
+use store::janitor::PurgeSettings;
+use store::notice::NoticeLimits;
+
+use crate::world::{World, at, now};
+
+fn feed(account: &UserAccountId, kinds: &[NotificationKind]) -> Feed {
+    Feed { account: account.clone(), kinds: kinds.to_vec(), created_at: now() }
+}
+
+async fn added(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) -> SecretHash {
+    let token = world.secret();
+    assert!(world.store.feed_create(&feed(account, kinds), &token).await.unwrap());
+    token
+}
+
+/// A store that writes entries, up to this number for an account.
+fn writing(world: &World, entries_max: u32) -> Store {
+    world.store.clone().with_notices(NoticeLimits { feed_entries_max: Some(entries_max), ..NoticeLimits::default() })
+}
+
+/// Sets the level of an identity to another one in each second.
+async fn change(store: &Store, world: &World, cuid: &UserCuid, seconds: std::ops::Range<i64>) {
+    for second in seconds {
+        let level = if second % 2 == 0 { ConsentLevel::Off } else { ConsentLevel::Full };
+        let rule = ConsentRule { machine: None, lane: None, level, set_by: Author::Person };
+        store.consent_set(std::slice::from_ref(cuid), &rule, None, at(second), &world.rng).await.unwrap();
+    }
+}
+
+/// The kinds of the entries, oldest first.
+async fn written(store: &Store, account: &UserAccountId) -> Vec<String> {
+    let entries = store.feed_entries(account, 100).await.unwrap();
+    entries.iter().rev().map(|entry| entry.kind.as_str().to_owned()).collect()
+}
+
+on_each_database! {
+    async fn a_feed_is_stored_changed_and_deleted_by_its_account_alone(world: &World) {
+        let store = &world.store;
+        let (account, other) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let first = feed(&account, NotificationKind::ALL);
+        let token = added(world, &account, NotificationKind::ALL).await;
+        assert_eq!(store.feed_of_account(&account).await.unwrap(), Some(first.clone()));
+        assert_eq!(store.feed_by_hash(&token).await.unwrap(), Some(first.clone()));
+        assert_eq!(store.feed_of_account(&other).await.unwrap(), None);
+        assert!(!store.feed_create(&first, &world.secret()).await.unwrap(), "an account has one feed");
+        assert_eq!(store.feed_by_hash(&token).await.unwrap(), Some(first.clone()));
+        assert_eq!(store.feed_by_hash(&world.secret()).await.unwrap(), None);
+        let kinds = [NotificationKind::BatchDone];
+        assert!(!store.feed_change(&other, &kinds).await.unwrap());
+        assert!(store.feed_change(&account, &kinds).await.unwrap());
+        assert_eq!(store.feed_by_hash(&token).await.unwrap(), Some(feed(&account, &kinds)));
+        let next = world.secret();
+        assert!(!store.feed_relink(&other, &next).await.unwrap());
+        assert!(store.feed_relink(&account, &next).await.unwrap());
+        assert_eq!(store.feed_by_hash(&token).await.unwrap(), None);
+        assert_eq!(store.feed_by_hash(&next).await.unwrap(), Some(feed(&account, &kinds)));
+        assert!(!store.feed_delete(&other).await.unwrap());
+        assert!(store.feed_delete(&account).await.unwrap());
+        assert!(!store.feed_delete(&account).await.unwrap());
+        assert_eq!(store.feed_by_hash(&next).await.unwrap(), None);
+    }
+
+    async fn a_fact_is_written_once_for_the_feed_that_asks_for_its_kind(world: &World) {
+        let store = writing(world, 100);
+        let (account, other) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let third = world.account("eve@example.com").await;
+        added(world, &account, NotificationKind::ALL).await;
+        added(world, &other, NotificationKind::ALL).await;
+        added(world, &third, &[NotificationKind::ComputerDetached]).await;
+        let (machine, cuid, _) = world.attached(&account).await;
+        let (_, others, _) = world.attached(&third).await;
+        change(&store, world, &cuid, 1..3).await;
+        // Nothing changes, so nothing is written.
+        change(&store, world, &cuid, 2..3).await;
+        change(&store, world, &others, 3..4).await;
+        assert!(store.machine_detach(machine, &account, at(4)).await.unwrap());
+        assert!(!store.machine_detach(machine, &account, at(5)).await.unwrap());
+        // A store of a server without feeds writes none.
+        change(&world.store, world, &others, 6..7).await;
+        let only_webhooks = NoticeLimits { webhook_waiting_max: Some(10), feed_entries_max: None };
+        change(&world.store.clone().with_notices(only_webhooks), world, &cuid, 7..8).await;
+        assert_eq!(written(&store, &account).await, ["consent.changed", "consent.changed", "computer.detached"]);
+        assert!(written(&store, &other).await.is_empty());
+        assert!(written(&store, &third).await.is_empty());
+        let entries = store.feed_entries(&account, 2).await.unwrap();
+        let shown: Vec<_> = entries.iter().map(|entry| (entry.created_at, entry.data["reason"].as_str())).collect();
+        assert_eq!(shown, [(at(4), Some("owner")), (at(2), None)]);
+        assert_eq!(entries[1].data["level"], "off");
+        assert!(store.feed_delete(&account).await.unwrap());
+        assert!(written(&store, &account).await.is_empty());
+        change(&store, world, &cuid, 8..9).await;
+        assert!(written(&store, &account).await.is_empty());
+    }
+
+    async fn entries_are_limited_in_number_and_time(world: &World) {
+        let store = writing(world, 6);
+        let (account, other) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        added(world, &account, NotificationKind::ALL).await;
+        added(world, &other, NotificationKind::ALL).await;
+        let (_, cuid, _) = world.attached(&account).await;
+        let (_, others, _) = world.attached(&other).await;
+        change(&store, world, &cuid, 0..9).await;
+        change(&store, world, &others, 0..2).await;
+        assert_eq!(written(&store, &account).await.len(), 6, "no more than the maximum is written");
+        let settings = PurgeSettings { batch_rows: 1, ..PurgeSettings::default() };
+        let hour = Duration::from_hours(1);
+        // The oldest go, of this account alone.
+        assert_eq!(store.purge_feeds(at(10), hour, 4, &settings).await.unwrap(), 2);
+        let times = async |account| {
+            let entries = store.feed_entries(account, 100).await.unwrap();
+            entries.iter().map(|entry| entry.created_at).collect::<Vec<_>>()
+        };
+        assert_eq!(times(&account).await, [at(5), at(4), at(3), at(2)]);
+        assert_eq!(times(&other).await, [at(1), at(0)]);
+        change(&store, world, &cuid, 9..10).await;
+        assert_eq!(times(&account).await.len(), 5, "there is room again");
+        assert_eq!(store.purge_feeds(at(3604), hour, 100, &settings).await.unwrap(), 4);
+        assert_eq!(times(&account).await, [at(9), at(5), at(4)]);
+        assert!(times(&other).await.is_empty());
+        assert_eq!(store.purge_feeds(at(3604), hour, 100, &settings).await.unwrap(), 0);
+    }
+
+    async fn a_closed_account_has_no_feed(world: &World) {
+        let store = writing(world, 100);
+        let account = world.account("ada@example.com").await;
+        let token = added(world, &account, NotificationKind::ALL).await;
+        let (_, cuid, _) = world.attached(&account).await;
+        change(&store, world, &cuid, 0..2).await;
+        assert!(store.account_close(&account, None, at(3)).await.unwrap());
+        assert_eq!(store.feed_by_hash(&token).await.unwrap(), None, "the link ends at once");
+        store.closed_accounts_empty(at(4), &PurgeSettings::default()).await.unwrap();
+        assert!(written(&store, &account).await.is_empty());
+    }
+}
