@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::chain::{ChainKey, ChainRefusal, Position};
+use domain::chain::{ChainRefusal, Position};
 use domain::ids::ReceiptId;
 use domain::{Digest, Timestamp};
 use http::StatusCode;
@@ -28,11 +28,6 @@ impl Append {
     /// `receipt` is assigned to the event if it is new.
     pub fn new(submission: Submission, receipt: ReceiptId, received_at: Timestamp) -> Self {
         Self { submission, receipt, received_at }
-    }
-
-    /// The chain of the event.
-    pub fn chain_key(&self) -> ChainKey {
-        self.submission.chain_key()
     }
 
     /// The submitted event.
