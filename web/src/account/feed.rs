@@ -119,6 +119,14 @@ impl FeedPages {
         let link = feed_url(&self.site, token.expose());
         page(StatusCode::OK, &LinkPage { frame, tab: "access", link, is_replaced })
     }
+
+    /// The form again with its fault, if the person can mend it.
+    async fn refuse(&self, owner: &AccountOwner, form: &FeedForm, refusal: FeedRefusal) -> PageResult {
+        match mendable(&refusal) {
+            Some(fault) => self.draw(owner, Some((form, fault))).await,
+            None => Err(self.refused(owner, refusal)),
+        }
+    }
 }
 
 /// The kinds of a sent form, or its fault in words.
@@ -147,10 +155,7 @@ pub async fn create(
         Err(FeedRefusal::AlreadyThere) => {
             Ok(pages.to_feed("You have a feed. Its link was shown when it was created; a new link replaces it."))
         }
-        Err(refusal) => match mendable(&refusal) {
-            Some(fault) => pages.draw(&owner, Some((&form, fault))).await,
-            None => Err(pages.refused(&owner, refusal)),
-        },
+        Err(refusal) => pages.refuse(&owner, &form, refusal).await,
     }
 }
 
@@ -167,10 +172,7 @@ pub async fn save(
     };
     match pages.feeds.change(owner.account.clone(), &kinds, recently).await {
         Ok(()) => Ok(pages.to_feed("The feed is saved.")),
-        Err(refusal) => match mendable(&refusal) {
-            Some(fault) => pages.draw(&owner, Some((&form, fault))).await,
-            None => Err(pages.refused(&owner, refusal)),
-        },
+        Err(refusal) => pages.refuse(&owner, &form, refusal).await,
     }
 }
 
