@@ -6,8 +6,11 @@
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/attache
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PEERS = $(CACHE)/peers-$(shell { cat benches/peers/package-lock.json; node --version; } 2>/dev/null | sha256sum | cut -c 1-16)
-
 AGENTS = $(CACHE)/agents-$(shell sha256sum tests/agents/package-lock.json | cut -c 1-16)
+
+# $(call npm_folder,FOLDER,SOURCE,MORE): installs the lock file in SOURCE and runs MORE. The folder exists only when complete.
+npm_folder = rm -rf "$(1).new" && mkdir -p "$(1).new" && cp $(2)/package.json $(2)/package-lock.json $(2)/.npmrc "$(1).new" && \
+	(cd "$(1).new" && npm ci --ignore-scripts $(3)) && mv "$(1).new" "$(1)"
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -48,27 +51,20 @@ bench-peers: peers ## Measure other servers in turn with this one and write benc
 	cargo build --locked --profile dist --package attache-benches
 	$(TARGET)/dist/attache-bench --peers --peers-folder "$(PEERS)" $(BENCH)
 
-# Packages of the peers, in a folder per lock file and version of Node that is created only when complete. One of them is native: without a
+# Packages of the peers, in a folder per lock file and version of Node. One of them is native: without a
 # prebuilt download, it is compiled with the headers of the installed Node.
 peers:
 	@if [ ! -e "$(PEERS)" ]; then \
 		command -v npm >/dev/null || { echo "Node.js 20 or newer and npm are needed for the peers: install them" >&2; exit 1; }; \
 		if [ -e /usr/include/node/node_api.h ]; then export npm_config_nodedir=/usr; fi; \
-		rm -rf "$(PEERS).new" && mkdir -p "$(PEERS).new" && \
-		cp benches/peers/package.json benches/peers/package-lock.json benches/peers/.npmrc "$(PEERS).new" && \
-		(cd "$(PEERS).new" && npm ci --ignore-scripts && npm rebuild better-sqlite3 && \
-			node -e "new (require('better-sqlite3'))(':memory:')") && \
-		mv "$(PEERS).new" "$(PEERS)"; \
+		$(call npm_folder,$(PEERS),benches/peers,&& npm rebuild better-sqlite3 && node -e "new (require('better-sqlite3'))(':memory:')"); \
 	fi
 
 # The coding agents, in a folder per lock file; `harness::npm` uses the same path. The script of the one package links its program, and loads nothing.
 agents: ## Install the coding agents that tests of attache connect run, 1.3 GB.
 	@if [ ! -e "$(AGENTS)" ]; then \
 		command -v npm >/dev/null || { echo "Node.js 20 or newer and npm are needed for the coding agents: install them" >&2; exit 1; }; \
-		rm -rf "$(AGENTS).new" && mkdir -p "$(AGENTS).new" && \
-		cp tests/agents/package.json tests/agents/package-lock.json tests/agents/.npmrc "$(AGENTS).new" && \
-		(cd "$(AGENTS).new" && npm ci --ignore-scripts && npm rebuild @anthropic-ai/claude-code) && \
-		mv "$(AGENTS).new" "$(AGENTS)"; \
+		$(call npm_folder,$(AGENTS),tests/agents,&& npm rebuild @anthropic-ai/claude-code); \
 	fi
 
 fmt: ## Format the code.
@@ -121,11 +117,10 @@ tools:
 			echo "Node.js 18 or newer and npm are needed for the tests of pages and sign-in: install them" >&2; \
 		fi; \
 	fi
-	@# A folder per lock file, created only when complete; `harness::npm` uses the same path.
+	@# A folder per lock file; `harness::npm` uses the same path.
 	@folder="$${ATTACHE_TEST_NPM:-$(CACHE)/npm-$$(sha256sum tests/npm/package-lock.json | cut -c 1-16)}"; \
 	if [ ! -e "$$folder" ] && command -v npm >/dev/null; then \
-		rm -rf "$$folder.new" && mkdir -p "$$folder.new" && cp tests/npm/package.json tests/npm/package-lock.json tests/npm/.npmrc "$$folder.new" && \
-		(cd "$$folder.new" && npm ci --ignore-scripts) && mv "$$folder.new" "$$folder"; \
+		$(call npm_folder,$$folder,tests/npm); \
 	fi
 	@if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -80,6 +80,11 @@ pub fn kinds_of(named: &[NotificationKind]) -> Vec<NotificationKind> {
     NotificationKind::ALL.iter().copied().filter(|kind| named.contains(kind)).collect()
 }
 
+/// The same of a choice, which names at least one; `None` if it names none.
+pub fn chosen_kinds(named: &[NotificationKind]) -> Option<Vec<NotificationKind>> {
+    Some(kinds_of(named)).filter(|kinds| !kinds.is_empty())
+}
+
 /// The body of a notification: JSON with `type`, `timestamp` and `data`.
 pub fn body(kind: &str, at: Timestamp, data: &Value) -> String {
     json!({ "type": kind, "timestamp": date_time(at), "data": data }).to_string()
@@ -290,6 +295,7 @@ mod tests {
     fn kinds_are_listed_once_and_in_one_order() {
         use NotificationKind::{BatchDone, EventHeld};
         assert_eq!(kinds_of(&[BatchDone, EventHeld, BatchDone]), [EventHeld, BatchDone]);
+        assert_eq!((chosen_kinds(&[]), chosen_kinds(&[EventHeld])), (None, Some(vec![EventHeld])));
         for kind in NotificationKind::ALL {
             assert_eq!(kind.as_str().parse(), Ok(*kind));
             assert_eq!(json!(kind), json!(kind.as_str()));

@@ -15,7 +15,7 @@ use crate::notice::{kinds_of_text, kinds_text};
 use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::row::{limit, parsed};
-use crate::{Store, in_transaction};
+use crate::{Store, in_transaction, joined};
 use async_recursion::async_recursion as boxed;
 
 /// Entries that an account keeps.
@@ -23,6 +23,9 @@ pub const ENTRIES_KEPT_MAX: u32 = 1_000;
 
 /// Entries after which no more are written for an account. What comes between two rounds of the janitor fits.
 pub const ENTRIES_WRITTEN_MAX: u32 = 2 * ENTRIES_KEPT_MAX;
+
+/// A feed, as [`FeedRow`].
+const FEED: &str = "SELECT account_id, kinds, created_at FROM feeds";
 
 impl Store {
     /// Stores a feed; `false` if the account has one.
@@ -44,7 +47,7 @@ impl Store {
     /// The feed of an account.
     #[boxed]
     pub async fn feed_of_account(&self, account: &UserAccountId) -> Result<Option<Feed>, StoreError> {
-        const SQL: &str = "SELECT account_id, kinds, created_at FROM feeds WHERE account_id = $1";
+        const SQL: &str = joined!(FEED, " WHERE account_id = $1");
         let statement = query(SQL).bind(account.as_str()).fetch_optional(&self.pool);
         let row: Option<FeedRow> = statement.during(Operation::ReadFeed).await?;
         Ok(row.map(Feed::try_from).transpose()?)
@@ -53,7 +56,7 @@ impl Store {
     /// The feed with this secret in its link.
     #[boxed]
     pub async fn feed_by_hash(&self, token: &SecretHash) -> Result<Option<Feed>, StoreError> {
-        const SQL: &str = "SELECT account_id, kinds, created_at FROM feeds WHERE token_hash = $1";
+        const SQL: &str = joined!(FEED, " WHERE token_hash = $1");
         let statement = query(SQL).bind(token.as_bytes()).fetch_optional(&self.pool);
         let row: Option<FeedRow> = statement.during(Operation::ReadFeed).await?;
         Ok(row.map(Feed::try_from).transpose()?)

@@ -76,8 +76,12 @@ impl Store {
                 (SELECT m.account_id FROM machines m WHERE m.machine_uuid = n.machine_uuid))
             WHERE f.kinds LIKE '%,' || n.kind || ',%'
                 AND (SELECT COUNT(*) FROM feed_entries e WHERE e.account_id = f.account_id) < ";
+        if !self.notifies_owners() {
+            return Ok(());
+        }
         let NoticeLimits { webhook_waiting_max, feed_entries_max } = self.notices;
-        for chunk in chunks(notices) {
+        let news: Vec<News<'_>> = notices.iter().map(News::of).collect();
+        for chunk in chunks(&news) {
             if let Some(waiting_max) = webhook_waiting_max {
                 insert(tx, DELIVERIES, chunk, TO_WEBHOOKS, waiting_max).await?;
             }
@@ -89,28 +93,45 @@ impl Store {
     }
 }
 
-/// Inserts the rows that `select`, which ends with a comparison, makes of the notices.
-async fn insert(
-    tx: &mut Tx<'_>,
-    into: &'static str,
-    notices: &[Notice<'_>],
-    select: &'static str,
-    rows_max: u32,
-) -> Result<(), sqlx::Error> {
-    let mut sql = QueryBuilder::new(into);
-    sql.push(" WITH news (notification_id, account_id, machine_uuid, kind, body, at) AS (");
-    sql.push_values(notices, |mut row, notice| {
+/// A row of `news`, made once for all tables.
+struct News<'a> {
+    id: Uuid,
+    account: Option<&'a str>,
+    machine: Option<Uuid>,
+    kind: &'static str,
+    body: String,
+    at: Timestamp,
+}
+
+impl<'a> News<'a> {
+    fn of(notice: &Notice<'a>) -> Self {
         let (kind, at) = (notice.kind.as_str(), notice.at);
         let (account, machine) = match notice.to {
             Recipient::Account(account) => (Some(account), None),
             Recipient::OwnerOf(machine) => (None, Some(machine.as_uuid())),
         };
-        row.push_bind(notification_id(kind, notice.fact, at))
-            .push_bind(account)
-            .push_bind(machine)
-            .push_bind(kind)
-            .push_bind(body(kind, at, &notice.data))
-            .push_bind(at);
+        let (id, body) = (notification_id(kind, notice.fact, at), body(kind, at, &notice.data));
+        Self { id, account, machine, kind, body, at }
+    }
+}
+
+/// Inserts the rows that `select`, which ends with a comparison, makes of the news.
+async fn insert(
+    tx: &mut Tx<'_>,
+    into: &'static str,
+    news: &[News<'_>],
+    select: &'static str,
+    rows_max: u32,
+) -> Result<(), sqlx::Error> {
+    let mut sql = QueryBuilder::new(into);
+    sql.push(" WITH news (notification_id, account_id, machine_uuid, kind, body, at) AS (");
+    sql.push_values(news, |mut row, each| {
+        row.push_bind(each.id)
+            .push_bind(each.account)
+            .push_bind(each.machine)
+            .push_bind(each.kind)
+            .push_bind(each.body.as_str())
+            .push_bind(each.at);
     });
     sql.push(")").push(select).push_bind(i64::from(rows_max));
     sql.push(" ON CONFLICT DO NOTHING");

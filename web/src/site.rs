@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use axum::extract::FromRef;
+use axum::response::{IntoResponse, Redirect, Response};
 
 use api::HttpState;
 use app::config::Urls;
 use app::services::Ports;
+
+use crate::flash;
 
 /// URLs for links and the layout, the store for the rows that a page shows, the clock for relative times. Clones share them.
 #[derive(Debug, Clone)]
@@ -15,6 +18,15 @@ pub struct Site {
     pub urls: Arc<Urls>,
     /// Store, clock and randomness.
     pub ports: Ports,
+}
+
+impl Site {
+    /// Redirects to a page of this path below the root, which shows the message once.
+    pub(crate) fn to(&self, path: &str, message: impl Into<String>) -> Response {
+        let mut response = Redirect::to(&format!("{}{path}", self.urls.root_path())).into_response();
+        flash::set(&mut response, message);
+        response
+    }
 }
 
 impl FromRef<HttpState> for Site {

@@ -6,7 +6,7 @@ use actors::{InfraError, Unavailable};
 use domain::feed::{Feed, FeedEntry};
 use domain::ids::UserAccountId;
 use domain::secret::{Secret, SecretKind};
-use domain::webhook::{NotificationKind, kinds_of};
+use domain::webhook::{NotificationKind, chosen_kinds};
 use serde::{Deserialize, Serialize};
 use store::StoreError;
 use store::feed::ENTRIES_KEPT_MAX;
@@ -132,7 +132,8 @@ impl Feeds {
     ) -> Result<Secret, FeedRefusal> {
         self.on()?;
         let Ports { store, clock, rng } = &self.ports;
-        let feed = Feed { account, kinds: some_kinds(kinds)?, created_at: clock.now() };
+        let kinds = chosen_kinds(kinds).ok_or(FeedRefusal::NoKinds)?;
+        let feed = Feed { account, kinds, created_at: clock.now() };
         let token = Secret::mint(SecretKind::Feed, rng);
         let (store, hash) = (store.clone(), token.hash());
         let added = actors::detached(async move { store.feed_create(&feed, &hash).await }).await??;
@@ -148,7 +149,8 @@ impl Feeds {
         _: RecentlySignedIn,
     ) -> Result<(), FeedRefusal> {
         self.on()?;
-        let (store, kinds) = (self.ports.store.clone(), some_kinds(kinds)?);
+        let kinds = chosen_kinds(kinds).ok_or(FeedRefusal::NoKinds)?;
+        let store = self.ports.store.clone();
         let changed = actors::detached(async move { store.feed_change(&account, &kinds).await }).await??;
         if changed { Ok(()) } else { Err(FeedRefusal::NotFound) }
     }
@@ -175,11 +177,6 @@ impl Feeds {
     fn on(&self) -> Result<(), FeedRefusal> {
         if self.settings.enabled { Ok(()) } else { Err(FeedRefusal::Off) }
     }
-}
-
-fn some_kinds(named: &[NotificationKind]) -> Result<Vec<NotificationKind>, FeedRefusal> {
-    let kinds = kinds_of(named);
-    if kinds.is_empty() { Err(FeedRefusal::NoKinds) } else { Ok(kinds) }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use domain::clock::delta;
 use domain::ids::{UserAccountId, WebhookId};
 use domain::web_url::WebUrl;
 use domain::webhook::{
-    DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, TEST, Webhook, kinds_of, notification_id,
+    DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, TEST, Webhook, chosen_kinds, notification_id,
 };
 use store::StoreError;
 use store::webhook::{DeliveryRecord, NewWebhook, WebhookUpdate};
@@ -144,7 +144,7 @@ impl Webhooks {
     ) -> Result<(Webhook, SigningSecret), WebhookRefusal> {
         self.on()?;
         self.rules.check(&endpoint.url).map_err(WebhookRefusal::Url)?;
-        let kinds = some_kinds(&endpoint.kinds)?;
+        let kinds = chosen_kinds(&endpoint.kinds).ok_or(WebhookRefusal::NoKinds)?;
         let Ports { store, clock, rng } = &self.ports;
         let (now, secret) = (clock.now(), SigningSecret::mint(rng));
         let webhook = Webhook {
@@ -177,8 +177,9 @@ impl Webhooks {
         if let Some(url) = &change.url {
             self.rules.check(url).map_err(WebhookRefusal::Url)?;
         }
+        let kinds = change.kinds.as_deref().map(|named| chosen_kinds(named).ok_or(WebhookRefusal::NoKinds));
         let change = WebhookUpdate {
-            kinds: change.kinds.as_deref().map(some_kinds).transpose()?,
+            kinds: kinds.transpose()?,
             url: change.url.map(|url| url.as_str().to_owned()),
             description: change.description,
             enabled: change.enabled,
@@ -233,9 +234,4 @@ impl Webhooks {
     fn on(&self) -> Result<(), WebhookRefusal> {
         if self.settings.enabled { Ok(()) } else { Err(WebhookRefusal::Off) }
     }
-}
-
-fn some_kinds(named: &[NotificationKind]) -> Result<Vec<NotificationKind>, WebhookRefusal> {
-    let kinds = kinds_of(named);
-    if kinds.is_empty() { Err(WebhookRefusal::NoKinds) } else { Ok(kinds) }
 }

@@ -13,7 +13,7 @@ use app::services::webhooks::Webhooks;
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use chrono::TimeDelta;
 use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope};
 use domain::ids::{ApiKeyId, SessionId, SpaceId};
@@ -24,7 +24,7 @@ use store::session::Session;
 use super::AccountOwner;
 use super::undo::{ConfirmForm, gone};
 use crate::visitor::{sign_in_again, sign_in_path};
-use crate::{Moment, PageError, PageErrorTexts, PageForm, PageLayout, PageResult, SignedIn, Site, flash, page};
+use crate::{Moment, PageError, PageErrorTexts, PageForm, PageLayout, PageResult, SignedIn, Site, page};
 
 /// Maximum number of spaces in the form for a key.
 const SPACES_SHOWN: usize = 50;
@@ -326,9 +326,7 @@ pub async fn end_other_sessions(
 
 /// Back to this page, with a message about the change.
 pub(super) fn back(site: &Site, said: &str) -> Response {
-    let mut response = Redirect::to(&format!("{}{PATH}", site.urls.root_path())).into_response();
-    flash::set(&mut response, said);
-    response
+    site.to(PATH, said)
 }
 
 #[cfg(test)]

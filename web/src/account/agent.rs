@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect};
 use domain::claim::{Registration, RegistrationType};
 use domain::ids::RegistrationId;
 use domain::label::Label;
@@ -11,7 +10,7 @@ use domain::label::Label;
 use super::AccountOwner;
 use super::computer::{LABEL_FAULT, LabelForm};
 use super::undo::gone;
-use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, page};
+use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 use api::named::Named;
 use app::services::labels::Labels;
 
@@ -58,10 +57,8 @@ pub async fn rename(
     if !named {
         return Err(gone(&site, &owner.visitor));
     }
-    let path = format!("{}/account/agents/{agent}", site.urls.root_path());
-    let mut response = Redirect::to(&path).into_response();
-    flash::set(&mut response, if is_removed { "The name is removed." } else { "The name is saved." });
-    Ok(response)
+    let said = if is_removed { "The name is removed." } else { "The name is saved." };
+    Ok(site.to(&format!("/account/agents/{agent}"), said))
 }
 
 async fn draw(

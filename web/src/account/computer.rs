@@ -4,7 +4,6 @@ use app::services::labels::Labels;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect};
 use domain::ids::MachineUuid;
 use domain::label::Label;
 use serde::Deserialize;
@@ -14,7 +13,7 @@ use super::AccountOwner;
 use super::home::{OverviewPages, STRIP_DAYS, state_of, strip_of};
 use super::undo::gone;
 use crate::strip::DayStrip;
-use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, page};
+use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 use api::account::COMPUTERS_MAX;
 use api::named::Named;
 
@@ -75,10 +74,8 @@ pub async fn rename(
     if !named {
         return Err(gone(site, &owner.visitor));
     }
-    let path = format!("{}/account/computers/{id}", site.urls.root_path());
-    let mut response = Redirect::to(&path).into_response();
-    flash::set(&mut response, if is_removed { "The name is removed." } else { "The name is saved." });
-    Ok(response)
+    let said = if is_removed { "The name is removed." } else { "The name is saved." };
+    Ok(site.to(&format!("/account/computers/{id}"), said))
 }
 
 async fn draw(

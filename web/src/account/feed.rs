@@ -8,16 +8,15 @@ use app::services::feeds::{FeedRefusal, Feeds};
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use domain::secret::Secret;
-use domain::webhook::NotificationKind;
 
 use super::AccountOwner;
 use super::kinds::{KindTick, is_on_at_first, is_sent, sent, ticks};
 use super::undo::{ConfirmForm, UndoPage, gone, lines};
 use crate::feed::feed_url;
 use crate::visitor::{sign_in_again, sign_in_path};
-use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, page};
+use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
 /// The path of these pages.
 const PATH: &str = "/account/feed";
@@ -68,10 +67,8 @@ struct LinkPage {
 /// A field for each ticked kind.
 type FeedForm = BTreeMap<String, String>;
 
-/// The words for a refusal that the person can mend in the form.
-fn mendable(refusal: &FeedRefusal) -> Option<&'static str> {
-    matches!(refusal, FeedRefusal::NoKinds).then_some("Choose at least one kind of notification.")
-}
+/// The fault of a form with a field of an unknown kind.
+const UNKNOWN_KIND: &str = "Choose the kinds again.";
 
 impl FeedPages {
     fn refused(&self, owner: &AccountOwner, refusal: FeedRefusal) -> PageError {
@@ -79,12 +76,6 @@ impl FeedPages {
             FeedRefusal::NotFound => gone(&self.site, &owner.visitor),
             refusal => PageError::of(&self.site)(refusal),
         }
-    }
-
-    fn to_feed(&self, said: &str) -> Response {
-        let mut response = Redirect::to(&format!("{}{PATH}", self.site.urls.root_path())).into_response();
-        flash::set(&mut response, said);
-        response
     }
 
     async fn draw(&self, owner: &AccountOwner, again: Option<(&FeedForm, &'static str)>) -> PageResult {
@@ -122,16 +113,11 @@ impl FeedPages {
 
     /// The form again with its fault, if the person can mend it.
     async fn refuse(&self, owner: &AccountOwner, form: &FeedForm, refusal: FeedRefusal) -> PageResult {
-        match mendable(&refusal) {
-            Some(fault) => self.draw(owner, Some((form, fault))).await,
-            None => Err(self.refused(owner, refusal)),
+        match refusal {
+            FeedRefusal::NoKinds => self.draw(owner, Some((form, "Choose at least one kind of notification."))).await,
+            refusal => Err(self.refused(owner, refusal)),
         }
     }
-}
-
-/// The kinds of a sent form, or its fault in words.
-fn typed(form: &FeedForm) -> Result<Vec<NotificationKind>, &'static str> {
-    sent(form).ok_or("Choose the kinds again.")
 }
 
 /// `GET /account/feed`: the feed, or the form that creates it.
@@ -146,14 +132,11 @@ pub async fn create(
     PageForm(form): PageForm<FeedForm>,
 ) -> PageResult {
     let Ok(recently) = pages.recent.check(owner.visitor.decides()) else { return Ok(sign_in_again(&pages.site, PATH)) };
-    let kinds = match typed(&form) {
-        Ok(kinds) => kinds,
-        Err(fault) => return pages.draw(&owner, Some((&form, fault))).await,
-    };
+    let Some(kinds) = sent(&form) else { return pages.draw(&owner, Some((&form, UNKNOWN_KIND))).await };
     match pages.feeds.create(owner.account.clone(), &kinds, recently).await {
         Ok(token) => Ok(pages.link_page(&owner, &token, false)),
         Err(FeedRefusal::AlreadyThere) => {
-            Ok(pages.to_feed("You have a feed. Its link was shown when it was created; a new link replaces it."))
+            Ok(pages.site.to(PATH, "You have a feed. Its link was shown when it was created; a new link replaces it."))
         }
         Err(refusal) => pages.refuse(&owner, &form, refusal).await,
     }
@@ -166,12 +149,9 @@ pub async fn save(
     PageForm(form): PageForm<FeedForm>,
 ) -> PageResult {
     let Ok(recently) = pages.recent.check(owner.visitor.decides()) else { return Ok(sign_in_again(&pages.site, PATH)) };
-    let kinds = match typed(&form) {
-        Ok(kinds) => kinds,
-        Err(fault) => return pages.draw(&owner, Some((&form, fault))).await,
-    };
+    let Some(kinds) = sent(&form) else { return pages.draw(&owner, Some((&form, UNKNOWN_KIND))).await };
     match pages.feeds.change(owner.account.clone(), &kinds, recently).await {
-        Ok(()) => Ok(pages.to_feed("The feed is saved.")),
+        Ok(()) => Ok(pages.site.to(PATH, "The feed is saved.")),
         Err(refusal) => pages.refuse(&owner, &form, refusal).await,
     }
 }
@@ -220,5 +200,5 @@ pub async fn delete(
 ) -> PageResult {
     let deleted = pages.feeds.delete(owner.account.clone()).await;
     deleted.map_err(|refusal| pages.refused(&owner, refusal))?;
-    Ok(pages.to_feed("The feed is deleted."))
+    Ok(pages.site.to(PATH, "The feed is deleted."))
 }

@@ -8,12 +8,12 @@ use app::services::machines::Machines;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use domain::ids::{ApiKeyId, MachineUuid, RegistrationId};
 use serde::Deserialize;
 
 use super::AccountOwner;
-use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, SignedIn, Site, flash, page};
+use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, SignedIn, Site, page};
 
 /// A form without fields.
 #[derive(Debug, Deserialize)]
@@ -180,9 +180,7 @@ pub async fn revoke_key(
 
 /// Back to the overview, with a message about the change.
 fn back(site: &Site, said: &str) -> Response {
-    let mut response = Redirect::to(&format!("{}/account", site.urls.root_path())).into_response();
-    flash::set(&mut response, said);
-    response
+    site.to("/account", said)
 }
 
 /// The page for an unknown id; ids of other accounts are treated alike.

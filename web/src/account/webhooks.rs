@@ -9,7 +9,7 @@ use app::services::webhooks::{EndpointChange, NewEndpoint, WebhookRefusal, Webho
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use domain::ids::WebhookId;
 use domain::webhook::{DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, Webhook};
 use store::webhook::DeliveryRecord;
@@ -18,7 +18,7 @@ use super::AccountOwner;
 use super::kinds::{KindTick, is_on_at_first, is_sent, sent, ticks};
 use super::undo::{ConfirmForm, UndoPage, gone, lines};
 use crate::visitor::{sign_in_again, sign_in_path};
-use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, page};
+use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
 /// The path of these pages.
 const PATH: &str = "/account/webhooks";
@@ -178,9 +178,7 @@ impl WebhookPages {
     }
 
     fn to(&self, id: WebhookId, said: &str) -> Response {
-        let mut response = Redirect::to(&format!("{}{PATH}/{id}", self.site.urls.root_path())).into_response();
-        flash::set(&mut response, said);
-        response
+        self.site.to(&format!("{PATH}/{id}"), said)
     }
 
     async fn draw_list(&self, owner: &AccountOwner, status: StatusCode, form: EndpointForm) -> PageResult {
@@ -414,7 +412,5 @@ pub async fn delete(
     let id = pages.id(&owner, &id)?;
     let deleted = pages.webhooks.delete(id, owner.account.clone()).await;
     deleted.map_err(|refusal| pages.refused(&owner, refusal))?;
-    let mut response = Redirect::to(&format!("{}{PATH}", pages.site.urls.root_path())).into_response();
-    flash::set(&mut response, "The webhook is deleted.");
-    Ok(response)
+    Ok(pages.site.to(PATH, "The webhook is deleted."))
 }

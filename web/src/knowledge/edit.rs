@@ -6,7 +6,6 @@ use app::services::knowledge::edit::RequestedEdit;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect};
 use domain::space::AccessType;
 use store::memory::Memory;
 use uuid::Uuid;
@@ -15,7 +14,7 @@ use super::found::titled;
 use super::memory::MemoryPages;
 use super::{TAB, fault, page_error};
 use crate::account::AccountOwner;
-use crate::{LargeForms, PageError, PageForm, PageLayout, PageResult, flash, page};
+use crate::{LargeForms, PageError, PageForm, PageLayout, PageResult, page};
 
 #[derive(Template)]
 #[template(path = "knowledge/edit.html")]
@@ -87,12 +86,7 @@ pub async fn save(
         spaces: Some(entered.spaces.clone()),
     };
     match pages.memories.edit(&owner.access(), memory.id, &change).await {
-        Ok(memory) => {
-            let path = format!("{}/knowledge/memories/{}", site.urls.root_path(), memory.id);
-            let mut response = Redirect::to(&path).into_response();
-            flash::set(&mut response, "The memory is saved.");
-            Ok(response)
-        }
+        Ok(memory) => Ok(site.to(&format!("/knowledge/memories/{}", memory.id), "The memory is saved.")),
         Err(refusal) => {
             let fault = match &refusal {
                 Refusal::Invalid { path, .. } if path == "spaces" => Some("Choose at least one space.".to_owned()),

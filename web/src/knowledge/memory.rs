@@ -6,7 +6,6 @@ use app::services::knowledge::{Memories, Spaces};
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect};
 use domain::ids::MemoryId;
 use store::memory::Memory;
 
@@ -14,7 +13,7 @@ use super::found::titled;
 use super::{SpaceLink, TAB, gone, links, page_error};
 use crate::account::AccountOwner;
 use crate::account::undo::{ConfirmForm, UndoPage, lines};
-use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, markdown, page};
+use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, markdown, page};
 
 /// Characters that are shown.
 const TEXT_CHARS_MAX: usize = 100_000;
@@ -137,7 +136,5 @@ pub async fn delete(
     let site = &pages.site;
     let id: MemoryId = id.parse().map_err(|_| gone(site, &owner.visitor))?;
     pages.memories.delete(&owner.access(), id).await.map_err(page_error(site, &owner.visitor))?;
-    let mut response = Redirect::to(&format!("{}/knowledge/library", site.urls.root_path())).into_response();
-    flash::set(&mut response, "The memory is deleted.");
-    Ok(response)
+    Ok(site.to("/knowledge/library", "The memory is deleted."))
 }

@@ -5,7 +5,7 @@ use app::services::knowledge::edit::RequestedEdit;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use domain::ids::{MemoryId, SpaceId};
 use store::memory::{Memory, MemoryScope};
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use super::found::titled;
 use super::library::{LibraryPages, LibraryQuery};
 use super::{TAB, fault, page_error};
 use crate::account::AccountOwner;
-use crate::{PageError, PageForm, PageLayout, PageQuery, PageResult, flash, page};
+use crate::{PageError, PageForm, PageLayout, PageQuery, PageResult, page};
 
 /// Memories of one request.
 const SELECTED_MAX: usize = 100;
@@ -53,12 +53,7 @@ pub async fn change(
         .filter_map(|(_, id)| id.parse().ok())
         .take(SELECTED_MAX)
         .collect();
-    let back = |message: String| {
-        let path = format!("{}/knowledge/library{}", site.urls.root_path(), query.end());
-        let mut response = Redirect::to(&path).into_response();
-        flash::set(&mut response, message);
-        response
-    };
+    let back = |message: String| site.to(&format!("/knowledge/library{}", query.end()), message);
     let tags = field("tags").split(',').map(str::trim).filter(|tag| !tag.is_empty());
     let tags: Vec<String> = tags.map(str::to_owned).collect();
     let action = match field("action") {

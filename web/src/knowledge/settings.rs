@@ -5,7 +5,6 @@ use app::services::knowledge::{Filters, Spaces};
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect};
 use domain::filter::{
     CATEGORY_CHARS_MAX, FilterIssue, FilterSettings, FilterUpdate, ITEM_CHARS_MAX, PROMPT_CHARS_MAX, VerdictBy,
 };
@@ -15,7 +14,7 @@ use store::filter::FiledVerdict;
 use super::row::SpaceRow;
 use super::{TAB, capitalised};
 use crate::account::AccountOwner;
-use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, page};
+use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
 /// Verdicts that are listed.
 const VERDICTS_LISTED: usize = 50;
@@ -103,9 +102,7 @@ pub async fn save(
         return pages.draw(&owner, status, &form, &issues, Vec::new(), SpaceDraft::default()).await;
     }
     pages.filters.replace(&owner.account, update).await.map_err(PageError::of(site))?;
-    let mut response = Redirect::to(&format!("{}/knowledge/settings", site.urls.root_path())).into_response();
-    flash::set(&mut response, "Saved. The filter applies to content that is added from now on.");
-    Ok(response)
+    Ok(site.to("/knowledge/settings", "Saved. The filter applies to content that is added from now on."))
 }
 
 impl SettingsForm {

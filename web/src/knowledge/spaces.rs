@@ -6,7 +6,6 @@ use app::services::knowledge::spaces::{Contents, DeletedSpace};
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect};
 use domain::ids::SpaceId;
 use domain::space::{AccessType, Space, SpaceName};
 use serde::Deserialize;
@@ -15,7 +14,7 @@ use store::space::SpaceChange;
 use super::settings::{SettingsPages, SpaceDraft};
 use super::{TAB, fault, gone, page_error};
 use crate::account::AccountOwner;
-use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, flash, page};
+use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
 const NAME_FAULT: &str = "Enter a name of 1 to 100 characters on one line.";
 
@@ -152,9 +151,7 @@ pub async fn delete(
             format!(" {} deleted with it, {} moved to the default space.", memories(deleted), memories(moved))
         }
     };
-    let mut response = Redirect::to(&format!("{}/knowledge/settings", site.urls.root_path())).into_response();
-    flash::set(&mut response, format!("The space “{}” is deleted.{fate}", space.name.as_str()));
-    Ok(response)
+    Ok(site.to("/knowledge/settings", format!("The space “{}” is deleted.{fate}", space.name.as_str())))
 }
 
 /// A space that the account belongs to.
@@ -191,7 +188,5 @@ async fn shown(
 }
 
 fn to(site: &Site, id: SpaceId, message: &str) -> axum::response::Response {
-    let mut response = Redirect::to(&format!("{}/knowledge/spaces/{id}", site.urls.root_path())).into_response();
-    flash::set(&mut response, message);
-    response
+    site.to(&format!("/knowledge/spaces/{id}"), message)
 }
