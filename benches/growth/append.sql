@@ -16,16 +16,16 @@ WITH c AS MATERIALIZED (
         SELECT DISTINCT e.chain FROM e
         CROSS JOIN LATERAL (SELECT 1 FROM events x WHERE x.event_id = e.event_id OFFSET 0) x),
     h AS MATERIALIZED (
-        SELECT c.chain, h.* FROM c CROSS JOIN LATERAL (
+        SELECT c.*, t.chain IS NOT NULL AS taken, h.chain_epoch AS found_epoch, h.seq AS found_seq, h.self AS found_self,
+            h.event_id AS found_event, h.moves AS found_moves
+        FROM c LEFT JOIN taken t ON t.chain = c.chain LEFT JOIN LATERAL (
             SELECT h.chain_epoch, h.seq, h.self, h.event_id, h.moves FROM chain_heads h
-            WHERE h.machine_id = c.machine_id AND h.agent_id = c.agent_id FOR UPDATE SKIP LOCKED) h
-        WHERE c.moves > 0),
+            WHERE c.moves > 0 AND h.machine_id = c.machine_id AND h.agent_id = c.agent_id FOR UPDATE SKIP LOCKED) h ON TRUE),
     moved AS (
         INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
-        SELECT c.machine_id, c.agent_id, c.chain_epoch, c.seq, c.self, c.event_id, c.moves + 1
-        FROM c LEFT JOIN h ON h.chain = c.chain LEFT JOIN taken t ON t.chain = c.chain
-        WHERE t.chain IS NULL AND (c.moves = 0 OR (h.moves = c.moves AND h.self = c.expected))
-        ORDER BY c.machine_id, c.agent_id
+        SELECT machine_id, agent_id, chain_epoch, seq, self, event_id, moves + 1 FROM h
+        WHERE NOT taken AND (moves = 0 OR (found_moves = moves AND found_self = expected))
+        ORDER BY machine_id, agent_id
         ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
             self = excluded.self, event_id = excluded.event_id, moves = excluded.moves
         WHERE chain_heads.moves = excluded.moves - 1 RETURNING machine_id, agent_id),
@@ -38,5 +38,6 @@ WITH c AS MATERIALIZED (
             e.receipt_id, e.now, sha256(e.self), ''
         FROM e JOIN won w ON w.chain = e.chain ORDER BY e.pos RETURNING id, leaf_hash),
     queued AS (INSERT INTO unsequenced (event, leaf_hash) SELECT id, leaf_hash FROM added)
-    SELECT c.chain, w.chain IS NOT NULL AS won, t.chain IS NOT NULL AS taken, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
-    FROM c LEFT JOIN won w ON w.chain = c.chain LEFT JOIN taken t ON t.chain = c.chain LEFT JOIN h ON h.chain = c.chain;
+    SELECT h.chain, w.chain IS NOT NULL AS won, h.taken, h.found_epoch AS chain_epoch, h.found_seq AS seq, h.found_self AS self,
+        h.found_event AS event_id, h.found_moves AS moves
+    FROM h LEFT JOIN won w ON w.chain = h.chain;

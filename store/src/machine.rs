@@ -147,14 +147,14 @@ impl Store {
     /// the lookup.
     #[boxed]
     pub async fn machines_by_secret(&self, secrets: &[SecretHash]) -> Result<Vec<Option<KnownMachine>>, StoreError> {
-        // A row for each level that concerns a computer, and one without a level when there is none. `$2` is all secrets one
-        // after the other, `$1` where each begins: two parameters, however many are asked for. PostgreSQL keeps a plan that it
-        // made when the tables were empty, and would then read them whole, again and again. `OFFSET 0` keeps each subquery apart,
-        // and as such it is an index lookup for any size.
+        // A row for each level that concerns a computer, and one without a level when there is none. PostgreSQL keeps a plan that
+        // it made when the tables were empty, and would then read them whole, again and again. `OFFSET 0` keeps each subquery
+        // apart, and as such it is an index lookup for any size; and it hides the length of the array, for which the planner
+        // would plan again.
         const SQL: &str = joined!(
             "SELECT asked.secret AS secret_hash, ",
             KNOWN_COLUMNS,
-            " FROM (SELECT DISTINCT substr($2, pos::INT, 32) AS secret FROM jsonb_array_elements_text($1::JSONB) AS r (pos)) AS asked
+            " FROM (SELECT $1::BYTEA[] AS secrets OFFSET 0) AS p CROSS JOIN LATERAL unnest(p.secrets) AS asked (secret)
             CROSS JOIN LATERAL (SELECT * FROM machines WHERE secret_hash = asked.secret OFFSET 0) AS m
             LEFT JOIN LATERAL (SELECT * FROM consent_levels l
                 WHERE l.user_cuid = m.user_cuid AND (l.machine_uuid IS NULL OR l.machine_uuid = m.machine_uuid)
@@ -167,15 +167,11 @@ impl Store {
             }
             return Ok(machines);
         }
-        let begins: Vec<usize> = (0..secrets.len()).map(|place| place * 32 + 1).collect();
-        let begins = serde_json::to_string(&begins).unwrap_or_default();
-        let bytes: Vec<u8> = secrets.iter().flat_map(SecretHash::as_bytes).copied().collect();
-        let rows: Vec<SecretRow> = query(SQL)
-            .bind(begins)
-            .bind(bytes)
-            .fetch_all(&self.pool)
-            .during(Operation::FindMachinesByTheirSecrets)
-            .await?;
+        let mut asked: Vec<&[u8]> = secrets.iter().map(SecretHash::as_bytes).collect();
+        asked.sort_unstable();
+        asked.dedup();
+        let rows: Vec<SecretRow> =
+            query(SQL).bind(asked).fetch_all(&self.pool).during(Operation::FindMachinesByTheirSecrets).await?;
         let of = |secret: &SecretHash| {
             let own = rows.iter().filter(|row| row.secret_hash == secret.as_bytes());
             known(own.map(|row| &row.machine))

@@ -11,12 +11,13 @@
 //!
 //! A short read through an index is a [`Probe`], which SQLite answers on the caller's thread.
 //!
-//! `$1` placeholders, `RETURNING`, `ON CONFLICT`, CTEs and partial indexes work on both. What does not: `now()`, `= ANY($1)`,
+//! `$1` placeholders, `RETURNING`, `ON CONFLICT`, CTEs and partial indexes work on both. What does not: arrays, `now()`,
 //! `FOR UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL makes them NUMERIC). Timestamps are bound
 //! as [`domain::Timestamp`]: SQLite keeps them as RFC 3339 text, and text of whole milliseconds in UTC sorts as time does
 //! (`…:00+00:00` before `…:00.001+00:00`, since `+` comes before `.`).
 
 mod argument;
+mod array;
 mod database_row;
 mod direct;
 mod file;
@@ -37,6 +38,7 @@ mod writer;
 use std::path::Path;
 
 pub use self::argument::{Argument, Kind, Nullable};
+pub use self::array::Array;
 pub use self::database_row::DatabaseRow;
 pub use self::direct::{Direct, DirectConnection, DirectError};
 pub use self::file::SqliteFile;

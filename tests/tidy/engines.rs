@@ -32,6 +32,7 @@ const FEATURES: &[(&str, Pattern)] = &[
     ("`LATERAL`", Contains(&["LATERAL "])),
     ("`jsonb_to_recordset`", Contains(&["jsonb_to_recordset", "json_to_recordset"])),
     ("`jsonb_array_elements`", Contains(&["jsonb_array_elements", "json_array_elements"])),
+    ("`unnest` of arrays", Contains(&["unnest("])),
     ("`WITH ORDINALITY`", Contains(&["WITH ORDINALITY"])),
     ("`DELETE … USING`", Contains(&["DELETE FROM unsequenced u USING", "DELETE FROM unsequenced USING"])),
     ("window functions", Contains(&[" OVER (", " OVER("])),

@@ -238,11 +238,9 @@ impl Log {
         &self,
         names: impl IntoIterator<Item = merkle::tile::TileId>,
     ) -> Result<merkle::tile::Tiles, LogError> {
-        let mut rows = sql::Rows::default();
-        for name in names {
-            rows.push(&sql::TileRow { pos: rows.pos(), len: 0, level: name.level, place: name.index }, &[]);
-        }
-        let (json, _) = rows.parameters();
+        let names: Vec<sql::TileName> =
+            names.into_iter().map(|name| sql::TileName { level: name.level, place: name.index }).collect();
+        let json = serde_json::to_string(&names).map_err(|_| LogError::Corrupt("names of tiles"))?;
         let found: Vec<sql::FoundTile> =
             query(Dialect::of(&self.pool).tiles).bind(&json).fetch_all(&self.pool).await.during("read tiles")?;
         let mut tiles = merkle::tile::Tiles::default();

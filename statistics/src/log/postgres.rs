@@ -21,7 +21,7 @@ use super::error::{During, LogError};
 use super::handle::Log;
 use super::job::Sequenced;
 use super::memory::SeenCheckpoint;
-use super::sql::{self, Rows, postgres};
+use super::sql::{self, postgres};
 use crate::checkpoint::SignerKey;
 use crate::merkle;
 use crate::merkle::tile::{TileId, Tiles};
@@ -136,17 +136,12 @@ impl Log {
         tiles: &Tiles,
         touched: impl IntoIterator<Item = TileId>,
     ) -> Result<bool, LogError> {
-        let mut rows = Rows::default();
-        for name in touched {
-            let hashes = tiles.bytes(name);
-            let row = sql::TileRow { pos: rows.pos(), len: hashes.len(), level: name.level, place: name.index };
-            rows.push(&row, &[&hashes]);
-        }
-        let (tiles_json, tiles_bytes) = rows.parameters();
-        let events_json = serde_json::to_string(events).map_err(|_| LogError::Corrupt("events.id"))?;
-        let corrupt = |_| LogError::Corrupt("tree.size");
-        let size = i64::try_from(tree.size).map_err(corrupt)?;
-        let grown = i64::try_from(tree.size + tree.added).map_err(corrupt)?;
+        let touched: Vec<TileId> = touched.into_iter().collect();
+        let levels: Vec<i64> = touched.iter().map(|name| i64::from(name.level)).collect();
+        let places: Vec<i64> = touched.iter().map(|name| sql::whole(name.index)).collect::<Result<_, _>>()?;
+        let hashes: Vec<Vec<u8>> = touched.iter().map(|name| tiles.bytes(*name)).collect();
+        let size = sql::whole(tree.size)?;
+        let grown = sql::whole(tree.size + tree.added)?;
         let now = self.clock.now();
         in_transaction!(
             &self.pool,
@@ -167,8 +162,14 @@ impl Log {
                 if signed == 0 {
                     return Ok(false);
                 }
-                query(postgres::PLACE).bind(&events_json).bind(size).execute(&mut *tx).await?;
-                query(postgres::TILES_PUT).bind(&tiles_json).bind(&tiles_bytes).execute(&mut *tx).await?;
+                query(postgres::PLACE).bind(events.to_vec()).bind(size).execute(&mut *tx).await?;
+                let hashes: Vec<&[u8]> = hashes.iter().map(Vec::as_slice).collect();
+                query(postgres::TILES_PUT)
+                    .bind(levels.clone())
+                    .bind(places.clone())
+                    .bind(hashes)
+                    .execute(&mut *tx)
+                    .await?;
                 Ok(true)
             },
             commit if |won: &bool| *won

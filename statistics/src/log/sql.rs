@@ -2,109 +2,106 @@
 //!
 //! Statements of the writer of an SQLite file are beside it (`writer/`), and those for PostgreSQL alone in [`postgres`].
 //!
-//! Many rows (events of a batch, tiles of a pass) are passed as two parameters, independent of their number: `$1` is
-//! a JSON array with an object for each row, `$2` all binary values one after the other; a row says from which byte on
-//! (`pos`, from 1) its own values begin. So each statement has one text, is prepared once, and costs the driver two
-//! parameters instead of a thousand. The two dialects differ in how they unfold JSON, in locks, and in the clock.
+//! Many values are passed as one parameter, independent of their number, so each statement has one text and is prepared once. Statements that both
+//! databases execute take a JSON array, which the two dialects unfold in their own ways; those of PostgreSQL take arrays.
 
 pub mod postgres;
 
 use serde::Serialize;
+use store::pool::Query;
 use store::{Pool, joined};
 use uuid::Uuid;
 
-/// The two parameters of a statement about many rows.
+use super::error::LogError;
+
+/// Converts a number of an envelope or of a tree. Those of envelopes are within ±(2^53 − 1), so they fit.
+pub fn whole(number: impl TryInto<i64>) -> Result<i64, LogError> {
+    number.try_into().map_err(|_| LogError::Corrupt("a number beyond 2^63 - 1"))
+}
+
+/// The chains of [`postgres::APPEND`], one array for each column.
 #[derive(Debug, Default)]
-pub struct Rows {
-    json: Vec<u8>,
-    bytes: Vec<u8>,
+pub struct ChainColumns<'a> {
+    pub machine_id: Vec<Uuid>,
+    pub agent_id: Vec<&'a str>,
+    /// Number of moves of the head before the group, 0 for a new chain.
+    pub moves: Vec<i64>,
+    /// Hash of the head before the group; of no meaning for a new chain.
+    pub expected: Vec<[u8; 32]>,
+    /// The head after the group.
+    pub chain_epoch: Vec<i64>,
+    pub seq: Vec<i64>,
+    pub self_hash: Vec<[u8; 32]>,
+    pub event_id: Vec<Uuid>,
 }
 
-impl Rows {
-    /// Position of the next row's binary values, from 1.
-    pub fn pos(&self) -> usize {
-        self.bytes.len() + 1
+/// The events of [`postgres::APPEND`], one array for each column.
+#[derive(Debug, Default)]
+pub struct EventColumns<'a> {
+    /// Place of the chain in [`ChainColumns`], from 0.
+    pub chain: Vec<i64>,
+    pub event_id: Vec<Uuid>,
+    pub receipt_id: Vec<Uuid>,
+    pub source_id: Vec<i64>,
+    pub event_type: Vec<&'a str>,
+    pub ts_edge_ms: Vec<i64>,
+    pub consent_level: Vec<&'a str>,
+    pub redacted: Vec<bool>,
+    pub chain_epoch: Vec<i64>,
+    pub seq: Vec<i64>,
+    pub self_hash: Vec<[u8; 32]>,
+    pub prev_event_id: Vec<Option<Uuid>>,
+    pub received_at_ms: Vec<i64>,
+    pub leaf_hash: Vec<[u8; 32]>,
+    pub canonical: Vec<&'a [u8]>,
+}
+
+impl<'a> ChainColumns<'a> {
+    /// Binds the columns in their order.
+    pub fn bind(self, query: Query<'a>) -> Query<'a> {
+        query
+            .bind(self.machine_id)
+            .bind(self.agent_id)
+            .bind(self.moves)
+            .bind(self.expected)
+            .bind(self.chain_epoch)
+            .bind(self.seq)
+            .bind(self.self_hash)
+            .bind(self.event_id)
     }
+}
 
-    /// Adds a row; `parts` are its binary values.
-    pub fn push(&mut self, row: &impl Serialize, parts: &[&[u8]]) {
-        self.json.push(if self.json.is_empty() { b'[' } else { b',' });
-        // Writing plain members to memory cannot fail.
-        let _ = serde_json::to_writer(&mut self.json, row);
-        for part in parts {
-            self.bytes.extend_from_slice(part);
-        }
+impl<'a> EventColumns<'a> {
+    /// Binds the columns in their order.
+    pub fn bind(self, query: Query<'a>) -> Query<'a> {
+        query
+            .bind(self.chain)
+            .bind(self.event_id)
+            .bind(self.receipt_id)
+            .bind(self.source_id)
+            .bind(self.event_type)
+            .bind(self.ts_edge_ms)
+            .bind(self.consent_level)
+            .bind(self.redacted)
+            .bind(self.chain_epoch)
+            .bind(self.seq)
+            .bind(self.self_hash)
+            .bind(self.prev_event_id)
+            .bind(self.received_at_ms)
+            .bind(self.leaf_hash)
+            .bind(self.canonical)
     }
-
-    /// The values of `$1` and `$2`.
-    pub fn parameters(mut self) -> (String, Vec<u8>) {
-        if self.json.is_empty() {
-            self.json.push(b'[');
-        }
-        self.json.push(b']');
-        (String::from_utf8(self.json).unwrap_or_default(), self.bytes)
-    }
-}
-
-/// A chain of [`postgres::READ`]; bytes: `machine_id`.
-#[derive(Debug, Serialize)]
-pub struct ChainKeyRow<'a> {
-    pub chain: usize,
-    pub pos: usize,
-    pub agent_id: &'a str,
-}
-
-/// A source of [`postgres::READ`] and [`postgres::SOURCES`]; bytes: `machine_id`.
-#[derive(Debug, Serialize)]
-pub struct SourceRow<'a> {
-    pub place: usize,
-    pub pos: usize,
-    pub agent_id: &'a str,
-    pub user_cuid: &'a str,
-    pub lane: &'a str,
-}
-
-/// A chain of [`postgres::APPEND`]: its head after the group, and the number of moves before it, 0 for a new chain. Bytes: `machine_id`,
-/// `self` of the head before the group (nought for a new chain), `self` and `event_id` of the head after it.
-#[derive(Debug, Serialize)]
-pub struct ChainRow<'a> {
-    pub chain: usize,
-    pub pos: usize,
-    pub agent_id: &'a str,
-    pub chain_epoch: u64,
-    pub seq: u64,
-    pub moves: i64,
-}
-
-/// An event of [`postgres::APPEND`]; bytes: `event_id`, `receipt_id`, `self`, `leaf_hash`, `prev_event_id` (nought for a
-/// beginning), `canonical`.
-#[derive(Debug, Serialize)]
-pub struct EventRow<'a> {
-    pub chain: usize,
-    pub pos: usize,
-    pub len: usize,
-    pub source_id: i64,
-    pub event_type: &'a str,
-    pub ts_edge_ms: i64,
-    pub consent_level: &'a str,
-    pub redacted: bool,
-    pub chain_epoch: u64,
-    pub seq: u64,
-    pub begins: bool,
-    pub received_at_ms: i64,
-}
-
-/// A row of [`postgres::TILES_PUT`]; bytes: `hashes`.
-#[derive(Debug, Serialize)]
-pub struct TileRow {
-    pub pos: usize,
-    pub len: usize,
-    pub level: u8,
-    pub place: u64,
 }
 
 /// `(machine_id, agent_id, chain_epoch, seq, self, event_id, moves)` of [`HEADS_ALL`].
 pub type FoundHead = (Uuid, String, i64, i64, Vec<u8>, Uuid, i64);
+/// A tile that is asked for by [`Dialect::tiles`].
+#[derive(Debug, Serialize)]
+pub struct TileName {
+    pub level: u8,
+    pub place: u64,
+}
+
 /// `(level, place, hashes)` of [`Dialect::tiles`].
 pub type FoundTile = (i64, i64, Vec<u8>);
 
@@ -227,14 +224,14 @@ pub const CHUNKS_AFTER: &str =
     "SELECT f.run, f.first_id, c.entries FROM id_fences f JOIN id_chunks c ON c.chunk = f.chunk
     WHERE (f.run, f.first_id) > ($1, $2) AND (SELECT r.state FROM id_runs r WHERE r.run = f.run) = 'whole'
     ORDER BY f.run, f.first_id LIMIT $3";
-/// The statements that differ between the databases. Those about many rows take the parameters of [`Rows`].
+/// The statements that differ between the databases.
 #[derive(Debug)]
 pub struct Dialect {
     /// Events behind a number, in the order of their numbers, which is that of every chain: number, events at most.
     pub events_after: &'static str,
     /// `(leaf_index, leaf_hash)` in the order of the tree: first place, leaves at most.
     pub leaves_from: &'static str,
-    /// Tiles by level and place, as [`FoundTile`].
+    /// Tiles by level and place (JSON array of `{level, place}`), as [`FoundTile`].
     pub tiles: &'static str,
     /// The numbers of the sources of recorders (JSON array of `{machine, identity}`); lane or null; agent kind or null.
     pub sources_of: &'static str,

@@ -1,14 +1,16 @@
 //! Chains that other processes use at the same moment, on PostgreSQL.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::Clock;
 use domain::ids::ReceiptId;
 use harness::statements::Relay;
 use serde_json::Value;
 use statistics::log::{Append, AppendOutcome, AppendReply, ContendedEvents, Log, LogError};
 use store::pool::Transaction;
-use store::{Pool, pool::query};
+use store::{DatabaseSettings, Pool, pool::query};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::world::{Chain, ORIGIN, World};
@@ -246,4 +248,33 @@ async fn processes_that_append_to_the_same_chains_lose_nothing_on_postgres() {
     let audited = world.log.audit().await.unwrap();
     let count = (CHAINS * EVENTS) as u64;
     assert_eq!((audited.events, audited.chains, audited.checkpoint.size), (count, CHAINS as u64, count));
+}
+
+/// The planner sees the length of an array that is an argument of `unnest`, and plans short ones anew at each call, for longer than the
+/// statement takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_with_arrays_are_not_planned_again_on_postgres() {
+    let Some(world) = World::on_postgres().await else { return };
+    // One connection, so that all plans are its own.
+    let settings = DatabaseSettings { connections_max: 1, ..world.settings() };
+    let pool = Pool::open(&settings, Path::new(""), Some("statistics")).await.unwrap();
+    let log = Log::open(pool.clone(), ORIGIN, &Clock::system(), &world.rng).await.unwrap();
+    let mut chains: Vec<Chain> = (0..3).map(|_| Chain::new(&world)).collect();
+    for round in 0..30 {
+        let mut events: Vec<Append> = chains.iter_mut().map(|chain| world.append(&chain.next())).collect();
+        // The first event of a computer is read and adds a source.
+        events.push(world.append(&Chain::new(&world).next()));
+        events.truncate(1 + round % 4);
+        chains.rotate_left(1);
+        log.append(&events).await.unwrap();
+        log.sequence(100).await.unwrap();
+    }
+    let sql = "SELECT left(statement, 60), generic_plans, custom_plans FROM pg_prepared_statements
+        WHERE statement LIKE '%unnest(%' AND statement NOT LIKE '%pg_prepared%'";
+    let plans: Vec<(String, i64, i64)> = query(sql).fetch_all(&pool).await.unwrap();
+    assert_eq!(plans.len(), 5, "{plans:?}");
+    for (statement, generic, custom) in &plans {
+        // A server tries five plans for certain values before it keeps one for all.
+        assert!(*generic > 0 && *custom <= 5, "{statement}: {generic} calls with the kept plan, {custom} with others");
+    }
 }

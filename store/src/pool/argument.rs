@@ -6,10 +6,16 @@ use domain::Timestamp;
 use domain::clock::stored;
 use rusqlite::types::Null;
 use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgArguments, Postgres};
+use sqlx::sqlite::{Sqlite, SqliteArguments};
 use sqlx::{Arguments, Database, Encode, Type};
 use uuid::Uuid;
 
+use super::array::{self, Array};
 use super::parameters::bind_numbered;
+
+/// Why SQLite refuses an array.
+const NO_ARRAYS: &str = "SQLite has no arrays";
 
 /// The value of a parameter; the first one is `$1`.
 #[derive(Debug, Clone)]
@@ -28,6 +34,8 @@ pub enum Argument<'a> {
     Real(f64),
     /// BOOLEAN: 0 or 1 in SQLite.
     Boolean(bool),
+    /// An array of PostgreSQL; SQLite refuses it.
+    Array(Array<'a>),
     /// NULL. PostgreSQL prepares a statement for parameters of certain types, so a missing value has a type as well.
     Null(Kind),
 }
@@ -203,6 +211,7 @@ impl Argument<'_> {
             Self::Integer(number) => put(4, &number.to_ne_bytes()),
             Self::Real(number) => put(5, &number.to_bits().to_ne_bytes()),
             Self::Boolean(value) => put(6, &[u8::from(*value)]),
+            Self::Array(array) => put(8, format!("{array:?}").as_bytes()),
             Self::Null(_) => put(7, &[]),
         }
     }
@@ -218,6 +227,7 @@ impl Argument<'_> {
             Self::Integer(number) => statement.raw_bind_parameter(place, number),
             Self::Real(number) => statement.raw_bind_parameter(place, number),
             Self::Boolean(value) => statement.raw_bind_parameter(place, value),
+            Self::Array(_) => Err(rusqlite::Error::ToSqlConversionFailure(NO_ARRAYS.into())),
             Self::Null(_) => statement.raw_bind_parameter(place, Null),
         }
     }
@@ -234,8 +244,20 @@ pub(super) fn bind_arguments(
     })
 }
 
-/// The arguments in the encoding of a driver of sqlx.
-pub(super) fn encoded<DB>(arguments: &[Argument<'_>]) -> Result<DB::Arguments, BoxDynError>
+/// The arguments in the encoding of sqlx's driver of SQLite.
+pub(super) fn encoded_for_sqlite(arguments: &[Argument<'_>]) -> Result<SqliteArguments, BoxDynError> {
+    encoded::<Sqlite>(arguments, |_, _| Err(NO_ARRAYS.into()))
+}
+
+/// The arguments in the encoding of sqlx's driver of PostgreSQL.
+pub(super) fn encoded_for_postgres(arguments: &[Argument<'_>]) -> Result<PgArguments, BoxDynError> {
+    encoded::<Postgres>(arguments, array::add)
+}
+
+fn encoded<DB>(
+    arguments: &[Argument<'_>],
+    add_array: fn(&Array<'_>, &mut DB::Arguments) -> Result<(), BoxDynError>,
+) -> Result<DB::Arguments, BoxDynError>
 where
     DB: Database,
     for<'t> &'t str: Encode<'t, DB> + Type<DB>,
@@ -266,6 +288,7 @@ where
             Argument::Integer(number) => encoded.add(*number),
             Argument::Real(number) => encoded.add(*number),
             Argument::Boolean(value) => encoded.add(*value),
+            Argument::Array(array) => add_array(array, &mut encoded),
             Argument::Null(Kind::Text) => encoded.add(None::<String>),
             Argument::Null(Kind::Bytes) => encoded.add(None::<Vec<u8>>),
             Argument::Null(Kind::Uuid) => encoded.add(None::<Uuid>),

@@ -11,7 +11,7 @@ use sqlx::postgres::{PgRow, Postgres};
 use sqlx::sqlite::{Sqlite, SqlitePool, SqliteRow};
 use sqlx::{AssertSqlSafe, Error, SqlSafeStr, SqlStr};
 
-use super::argument::{Argument, encoded};
+use super::argument::{Argument, encoded_for_postgres, encoded_for_sqlite};
 use super::database_row::DatabaseRow;
 use super::direct::{DirectConnection, DirectRow};
 use super::postgres::{PostgresConnection, PostgresPool};
@@ -192,12 +192,12 @@ impl<'q> Query<'q> {
     }
 
     fn of_sqlite(self) -> Result<sqlx::query::Query<'static, Sqlite, sqlx::sqlite::SqliteArguments>, Error> {
-        let arguments = encoded::<Sqlite>(&self.arguments).map_err(Error::Encode)?;
+        let arguments = encoded_for_sqlite(&self.arguments).map_err(Error::Encode)?;
         Ok(sqlx::query_with(self.sql, arguments))
     }
 
     fn of_postgres(self) -> Result<sqlx::query::Query<'static, Postgres, sqlx::postgres::PgArguments>, Error> {
-        let arguments = encoded::<Postgres>(&self.arguments).map_err(Error::Encode)?;
+        let arguments = encoded_for_postgres(&self.arguments).map_err(Error::Encode)?;
         Ok(sqlx::query_with(self.sql, arguments))
     }
 }

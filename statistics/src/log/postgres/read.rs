@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use domain::Digest;
 use domain::chain::Head;
-use store::pool::query;
+use store::pool::{Query, query};
+use uuid::Uuid;
 
 use super::judge::{ChainPart, KnownEvents, StoredHead};
 use crate::log::error::{During as _, LogError};
 use crate::log::handle::{Log, Source};
 use crate::log::job::Append;
-use crate::log::sql::{self, Rows, postgres};
+use crate::log::sql::{self, postgres};
 
 /// Maximum number of statements for the sources of a group. A second one finds those that another process added meanwhile.
 const SOURCES_TRIES_MAX: u32 = 3;
@@ -40,27 +41,13 @@ impl Log {
         parts: &[ChainPart],
         sources: &mut SourceNumbers,
     ) -> Result<FoundRows, LogError> {
-        let (mut chains, mut ids) = (Rows::default(), Rows::default());
-        for (chain, part) in parts.iter().enumerate() {
-            let row = sql::ChainKeyRow { chain, pos: chains.pos(), agent_id: &part.key.agent_id };
-            chains.push(&row, &[part.key.machine_id.as_uuid().as_bytes()]);
-            for append in part.events.iter().filter_map(|event| group.get(*event)) {
-                ids.push(&ids.pos(), &[append.submission().event_id.as_uuid().as_bytes()]);
-            }
-        }
+        let machines: Vec<Uuid> = parts.iter().map(|part| part.key.machine_id.as_uuid()).collect();
+        let agents: Vec<&str> = parts.iter().map(|part| part.key.agent_id.as_str()).collect();
+        let ids: Vec<Uuid> = parts.iter().flat_map(|part| part.ids(group)).map(|id| id.as_uuid()).collect();
         let unknown = self.unknown_sources(group, sources);
-        let ((chains, chain_bytes), (ids, id_bytes)) = (chains.parameters(), ids.parameters());
-        let (names, name_bytes) = source_rows(&unknown).parameters();
-        let rows: Vec<sql::FoundRow> = query(postgres::READ)
-            .bind(&chains)
-            .bind(&chain_bytes)
-            .bind(&ids)
-            .bind(&id_bytes)
-            .bind(&names)
-            .bind(&name_bytes)
-            .fetch_all(self.postgres())
-            .await
-            .during("read the heads of chains")?;
+        let read = query(postgres::READ).bind(machines).bind(agents).bind(ids);
+        let rows: Vec<sql::FoundRow> =
+            bind_sources(read, &unknown).fetch_all(self.postgres()).await.during("read the heads of chains")?;
         let mut found = FoundRows::default();
         for row in rows {
             match row {
@@ -92,10 +79,7 @@ impl Log {
             if unknown.is_empty() {
                 return Ok(());
             }
-            let (names, bytes) = source_rows(&unknown).parameters();
-            let rows: Vec<(i64, i64)> = query(postgres::SOURCES)
-                .bind(&names)
-                .bind(&bytes)
+            let rows: Vec<(i64, i64)> = bind_sources(query(postgres::SOURCES), &unknown)
                 .fetch_all(self.postgres())
                 .await
                 .during("add sources")?;
@@ -129,13 +113,15 @@ impl Log {
     }
 }
 
-fn source_rows(sources: &[Source]) -> Rows {
-    let mut rows = Rows::default();
-    for (place, (machine, agent_id, user_cuid, lane)) in sources.iter().enumerate() {
-        let row = sql::SourceRow { place, pos: rows.pos(), agent_id, user_cuid, lane };
-        rows.push(&row, &[machine.as_uuid().as_bytes()]);
-    }
-    rows
+/// Binds computers, agents, identities and lanes of sources.
+fn bind_sources<'q>(statement: Query<'q>, sources: &'q [Source]) -> Query<'q> {
+    let machines: Vec<Uuid> = sources.iter().map(|(machine, ..)| machine.as_uuid()).collect();
+    let column = |of: fn(&Source) -> &str| sources.iter().map(of).collect::<Vec<&str>>();
+    statement
+        .bind(machines)
+        .bind(column(|source| &source.1))
+        .bind(column(|source| &source.2))
+        .bind(column(|source| source.3))
 }
 
 /// The head in a row; `None` if the row has none.

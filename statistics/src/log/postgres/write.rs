@@ -1,16 +1,14 @@
 //! Writing the judged chains of a group, in one statement.
 
-use domain::chain::Position;
 use domain::ids::EventId;
 use store::pool::query;
-use uuid::Uuid;
 
 use super::judge::{ChainPart, Judged, StoredHead, Unsettled};
 use super::read::{SourceNumbers, source_of, stored_head};
 use crate::log::error::{During as _, LogError};
 use crate::log::handle::Log;
 use crate::log::job::Append;
-use crate::log::sql::{self, Rows, postgres};
+use crate::log::sql::{self, ChainColumns, EventColumns, postgres, whole};
 
 /// A chain with events to add.
 pub type Plan = (ChainPart, Judged);
@@ -23,21 +21,18 @@ impl Log {
         plans: &[Plan],
         sources: &SourceNumbers,
     ) -> Result<Vec<sql::AppendedRow>, LogError> {
-        let (mut chains, mut events) = (Rows::default(), Rows::default());
+        let (mut chains, mut events) = (ChainColumns::default(), EventColumns::default());
         for (chain, (part, judged)) in plans.iter().enumerate() {
-            push_chain(&mut chains, chain, part, judged);
+            push_chain(&mut chains, part, judged)?;
+            let chain = whole(chain)?;
             for addition in &judged.additions {
                 let Some(append) = group.get(addition.event) else { continue };
                 let source_id = *sources.get(&source_of(append)).ok_or(LogError::Corrupt("sources"))?;
-                push_event(&mut events, chain, append, source_id, addition.before);
+                push_event(&mut events, chain, append, source_id, addition.before)?;
             }
         }
-        let ((chains, chain_bytes), (events, event_bytes)) = (chains.parameters(), events.parameters());
-        let mut rows: Vec<sql::AppendedRow> = query(postgres::APPEND)
-            .bind(&chains)
-            .bind(&chain_bytes)
-            .bind(&events)
-            .bind(&event_bytes)
+        let mut rows: Vec<sql::AppendedRow> = events
+            .bind(chains.bind(query(postgres::APPEND)))
             .fetch_all(self.postgres())
             .await
             .during("append events")?;
@@ -70,55 +65,41 @@ impl Log {
     }
 }
 
-fn push_chain(rows: &mut Rows, chain: usize, part: &ChainPart, judged: &Judged) {
-    let Some((head, event_id)) = &judged.to else { return };
-    let row = sql::ChainRow {
-        chain,
-        pos: rows.pos(),
-        agent_id: &part.key.agent_id,
-        chain_epoch: head.chain_epoch,
-        seq: head.seq,
-        moves: judged.from.map_or(0, |from| from.moves),
-    };
-    let expected = judged.from.map_or([0; 32], |from| *from.head.self_hash.as_bytes());
-    rows.push(
-        &row,
-        &[
-            part.key.machine_id.as_uuid().as_bytes(),
-            &expected,
-            head.self_hash.as_bytes(),
-            event_id.as_uuid().as_bytes(),
-        ],
-    );
+fn push_chain<'a>(columns: &mut ChainColumns<'a>, part: &'a ChainPart, judged: &'a Judged) -> Result<(), LogError> {
+    let Some((head, event_id)) = &judged.to else { return Err(LogError::Corrupt("a chain without a head")) };
+    columns.machine_id.push(part.key.machine_id.as_uuid());
+    columns.agent_id.push(&part.key.agent_id);
+    columns.moves.push(judged.from.map_or(0, |from| from.moves));
+    columns.expected.push(judged.from.map_or([0; 32], |from| *from.head.self_hash.as_bytes()));
+    columns.chain_epoch.push(whole(head.chain_epoch)?);
+    columns.seq.push(whole(head.seq)?);
+    columns.self_hash.push(*head.self_hash.as_bytes());
+    columns.event_id.push(event_id.as_uuid());
+    Ok(())
 }
 
-fn push_event(rows: &mut Rows, chain: usize, append: &Append, source_id: i64, before: Option<EventId>) {
+fn push_event<'a>(
+    columns: &mut EventColumns<'a>,
+    chain: i64,
+    append: &'a Append,
+    source_id: i64,
+    before: Option<EventId>,
+) -> Result<(), LogError> {
     let event = append.submission();
-    let Position { chain_epoch, seq, .. } = event.position;
-    let row = sql::EventRow {
-        chain,
-        pos: rows.pos(),
-        len: event.canonical.len(),
-        source_id,
-        event_type: &event.event_type,
-        ts_edge_ms: event.ts_edge_ms,
-        consent_level: event.consent_level.as_str(),
-        redacted: event.redacted,
-        chain_epoch,
-        seq,
-        begins: before.is_none(),
-        received_at_ms: append.received_at().timestamp_millis(),
-    };
-    let before = before.map_or(Uuid::nil(), |event_id| event_id.as_uuid());
-    rows.push(
-        &row,
-        &[
-            event.event_id.as_uuid().as_bytes(),
-            append.receipt().as_uuid().as_bytes(),
-            event.seal.as_bytes(),
-            append.leaf_hash().as_bytes(),
-            before.as_bytes(),
-            &event.canonical,
-        ],
-    );
+    columns.chain.push(chain);
+    columns.event_id.push(event.event_id.as_uuid());
+    columns.receipt_id.push(append.receipt().as_uuid());
+    columns.source_id.push(source_id);
+    columns.event_type.push(&event.event_type);
+    columns.ts_edge_ms.push(event.ts_edge_ms);
+    columns.consent_level.push(event.consent_level.as_str());
+    columns.redacted.push(event.redacted);
+    columns.chain_epoch.push(whole(event.position.chain_epoch)?);
+    columns.seq.push(whole(event.position.seq)?);
+    columns.self_hash.push(*event.seal.as_bytes());
+    columns.prev_event_id.push(before.map(|event_id| event_id.as_uuid()));
+    columns.received_at_ms.push(append.received_at().timestamp_millis());
+    columns.leaf_hash.push(*append.leaf_hash().as_bytes());
+    columns.canonical.push(&event.canonical);
+    Ok(())
 }

@@ -1,25 +1,33 @@
-//! Statements that only PostgreSQL executes: appending and sequencing by several processes. Those about many rows take the parameters of
-//! [`Rows`](super::Rows).
+//! Statements that only PostgreSQL executes: appending and sequencing by several processes.
+//!
+//! Many rows are passed as one array for each column. An array comes from a subquery of its own (`p`), because the planner would see the
+//! length of one that is an argument of `unnest`, and would plan most calls anew: that takes longer than such a statement itself.
 
 /// Heads of chains, events that are stored already, and numbers of sources, of one moment and without locks, as
-/// [`FoundRow`](super::FoundRow). Parameters: chains, their bytes; positions of the ids of events, the ids; sources, their bytes.
+/// [`FoundRow`](super::FoundRow); `chain` is the place in the arrays, from 0. Parameters: computers and agents of chains; ids of events;
+/// computers, agents, identities and lanes of sources.
 pub const READ: &str = "SELECT h.chain, NULL::BIGINT AS source, NULL::UUID AS receipt_id, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
-    FROM (SELECT r.chain, h.* FROM jsonb_to_recordset($1::JSONB) AS r (chain BIGINT, pos INT, agent_id TEXT)
+    FROM (SELECT r.place - 1 AS chain, h.*
+        FROM (SELECT $1::UUID[] AS machine_id, $2::TEXT[] AS agent_id OFFSET 0) p
+        CROSS JOIN LATERAL unnest(p.machine_id, p.agent_id) WITH ORDINALITY AS r (machine_id, agent_id, place)
         CROSS JOIN LATERAL (SELECT h.chain_epoch, h.seq, h.self, h.event_id, h.moves FROM chain_heads h
-            WHERE h.machine_id = encode(substr($2, r.pos, 16), 'hex')::UUID AND h.agent_id = r.agent_id OFFSET 0) h) h
+            WHERE h.machine_id = r.machine_id AND h.agent_id = r.agent_id OFFSET 0) h) h
     UNION ALL SELECT NULL, NULL, e.receipt_id, NULL, NULL, e.self, e.event_id, NULL
-    FROM jsonb_array_elements_text($3::JSONB) AS r (pos)
-    CROSS JOIN LATERAL (SELECT e.event_id, e.receipt_id, e.self FROM events e
-        WHERE e.event_id = encode(substr($4, r.pos::INT, 16), 'hex')::UUID OFFSET 0) e
-    UNION ALL SELECT r.place, s.id, NULL, NULL, NULL, NULL, NULL, NULL
-    FROM jsonb_to_recordset($5::JSONB) AS r (place BIGINT, pos INT, agent_id TEXT, user_cuid TEXT, lane TEXT)
-    CROSS JOIN LATERAL (SELECT s.id FROM sources s WHERE s.machine_id = encode(substr($6, r.pos, 16), 'hex')::UUID
+    FROM (SELECT $3::UUID[] AS event_id OFFSET 0) p CROSS JOIN LATERAL unnest(p.event_id) AS r (event_id)
+    CROSS JOIN LATERAL (SELECT e.event_id, e.receipt_id, e.self FROM events e WHERE e.event_id = r.event_id OFFSET 0) e
+    UNION ALL SELECT r.place - 1, s.id, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM (SELECT $4::UUID[] AS machine_id, $5::TEXT[] AS agent_id, $6::TEXT[] AS user_cuid, $7::TEXT[] AS lane OFFSET 0) p
+    CROSS JOIN LATERAL unnest(p.machine_id, p.agent_id, p.user_cuid, p.lane) WITH ORDINALITY
+        AS r (machine_id, agent_id, user_cuid, lane, place)
+    CROSS JOIN LATERAL (SELECT s.id FROM sources s WHERE s.machine_id = r.machine_id
         AND s.agent_id = r.agent_id AND s.user_cuid = r.user_cuid AND s.lane = r.lane OFFSET 0) s";
-/// `(place, id)` of sources; those that are new are added. A source that another process adds at the same moment is not returned.
+/// `(place, id)` of sources, by their places in the arrays, from 0; those that are new are added. A source that another process adds at the
+/// same moment is not returned. Parameters: computers, agents, identities, lanes.
 pub const SOURCES: &str = "WITH r AS MATERIALIZED (
-        SELECT r.place, encode(substr($2, r.pos, 16), 'hex')::UUID AS machine_id, r.agent_id, r.user_cuid, r.lane
-        FROM (SELECT set_config('lock_timeout', '250ms', TRUE) OFFSET 0) AS w CROSS JOIN
-            jsonb_to_recordset($1::JSONB) AS r (place BIGINT, pos INT, agent_id TEXT, user_cuid TEXT, lane TEXT)),
+        SELECT r.* FROM (SELECT set_config('lock_timeout', '250ms', TRUE) AS waits,
+            $1::UUID[] AS machine_id, $2::TEXT[] AS agent_id, $3::TEXT[] AS user_cuid, $4::TEXT[] AS lane OFFSET 0) p
+        CROSS JOIN LATERAL unnest(p.machine_id, p.agent_id, p.user_cuid, p.lane) WITH ORDINALITY
+            AS r (machine_id, agent_id, user_cuid, lane, place)),
     known AS MATERIALIZED (
         SELECT r.place, s.id FROM r CROSS JOIN LATERAL (SELECT s.id FROM sources s WHERE s.machine_id = r.machine_id
             AND s.agent_id = r.agent_id AND s.user_cuid = r.user_cuid AND s.lane = r.lane OFFSET 0) s),
@@ -27,11 +35,11 @@ pub const SOURCES: &str = "WITH r AS MATERIALIZED (
         INSERT INTO sources (machine_id, agent_id, user_cuid, lane)
         SELECT machine_id, agent_id, user_cuid, lane FROM r WHERE place NOT IN (SELECT place FROM known)
         ORDER BY 1, 2, 3, 4 ON CONFLICT DO NOTHING RETURNING id, machine_id, agent_id, user_cuid, lane)
-    SELECT place, id FROM known
-    UNION ALL SELECT r.place, a.id FROM r JOIN added a ON a.machine_id = r.machine_id AND a.agent_id = r.agent_id
+    SELECT place - 1, id FROM known
+    UNION ALL SELECT r.place - 1, a.id FROM r JOIN added a ON a.machine_id = r.machine_id AND a.agent_id = r.agent_id
         AND a.user_cuid = r.user_cuid AND a.lane = r.lane";
 /// Appends the events of some chains, and queues them for sequencing; each chain by itself: all its events and its head, or nothing.
-/// Parameters: chains ([`ChainRow`](super::ChainRow)), their bytes; events ([`EventRow`](super::EventRow)), their bytes.
+/// Parameters: the columns of [`ChainColumns`](super::ChainColumns), those of [`EventColumns`](super::EventColumns).
 ///
 /// 1. `h`: locks the heads that nothing else has locked. A head that a running transaction has locked is absent.
 /// 2. `moved`: moves the heads that still are as the caller expects, of chains none of whose ids is stored; and begins chains.
@@ -41,30 +49,34 @@ pub const SOURCES: &str = "WITH r AS MATERIALIZED (
 /// Returns a row for each chain, as [`AppendedRow`](super::AppendedRow). A wait for another transaction, which adds a head or an event with
 /// the same id at this moment, ends the statement after 250 ms (55P03); an id that it has added in the meantime ends it too (23505).
 pub const APPEND: &str = "WITH c AS MATERIALIZED (
-        SELECT r.chain, r.agent_id, r.chain_epoch, r.seq, r.moves, encode(substr($2, r.pos, 16), 'hex')::UUID AS machine_id,
-            substr($2, r.pos + 16, 32) AS expected, substr($2, r.pos + 48, 32) AS self,
-            encode(substr($2, r.pos + 80, 16), 'hex')::UUID AS event_id
-        FROM (SELECT set_config('lock_timeout', '250ms', TRUE) OFFSET 0) AS w CROSS JOIN
-            jsonb_to_recordset($1::JSONB) AS r (chain BIGINT, pos INT, agent_id TEXT, chain_epoch BIGINT, seq BIGINT, moves BIGINT)),
+        SELECT r.*, r.place - 1 AS chain FROM (SELECT set_config('lock_timeout', '250ms', TRUE) AS waits,
+            $1::UUID[] AS machine_id, $2::TEXT[] AS agent_id, $3::BIGINT[] AS moves, $4::BYTEA[] AS expected,
+            $5::BIGINT[] AS chain_epoch, $6::BIGINT[] AS seq, $7::BYTEA[] AS self, $8::UUID[] AS event_id OFFSET 0) p
+        CROSS JOIN LATERAL unnest(p.machine_id, p.agent_id, p.moves, p.expected, p.chain_epoch, p.seq, p.self, p.event_id)
+            WITH ORDINALITY AS r (machine_id, agent_id, moves, expected, chain_epoch, seq, self, event_id, place)),
     e AS MATERIALIZED (
-        SELECT r.*, encode(substr($4, r.pos, 16), 'hex')::UUID AS event_id
-        FROM jsonb_to_recordset($3::JSONB) AS r (chain BIGINT, pos INT, len INT, source_id BIGINT, event_type TEXT,
-            ts_edge_ms BIGINT, consent_level TEXT, redacted BOOLEAN, chain_epoch BIGINT, seq BIGINT, begins BOOLEAN,
-            received_at_ms BIGINT)),
+        SELECT r.* FROM (SELECT $9::BIGINT[] AS chain, $10::UUID[] AS event_id, $11::UUID[] AS receipt_id, $12::BIGINT[] AS source_id,
+            $13::TEXT[] AS event_type, $14::BIGINT[] AS ts_edge_ms, $15::TEXT[] AS consent_level, $16::BOOLEAN[] AS redacted,
+            $17::BIGINT[] AS chain_epoch, $18::BIGINT[] AS seq, $19::BYTEA[] AS self, $20::UUID[] AS prev_event_id,
+            $21::BIGINT[] AS received_at_ms, $22::BYTEA[] AS leaf_hash, $23::BYTEA[] AS canonical OFFSET 0) p
+        CROSS JOIN LATERAL unnest(p.chain, p.event_id, p.receipt_id, p.source_id, p.event_type, p.ts_edge_ms, p.consent_level, p.redacted,
+            p.chain_epoch, p.seq, p.self, p.prev_event_id, p.received_at_ms, p.leaf_hash, p.canonical) WITH ORDINALITY
+            AS r (chain, event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,
+                chain_epoch, seq, self, prev_event_id, received_at_ms, leaf_hash, canonical, place)),
     taken AS MATERIALIZED (
         SELECT DISTINCT e.chain FROM e
         CROSS JOIN LATERAL (SELECT 1 FROM events x WHERE x.event_id = e.event_id OFFSET 0) x),
     h AS MATERIALIZED (
-        SELECT c.chain, h.* FROM c CROSS JOIN LATERAL (
+        SELECT c.*, t.chain IS NOT NULL AS taken, h.chain_epoch AS found_epoch, h.seq AS found_seq, h.self AS found_self,
+            h.event_id AS found_event, h.moves AS found_moves
+        FROM c LEFT JOIN taken t ON t.chain = c.chain LEFT JOIN LATERAL (
             SELECT h.chain_epoch, h.seq, h.self, h.event_id, h.moves FROM chain_heads h
-            WHERE h.machine_id = c.machine_id AND h.agent_id = c.agent_id FOR UPDATE SKIP LOCKED) h
-        WHERE c.moves > 0),
+            WHERE c.moves > 0 AND h.machine_id = c.machine_id AND h.agent_id = c.agent_id FOR UPDATE SKIP LOCKED) h ON TRUE),
     moved AS (
         INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
-        SELECT c.machine_id, c.agent_id, c.chain_epoch, c.seq, c.self, c.event_id, c.moves + 1
-        FROM c LEFT JOIN h ON h.chain = c.chain LEFT JOIN taken t ON t.chain = c.chain
-        WHERE t.chain IS NULL AND (c.moves = 0 OR (h.moves = c.moves AND h.self = c.expected))
-        ORDER BY c.machine_id, c.agent_id
+        SELECT machine_id, agent_id, chain_epoch, seq, self, event_id, moves + 1 FROM h
+        WHERE NOT taken AND (moves = 0 OR (found_moves = moves AND found_self = expected))
+        ORDER BY machine_id, agent_id
         ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
             self = excluded.self, event_id = excluded.event_id, moves = excluded.moves
         WHERE chain_heads.moves = excluded.moves - 1 RETURNING machine_id, agent_id),
@@ -73,14 +85,13 @@ pub const APPEND: &str = "WITH c AS MATERIALIZED (
     added AS (
         INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,
             chain_epoch, seq, self, prev_event_id, received_at_ms, leaf_hash, canonical)
-        SELECT e.event_id, encode(substr($4, e.pos + 16, 16), 'hex')::UUID, e.source_id, e.event_type, e.ts_edge_ms,
-            e.consent_level, e.redacted, e.chain_epoch, e.seq, substr($4, e.pos + 32, 32),
-            CASE WHEN e.begins THEN NULL ELSE encode(substr($4, e.pos + 96, 16), 'hex')::UUID END,
-            e.received_at_ms, substr($4, e.pos + 64, 32), substr($4, e.pos + 112, e.len)
-        FROM e JOIN won w ON w.chain = e.chain ORDER BY e.pos RETURNING id, leaf_hash),
+        SELECT e.event_id, e.receipt_id, e.source_id, e.event_type, e.ts_edge_ms, e.consent_level, e.redacted,
+            e.chain_epoch, e.seq, e.self, e.prev_event_id, e.received_at_ms, e.leaf_hash, e.canonical
+        FROM e JOIN won w ON w.chain = e.chain ORDER BY e.place RETURNING id, leaf_hash),
     queued AS (INSERT INTO unsequenced (event, leaf_hash) SELECT id, leaf_hash FROM added)
-    SELECT c.chain, w.chain IS NOT NULL AS won, t.chain IS NOT NULL AS taken, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
-    FROM c LEFT JOIN won w ON w.chain = c.chain LEFT JOIN taken t ON t.chain = c.chain LEFT JOIN h ON h.chain = c.chain";
+    SELECT h.chain, w.chain IS NOT NULL AS won, h.taken, h.found_epoch AS chain_epoch, h.found_seq AS seq, h.found_self AS self,
+        h.found_event AS event_id, h.found_moves AS moves
+    FROM h LEFT JOIN won w ON w.chain = h.chain";
 /// The tree, the key, the lease (milliseconds left by the database's clock), whether events wait for a place, why nothing is signed, and
 /// whether the server is a standby.
 pub const STATE: &str =
@@ -96,14 +107,14 @@ pub const LEASE: &str = "UPDATE sequencer SET fence = CASE WHEN holder = $1 THEN
 /// `(event, leaf_hash)` of at most `$1` events without a place, in the order of commits.
 pub const WAITING: &str = "SELECT event, leaf_hash FROM unsequenced ORDER BY event LIMIT $1";
 /// Assigns places to events (`$1`: their ids), from leaf `$2` on.
-pub const PLACE: &str = "WITH r AS (SELECT event::BIGINT AS event, place - 1 AS place
-        FROM jsonb_array_elements_text($1::JSONB) WITH ORDINALITY AS t (event, place)),
+pub const PLACE: &str = "WITH r AS (
+        SELECT t.event, t.place - 1 AS place FROM (SELECT $1::BIGINT[] AS event OFFSET 0) p
+        CROSS JOIN LATERAL unnest(p.event) WITH ORDINALITY AS t (event, place)),
     gone AS (DELETE FROM unsequenced u USING r WHERE u.event = r.event)
     INSERT INTO leaves (event, leaf_index) SELECT event, $2 + place FROM r";
-/// Inserts or updates tiles.
+/// Inserts or updates tiles. Parameters: levels, places, hashes.
 pub const TILES_PUT: &str = "INSERT INTO tiles (level, place, hashes)
-    SELECT level, place, substr($2, pos, len)
-    FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, len INT, level BIGINT, place BIGINT)
+    SELECT level, place, hashes FROM unnest($1::BIGINT[], $2::BIGINT[], $3::BYTEA[]) AS r (level, place, hashes)
     ON CONFLICT (level, place) DO UPDATE SET hashes = excluded.hashes";
 /// Stores the grown tree, if the stored one is still the one that was read and the lease is still held. Parameters: size, root, checkpoint,
 /// vkey, `signed_at`; size before; holder, fence; root before, vkey before.

@@ -12,11 +12,12 @@ use super::chains::{ChainHead, Chains};
 use super::ids::Ids;
 use super::open::Open;
 use super::progress::reached;
-use super::transaction::{begin, whole};
+use super::transaction::begin;
 use super::unplaced::{Counted, Unplaced, UnplacedEvents};
 use crate::log::error::{DuringSqlite as _, LogError};
 use crate::log::job::{Append, AppendOutcome};
 use crate::log::recent::{Recorded, UnindexedEvents};
+use crate::log::sql::whole;
 
 const ADD: &str =
     "INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,

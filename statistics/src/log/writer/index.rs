@@ -9,9 +9,9 @@ use rusqlite::{Connection, params};
 
 use super::chains::{ChainNumber, Chains};
 use super::ids::{Ids, Key, RunWriter};
-use super::transaction::whole;
 use crate::log::error::{DuringSqlite as _, LogError};
 use crate::log::recent::Recorded;
+use crate::log::sql::whole;
 
 /// Number of rows that one transaction writes.
 const SLICE: usize = 1_000;

@@ -8,8 +8,3 @@ use crate::log::error::{DuringSqlite as _, LogError};
 pub fn begin(db: &mut Connection) -> Result<Transaction<'_>, LogError> {
     db.transaction_with_behavior(TransactionBehavior::Immediate).during("begin a transaction of the log")
 }
-
-/// Converts a number of an envelope. They are within ±(2^53 − 1), so they fit.
-pub fn whole(number: u64) -> Result<i64, LogError> {
-    i64::try_from(number).map_err(|_| LogError::Corrupt("a number beyond 2^63 - 1"))
-}

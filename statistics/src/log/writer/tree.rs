@@ -13,11 +13,12 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
 
 use super::open::Open;
-use super::transaction::{begin, whole};
+use super::transaction::begin;
 use super::unplaced::{Counted, Unplaced, size};
 use crate::checkpoint::SignerKey;
 use crate::log::error::{DuringSqlite as _, LogError};
 use crate::log::job::Sequenced;
+use crate::log::sql::whole;
 use crate::log::usage::sums::UsageSums;
 use crate::merkle;
 use crate::merkle::tile::{TileId, Tiles};
