@@ -11,6 +11,9 @@ use store::{Context, DatabaseSettings, Pool, Store, StoreError, in_transaction};
 use crate::world::{World, email, now};
 use harness::on_each_database;
 
+/// A row of columns that were arrays.
+type Row = (String, Vec<u8>, uuid::Uuid, Option<uuid::Uuid>, i64, bool);
+
 on_each_database! {
     async fn a_store_takes_writes_and_says_so(world: &World) {
         world.store.writable().await.unwrap();
@@ -49,6 +52,36 @@ on_each_database! {
         world.store.check_schema().await.unwrap();
         world.store.close().await;
         assert!(pool.probe_write().await.unwrap_err().is_unavailable());
+    }
+
+    async fn arrays_are_arguments_of_postgres_alone(world: &World) {
+        let pool = world.store.pool();
+        for on in [store::pool::Target::from(pool), pool.writer()] {
+            let (id, hash) = (uuid::Uuid::from_u128(7), [7_u8; 32]);
+            // Without types SQLite accepts the text of the statement.
+            let sql = if pool.is_postgres() {
+                "SELECT a, b, c, d, e, f FROM
+                    unnest($1::TEXT[], $2::BYTEA[], $3::BYTEA[], $4::UUID[], $5::UUID[], $6::BIGINT[], $7::BOOLEAN[])
+                    AS r (a, b, h, c, d, e, f) WHERE h = b"
+            } else {
+                "SELECT $1, $2, $3, $4, $5, $6, $7"
+            };
+            let rows = query(sql)
+                .bind(vec!["one", "two"])
+                .bind(vec![&hash[..], &[]])
+                .bind(vec![hash, hash])
+                .bind(vec![id, id])
+                .bind(vec![None, Some(id)])
+                .bind(vec![-1_i64, 2])
+                .bind(vec![true, false])
+                .fetch_all::<Row>(on)
+                .await;
+            if pool.is_postgres() {
+                assert_eq!(rows.unwrap(), [("one".to_owned(), hash.to_vec(), id, None, -1, true)]);
+            } else {
+                assert!(format!("{:?}", rows.unwrap_err()).contains("SQLite has no arrays"));
+            }
+        }
     }
 
     async fn facts_outlive_the_connections(world: &World) {
