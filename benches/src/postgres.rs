@@ -265,11 +265,12 @@ impl Cluster {
         let url = options.postgres.clone().ok_or(
             "no PostgreSQL to measure: pass --postgres postgres://user@address/database of a cluster on this machine that nothing else uses",
         )?;
-        let backend: i32 = on(&url, async |connection| {
-            Ok(sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await?)
+        // While the connection is open: its process ends with it.
+        let postmaster = on(&url, async |connection| {
+            let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await?;
+            let stat = fs::read_to_string(format!("/proc/{backend}/stat"))?;
+            Ok(parent(&stat).ok_or("/proc/…/stat names no parent")?)
         })?;
-        let stat = fs::read_to_string(format!("/proc/{backend}/stat"))?;
-        let postmaster = parent(&stat).ok_or("/proc/…/stat names no parent")?;
         Ok(Self { url, postmaster })
     }
 
