@@ -88,7 +88,7 @@ impl Log {
         }
         let tree = NewTree { size, before: state.root, added, root, checkpoint, vkey, fence };
         let events: Vec<i64> = waiting.iter().map(|(event, _)| *event).collect();
-        let won = self.store_tree(&tree, &events, &tiles, touched).await?;
+        let won = self.store_tree(&tree, events, &tiles, touched).await?;
         Ok(if won {
             let NewTree { vkey, checkpoint, .. } = tree;
             self.memory.learn(SeenCheckpoint { vkey, checkpoint, size: size + added, root });
@@ -132,7 +132,7 @@ impl Log {
     async fn store_tree(
         &self,
         tree: &NewTree,
-        events: &[i64],
+        events: Vec<i64>,
         tiles: &Tiles,
         touched: impl IntoIterator<Item = TileId>,
     ) -> Result<bool, LogError> {
@@ -162,14 +162,9 @@ impl Log {
                 if signed == 0 {
                     return Ok(false);
                 }
-                query(postgres::PLACE).bind(events.to_vec()).bind(size).execute(&mut *tx).await?;
+                query(postgres::PLACE).bind(events).bind(size).execute(&mut *tx).await?;
                 let hashes: Vec<&[u8]> = hashes.iter().map(Vec::as_slice).collect();
-                query(postgres::TILES_PUT)
-                    .bind(levels.clone())
-                    .bind(places.clone())
-                    .bind(hashes)
-                    .execute(&mut *tx)
-                    .await?;
+                query(postgres::TILES_PUT).bind(levels).bind(places).bind(hashes).execute(&mut *tx).await?;
                 Ok(true)
             },
             commit if |won: &bool| *won

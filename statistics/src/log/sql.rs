@@ -93,8 +93,6 @@ impl<'a> EventColumns<'a> {
     }
 }
 
-/// `(machine_id, agent_id, chain_epoch, seq, self, event_id, moves)` of [`HEADS_ALL`].
-pub type FoundHead = (Uuid, String, i64, i64, Vec<u8>, Uuid, i64);
 /// A tile that is asked for by [`Dialect::tiles`].
 #[derive(Debug, Serialize)]
 pub struct TileName {
@@ -102,6 +100,8 @@ pub struct TileName {
     pub place: u64,
 }
 
+/// `(machine_id, agent_id, chain_epoch, seq, self, event_id, moves)` of [`HEADS_ALL`].
+pub type FoundHead = (Uuid, String, i64, i64, Vec<u8>, Uuid, i64);
 /// `(level, place, hashes)` of [`Dialect::tiles`].
 pub type FoundTile = (i64, i64, Vec<u8>);
 

@@ -56,14 +56,6 @@ impl World {
         &self.database.as_ref().unwrap().url
     }
 
-    /// The settings of the database.
-    pub fn settings(&self) -> DatabaseSettings {
-        DatabaseSettings {
-            url: self.database.as_ref().map(|database| database.url.clone()),
-            ..DatabaseSettings::default()
-        }
-    }
-
     /// The database of the log, for tests that damage it.
     pub async fn pool(&self) -> Pool {
         pool(&self.dir, self.database.as_ref()).await
