@@ -1,8 +1,7 @@
-//! Everything that a server promises to finish, at once, under `kill -9`: beside the senders of [`super::soak`], a person changes consent,
-//! events are held, batches and imports are added, computers are attached, and events of them that were held before are released by
-//! command. Each of these clients repeats a request
-//! until it is answered, and stores what was acknowledged. At the end, the server shows each of these facts exactly once and in
-//! order, and the endpoint of webhooks and the mail server received each notification at least once.
+//! All kinds of acknowledged work under `kill -9`. Beside the senders of [`super::soak`], a person changes consent levels and attaches
+//! computers, events are held, the operator's command releases events, and batches and imports are added. Each client repeats its
+//! request until it has a response, and stores the acknowledged facts. The server has to show each of them exactly once and in order;
+//! the endpoint of webhooks and the mail server have to receive each notification at least once.
 
 mod clients;
 mod compare;
@@ -28,7 +27,7 @@ use clients::{Acknowledged, Person};
 /// Rounds of a soak on each database.
 const SOAK_ROUNDS: u64 = 250;
 
-/// Kills the server while all clients work, then compares what was acknowledged with what the server, the endpoint and the mail server have.
+/// Kills the server while the clients send, then compares the acknowledged facts with the server, the endpoint and the mail server.
 async fn everything_survives_kills(home: Home, database: Option<String>) {
     let Some(mails) = MailServer::start(Setup::default()) else { return };
     let (receiver, endpoint) = Receiver::start().await;
@@ -42,7 +41,7 @@ async fn everything_survives_kills(home: Home, database: Option<String>) {
         .set("webhooks.allow_private", r#"["127.0.0.0/8"]"#)
         .set("webhooks.ports", &format!("[{}]", endpoint.port()))
         .set("knowledge.batch.lease", "1s")
-        // Approvals go on for as long as the soak.
+        // A soak lasts longer than the default.
         .set("signin.fresh_within", "1day");
     let key = key_of(&home);
     let cookie = session(&home, "ada@example.com");
@@ -80,7 +79,7 @@ async fn everything_survives_kills(home: Home, database: Option<String>) {
     assert!(acknowledged.is_complete(), "a run without each kind of traffic shows nothing: {}", acknowledged.summary());
 }
 
-/// Pause between the requests of one client, so that five of them leave the senders a share of a small machine.
+/// Pause between two requests of a client, so that the senders of events have a share of a small machine.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread")]
