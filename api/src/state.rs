@@ -44,6 +44,7 @@ use super::client::TrustedProxies;
 use super::cookie::Cookies;
 use super::cors::Cors;
 use super::discovery::Resources;
+use super::error;
 use super::events::RegistryDescription;
 use super::gate::Gate;
 use super::guide::Guides;
@@ -143,6 +144,7 @@ impl HttpState {
         let settings = &app.settings;
         let batch = &settings.knowledge.batch;
         let ports = Ports { store: app.store.clone(), clock: app.clock.clone(), rng: app.rng.clone() };
+        error::begin_counting();
         let services = Services::new(&app, &ports);
         let seal = Seal::new(app.codes.clone());
         let gate = Arc::new(Gate::new(settings.http.requests_max));
