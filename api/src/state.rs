@@ -55,6 +55,7 @@ use super::knowledge::stream::EventStreams;
 use super::limits::RateLimiters;
 use super::openapi::Description;
 use super::origin::OriginPolicy;
+use super::receiving::ReceiveMemory;
 use super::seal::Seal;
 
 /// The state of all routes and pages. Clones share it.
@@ -68,6 +69,8 @@ pub struct HttpParts {
     pub app: App,
     /// Limits the requests in progress.
     pub gate: Arc<Gate>,
+    /// Memory for what clients are sending.
+    pub memory: Arc<ReceiveMemory>,
     /// Counts answered requests.
     pub requests: Requests,
     /// The pages for browsers.
@@ -141,13 +144,14 @@ impl HttpState {
         phases: Phases,
         browser: BrowserPages,
     ) -> Result<Self, BuildError> {
+        error::begin_counting();
         let settings = &app.settings;
         let batch = &settings.knowledge.batch;
         let ports = Ports { store: app.store.clone(), clock: app.clock.clone(), rng: app.rng.clone() };
-        error::begin_counting();
         let services = Services::new(&app, &ports);
         let seal = Seal::new(app.codes.clone());
         let gate = Arc::new(Gate::new(settings.http.requests_max));
+        let memory = ReceiveMemory::new(settings.http.bodies_bytes_max);
         let cookies = Arc::new(Cookies::new(&settings.http.auth_name, &app.urls, seal.clone()));
         let origin = Arc::new(OriginPolicy::new(&settings.http, Arc::clone(&app.urls)));
         let authenticator = Authenticator {
@@ -163,12 +167,13 @@ impl HttpState {
         };
         let bodies = Arc::new(BodyReader {
             deadline: settings.http.body_deadline,
-            slow: SlowBodies::new(&settings.http, Arc::clone(&gate)),
+            slow: SlowBodies::new(&settings.http, Arc::clone(&gate), Arc::clone(&memory)),
         });
         let large_bodies = LargeBodies::new(batch, Arc::clone(&bodies));
         let checks = CredentialChecks::new(app.store.clone(), app.clock.clone(), batch.heartbeat);
         let places = Places::new(batch.streams_max, batch.streams_per_account_max);
         Ok(Self(Arc::new(HttpParts {
+            memory,
             requests: Requests::default(),
             browser,
             gate,
