@@ -228,7 +228,11 @@ impl Services {
             filters: Filters::new(ports(), app.has_language_model()),
             labels: Labels::new(ports()),
             machines: Machines::new(ports(), settings.machines.clone()),
-            memories: Memories::new(ports(), app.pipeline.clone(), MemoryLimits::new(knowledge)),
+            memories: Memories::new(
+                ports(),
+                app.pipeline.clone(),
+                MemoryLimits::new(knowledge, settings.memory_quota()),
+            ),
             recent,
             search: KnowledgeSearch::new(ports(), app.search.clone(), &knowledge.search),
             sessions: Sessions::new(ports(), settings.sessions.valid_for),
@@ -237,7 +241,7 @@ impl Services {
             feeds: Feeds::new(ports(), settings.feeds.clone()),
             usage: UsageBars::new(
                 ports(),
-                app.usage.clone(),
+                (app.usage.clone(), app.budgets.clone()),
                 settings.plans,
                 settings.account.clone(),
                 Arc::clone(&app.urls),
