@@ -56,7 +56,7 @@ impl Builder<'_> {
             rng: self.rng.clone(),
             pipeline: pipeline.clone(),
             settings: self.settings.knowledge.batch.clone(),
-            memories_max: self.settings.knowledge.memories_per_account_max,
+            quota: self.settings.memory_quota(),
             rag_url: self.urls.rag.clone(),
             runner: self.rng.uuid_v7(self.clock.now()).to_string(),
             leaves: std::sync::atomic::AtomicBool::new(false),

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use domain::{Clock, Rng};
 use knowledge::Pipeline;
 use store::Store;
+use store::memory::MemoryQuota;
 
 use super::settings::BatchSettings;
 
@@ -21,8 +22,8 @@ pub struct Dependencies {
     pub pipeline: Pipeline,
     /// `[knowledge.batch]`
     pub settings: BatchSettings,
-    /// Maximum number of memories of one account.
-    pub memories_max: u32,
+    /// How much an account may keep.
+    pub quota: MemoryQuota,
     /// Prefix of the URLs of notes, without a slash at the end.
     pub rag_url: String,
     /// Name of this process as a holder of leases.

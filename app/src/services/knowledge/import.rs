@@ -142,12 +142,12 @@ impl Import {
         // Lists are in the order of the ids, so an id has to be as old as its memory.
         let id = if millis(id) == created_at.timestamp_millis() { id } else { other_id };
         let (store, account, within) = (ports.store.clone(), self.access.account.clone(), self.access.within.clone());
-        let memories_max = limits.memories_max;
+        let quota = limits.quota;
         let other_id = new();
         let write = async move {
             let place = ItemPosition { account: &account, spaces: &spaces, key_spaces: within.as_deref() };
             let restored = Restored { created_at, updated_at, tags: &tags, other_id };
-            draft.restore(&store, id, place, memories_max, &restored).await
+            draft.restore(&store, id, place, quota, &restored).await
         };
         Ok(match actors::detached(write).await?? {
             Put::Created(id) => Ok(Imported::Created(id)),
