@@ -23,7 +23,7 @@ async fn read(store: &Store, id: MemoryId, account: &UserAccountId) -> Memory {
 
 async fn tag(store: &Store, id: MemoryId, account: &UserAccountId, texts: &[&str]) {
     let (seen, tags) = (read(store, id, account).await.changed, tags(texts));
-    let edit = MemoryEdit { id, account, seen, text: None, tags: Some(&tags), spaces: None };
+    let edit = MemoryEdit { id, account, seen, text: None, tags: Some(&tags), spaces: None, key_spaces: None };
     assert_eq!(store.memory_edit(&edit, at(9)).await.unwrap(), Edit::Done);
 }
 
@@ -79,7 +79,7 @@ on_each_vector_index! {
         draft.put(store, 9).await;
         let id = draft.id;
         let before = read(store, id, &ada).await;
-        let nothing = MemoryEdit { id, account: &ada, seen: before.changed, text: None, tags: None, spaces: None };
+        let nothing = MemoryEdit { id, account: &ada, seen: before.changed, text: None, tags: None, spaces: None, key_spaces: None };
         let of_bob = MemoryEdit { account: &bob, ..nothing.clone() };
         assert_eq!(store.memory_edit(&of_bob, at(1)).await.unwrap(), Edit::NotThere);
         Draft::new(world, &bob, "other", &["text"]).put(store, 9).await;
