@@ -224,7 +224,7 @@ impl Services {
             memories: Memories::new(ports(), app.pipeline.clone(), MemoryLimits::new(knowledge)),
             recent,
             search: KnowledgeSearch::new(ports(), app.search.clone(), &knowledge.search),
-            sessions: Sessions::new(ports(), settings.sessions.valid_for),
+            sessions: Sessions::new(ports(), settings.sessions.clone()),
             spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
             webhooks: Webhooks::new(ports(), settings.webhooks.clone()),
             feeds: Feeds::new(ports(), settings.feeds.clone()),
