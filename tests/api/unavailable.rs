@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use store::Pool;
 use store::pool::{scalar, script};
 
-use blackbox::client::{Credential, Machine, Response, attempt_of};
+use blackbox::client::{Credential, Response, attempt_of};
 use blackbox::world::World;
-use harness::event::Chain;
+use harness::event::{Chain, Machine};
 use harness::on_each_database;
 
 /// The reason of a complete 424, or 503 of the knowledge API; otherwise the response.

@@ -89,11 +89,18 @@ fn place<'l>(lines: &'l [Line], method: &str, path: &str) -> Option<&'l str> {
     found.or_else(|| lines.iter().find(|line| is_row(line))).map(|line| line.link.as_str())
 }
 
+/// The scope that a description of the knowledge API ends with.
+fn scope(description: &str) -> String {
+    let scope = description.rsplit_once("Scope `").and_then(|(_, rest)| rest.split_once('`'));
+    scope.map_or_else(|| "any".to_owned(), |(scope, _)| format!("`{scope}`"))
+}
+
 fn generated() -> String {
     let (lines, operations) = (lines(), openapi::operations());
     let mut tables = String::new();
     for (title, routes) in [("Account and agent API", api::routes()), ("Knowledge API", api::knowledge_routes())] {
-        write!(tables, "\n## {title}\n\n| Method and path | Summary | Described in |\n|---|---|---|\n").unwrap();
+        let (heading, line) = if title == "Knowledge API" { (" Scope |", "---|") } else { ("", "") };
+        write!(tables, "\n## {title}\n\n| Method and path |{heading} Summary | Described in |\n|---|{line}---|---|\n").unwrap();
         for route in routes {
             let name = format!("{} {}", route.method, route.path);
             let operation = operations.iter().find(|operation| operation.is_of(&route)).unwrap();
@@ -102,7 +109,9 @@ fn generated() -> String {
             let addition = if SPECIFIED.contains(&name.as_str()) { "" } else { " **(addition)**" };
             let (page, _) = link.split_once('#').unwrap_or((link, ""));
             let path = route.path.replace("{*path}", "…");
-            writeln!(tables, "| {} `{path}`{addition} | {} | [{page}]({link}) |", route.method, operation.summary()).unwrap();
+            let scope = if route.is_knowledge() { format!(" {} |", scope(operation.description())) } else { String::new() };
+            let summary = operation.summary();
+            writeln!(tables, "| {} `{path}`{addition} |{scope} {summary} | [{page}]({link}) |", route.method).unwrap();
         }
     }
     tables + "\n"

@@ -263,6 +263,11 @@ impl Operation {
         self.head.get("summary").and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// The description; empty for an operation whose summary says everything.
+    pub fn description(&self) -> &str {
+        self.head.get("description").and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// Whether it describes this route.
     pub fn is_of<S>(&self, route: &Route<S>) -> bool {
         (&self.method, self.path) == (&route.method, route.path)
