@@ -121,6 +121,8 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/webhooks/{id}/secret", Accepts::SESSION, webhooks::rotate),
         Route::post("/api/v1/webhooks/{id}/test", Accepts::SESSION, webhooks::test),
         Route::get("/api/v1/webhooks/{id}/deliveries", PERSON, webhooks::deliveries),
+        // The secret in the link is the credential: feed readers send no other.
+        Route::get("/feeds/{token}", NONE, feeds::show),
         Route::post("/api/v1/a2a", NONE, guide::a2a::answer),
         Route::post("/api/v1/mcp", NONE, guide::mcp::answer),
         Route::get("/llms.txt", NONE, guide::short),

@@ -235,7 +235,7 @@ impl Services {
             ),
             recent,
             search: KnowledgeSearch::new(ports(), app.search.clone(), &knowledge.search),
-            sessions: Sessions::new(ports(), settings.sessions.valid_for),
+            sessions: Sessions::new(ports(), settings.sessions.clone()),
             spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
             webhooks: Webhooks::new(ports(), settings.webhooks.clone()),
             feeds: Feeds::new(ports(), settings.feeds.clone()),

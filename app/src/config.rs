@@ -312,11 +312,14 @@ pub struct SessionSettings {
     /// How long a session lives after it was last used.
     #[serde(with = "humantime_serde")]
     pub valid_for: Duration,
+    /// How long after the sign-in a session ends in any case.
+    #[serde(with = "humantime_serde")]
+    pub ends_after: Duration,
 }
 
 impl Default for SessionSettings {
     fn default() -> Self {
-        Self { valid_for: Duration::from_hours(7 * 24) }
+        Self { valid_for: Duration::from_hours(7 * 24), ends_after: Duration::from_hours(90 * 24) }
     }
 }
 
@@ -417,6 +420,11 @@ impl Settings {
         rule(!self.database.silent_after.is_zero(), "database.silent_after", "must be longer than 0s");
         rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
+        rule(
+            self.sessions.ends_after >= self.sessions.valid_for,
+            "sessions.ends_after",
+            "must be at least sessions.valid_for",
+        );
         rule(!self.account.section_deadline.is_zero(), "account.section_deadline", "must be longer than 0s");
         let window = Duration::from_hours(24) * (self.plans.longest_window_days().saturating_add(2));
         rule(

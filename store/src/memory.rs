@@ -6,6 +6,7 @@
 
 mod delete;
 mod edit;
+mod known;
 mod language;
 mod links;
 mod list;
@@ -46,7 +47,7 @@ pub struct MemoryPut<'a> {
     pub url: Option<&'a str>,
     /// The complete text.
     pub content: &'a str,
-    /// What makes two of them the same.
+    /// What makes two of them the same for one writer.
     pub dedupe: Digest,
     /// The passages that it was cut into, in order.
     pub chunks: &'a [ChunkPut<'a>],
@@ -105,7 +106,7 @@ pub struct ChunkPut<'a> {
 pub enum Put {
     /// The memory was created.
     Created(MemoryId),
-    /// It was known, word for word, or is in spaces that the sender's key does not cover; it is in the new spaces too, and as it was.
+    /// It was known, word for word, or is also in spaces that the sender's key does not cover; it is in the new spaces too, and as it was.
     Existing(MemoryId),
     /// It was known and has changed.
     Updated(MemoryId),

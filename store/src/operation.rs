@@ -97,6 +97,8 @@ pub enum Operation {
     CreateSession,
     #[strum(serialize = "delete expired rows")]
     DeleteExpiredRows,
+    #[strum(serialize = "merge the index of words")]
+    MergeWords,
     #[strum(serialize = "deny a device code")]
     DenyDeviceCode,
     #[strum(serialize = "detach a machine")]

@@ -192,6 +192,15 @@ impl Pool {
         .context("write to the database")
     }
 
+    /// Copies the write-ahead log of SQLite into the file and truncates it, so that it has no freed text; `false` if a reader prevents that now.
+    #[boxed]
+    pub async fn truncate_log(&self) -> Result<bool, StoreError> {
+        match self {
+            Self::Sqlite { writer, .. } => sqlite::truncate_log(writer).await.context("truncate the write-ahead log"),
+            Self::Postgres(_) => Ok(true),
+        }
+    }
+
     /// Counts of the writer, for metrics; `None` for PostgreSQL, whose transactions are committed one by one.
     pub fn writer_counts(&self) -> Option<WriterCounts> {
         match self {

@@ -25,7 +25,16 @@ async fn read(store: &Store, id: MemoryId, account: &UserAccountId) -> Memory {
 
 async fn tag(store: &Store, id: MemoryId, account: &UserAccountId, texts: &[&str]) {
     let (seen, tags) = (read(store, id, account).await.changed, tags(texts));
-    let edit = MemoryEdit { id, account, seen, text: None, tags: Some(&tags), spaces: None, quota: memory_quota(9) };
+    let edit = MemoryEdit {
+        id,
+        account,
+        seen,
+        text: None,
+        tags: Some(&tags),
+        spaces: None,
+        key_spaces: None,
+        quota: memory_quota(9),
+    };
     assert_eq!(store.memory_edit(&edit, at(9)).await.unwrap(), Edit::Done);
 }
 
@@ -63,7 +72,7 @@ on_each_vector_index! {
             let seen = read(store, draft.id, &ada).await.changed;
             let content = content.map(|content| (content, Digest::of(b"edited")));
             let text = Some(TextEdit { title, content, chunks: &[], model: None });
-            let edit = MemoryEdit { id: draft.id, account: &ada, seen, text, tags: None, spaces: None, quota: memory_quota(9) };
+            let edit = MemoryEdit { id: draft.id, account: &ada, seen, text, tags: None, spaces: None, key_spaces: None, quota: memory_quota(9) };
             store.memory_edit(&edit, now()).await.unwrap()
         };
         assert_eq!(edit("A title that is longer", None).await, Edit::Done);
@@ -126,7 +135,7 @@ on_each_vector_index! {
         draft.put(store, 9).await;
         let id = draft.id;
         let before = read(store, id, &ada).await;
-        let nothing = MemoryEdit { id, account: &ada, seen: before.changed, text: None, tags: None, spaces: None, quota: memory_quota(9) };
+        let nothing = MemoryEdit { id, account: &ada, seen: before.changed, text: None, tags: None, spaces: None, key_spaces: None, quota: memory_quota(9) };
         let of_bob = MemoryEdit { account: &bob, ..nothing.clone() };
         assert_eq!(store.memory_edit(&of_bob, at(1)).await.unwrap(), Edit::NotThere);
         Draft::new(world, &bob, "other", &["text"]).put(store, 9).await;

@@ -21,6 +21,7 @@ mod held_beside;
 mod installation;
 mod janitor;
 mod library;
+mod limited_keys;
 mod machines;
 mod mails;
 mod memories;
