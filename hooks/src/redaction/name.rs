@@ -1,6 +1,6 @@
 //! Names of values that are secrets, in any spelling: `API_KEY`, `apiKey`, `x-api-key`, `db.password`.
 
-/// What a name says about its value.
+/// Kinds of names, each with the values that count as secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameKind {
     /// A password: any value that is no placeholder.
@@ -168,7 +168,7 @@ const OTHER_KEYS: [&str; 32] = [
     "deduplication",
 ];
 
-/// What a name says about its value. `name` is written with letters, digits, `_`, `-`, `.` and blanks.
+/// The kind of a name. `name` is written with letters, digits, `_`, `-`, `.` and blanks.
 pub fn kind(name: &str) -> Option<NameKind> {
     let mut words = words(name);
     while words.len() > 1 && words.last().is_some_and(|last| TAILS.contains(&last.as_str()) || is_number(last)) {

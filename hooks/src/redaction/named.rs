@@ -50,8 +50,8 @@ struct Found {
     is_quoted: bool,
 }
 
-/// A secret: where it is, and what is printed in its place.
-pub type Named = (Range<usize>, &'static str);
+/// The part of the view that is a secret, and the name that is printed in its place.
+pub type NamedSecret = (Range<usize>, &'static str);
 
 /// The scanner of a view. A name is looked at once, however many triggers it has.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl<'v> Scanner<'v> {
     }
 
     /// The secret whose name contains the trigger at `at`.
-    pub fn at(&mut self, at: usize) -> Option<Named> {
+    pub fn at(&mut self, at: usize) -> Option<NamedSecret> {
         if at < self.seen {
             return None;
         }
@@ -315,7 +315,7 @@ impl<'v> Scanner<'v> {
     }
 
     /// Pairs of a cookie header, if one of them looks like a credential.
-    fn cookie(&self, begin: usize, link: Link) -> Option<Named> {
+    fn cookie(&self, begin: usize, link: Link) -> Option<NamedSecret> {
         if matches!(link, Link::Spoken | Link::Element) {
             return None;
         }

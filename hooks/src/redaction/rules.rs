@@ -15,7 +15,7 @@ const FILES: [&str; 2] = [include_str!("rules.toml"), include_str!("gitleaks.tom
 
 /// What separates two arguments of a command, in a line or in a list.
 const GAP: &str = r#"(?:\s+(?:\\\s+)?|["'`\x01]\s*,\s*["'`\x01])"#;
-/// An argument.
+/// One argument, with the quotes around it.
 const VALUE: &str = r#"(?P<secret>"[^"\x01\n]{3,}"|'[^'\x01\n]{3,}'|[^\s"'`\x01,]{3,})"#;
 
 /// Longest command that is looked at.

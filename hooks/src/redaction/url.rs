@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::value;
 use super::view::QUOTE;
 
-/// What is before the authority of a URL.
+/// The text before the authority of a URL.
 pub const TRIGGER: &str = "://";
 
 /// Longest URL that is looked at.

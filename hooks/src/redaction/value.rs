@@ -1,6 +1,6 @@
-//! Whether a value can be a secret: what is left out for a person, what code computes, and what looks random.
+//! Tests of values: placeholders, code, words, and random characters.
 
-/// Values that stand for a secret, in lower case and without what is around the words.
+/// Placeholders of secrets, in lower case and without other characters than letters and digits.
 const PLACEHOLDERS: [&str; 44] = [
     "password",
     "passwd",
@@ -48,7 +48,7 @@ const PLACEHOLDERS: [&str; 44] = [
     "bytes",
 ];
 
-/// Beginnings of what stands for a secret.
+/// Beginnings of placeholders and of code.
 const PLACEHOLDER_BEGINS: [&[u8]; 16] = [
     b"$",
     b"<",
@@ -68,7 +68,7 @@ const PLACEHOLDER_BEGINS: [&[u8]; 16] = [
     b"your_",
 ];
 
-/// Whether a value stands for a secret, such as `${TOKEN}`, `<password>`, `********` or `changeme`.
+/// Whether a value is a placeholder, such as `${TOKEN}`, `<password>`, `********` or `changeme`.
 pub fn is_placeholder(value: &[u8]) -> bool {
     if PLACEHOLDER_BEGINS.iter().any(|begin| value.starts_with(begin)) && !is_crypt(value) || value.starts_with(b"@@") {
         return true;
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_a_secret_is_none() {
+    fn placeholders_and_code_are_no_secrets() {
         for placeholder in [
             "${TOKEN}",
             "$TOKEN",

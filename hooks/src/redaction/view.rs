@@ -1,6 +1,6 @@
 //! A JSON object as one text, without the escapes of texts within texts, and the way back from it to the texts of the object.
 //!
-//! A secret is often known by what is around it: `{"password": "…"}`, `["--token", "…"]`, `{"name": "cookie", "value": "…"}`. Tool arguments are
+//! A secret is often known by the text around it: `{"password": "…"}`, `["--token", "…"]`, `{"name": "cookie", "value": "…"}`. Tool arguments are
 //! JSON within JSON, so that the same pair may also be `{\"password\":\"…\"}`. In the view all of them look alike. A quote of the object itself
 //! is [`QUOTE`], which occurs in no text, so that a text with quotes is still read to its end.
 

@@ -7,7 +7,7 @@ use serde_json::json;
 const SECRETS: &str = include_str!("secrets.tsv");
 const HARMLESS: &str = include_str!("harmless.tsv");
 
-/// Where a secret is written whose form alone tells what it is.
+/// Places of a secret that has a known form.
 const ANYWHERE: [&str; 14] = [
     "§",
     "curl -H 'X-Thing: §' https://x.example",
