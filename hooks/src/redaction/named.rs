@@ -218,7 +218,7 @@ impl<'v> Scanner<'v> {
             let is_filler =
                 [&b"is"[..], b"was", b"to", b"for", b"of", b"now", b"the", b"be", b"it", b"this", b"ist", b"set"]
                     .contains(&self.text(at..end));
-            if !is_filler && !(is_any && end > at) {
+            if !(is_filler || is_any && end > at) {
                 break;
             }
             is_any = matches!(self.text(at..end), b"for" | b"of");
@@ -327,15 +327,15 @@ impl<'v> Scanner<'v> {
                 *byte == quote || *byte == QUOTE
             })
         };
-        let line = rest.get(..rest.iter().position(is_end).unwrap_or(rest.len()))?;
+        let header = rest.get(..rest.iter().position(is_end).unwrap_or(rest.len()))?;
         let is_secret = |pair: &[u8]| {
             let equals = pair.iter().position(|byte| *byte == b'=');
             equals
                 .and_then(|equals| pair.get(equals + 1..))
                 .is_some_and(|value| value.len() >= 12 && value::is_mixed(value) && !value::is_placeholder(value))
         };
-        let is_found = line.split(|byte| *byte == b';').any(is_secret);
-        is_found.then(|| (begin..begin + line.len(), "cookie"))
+        let is_found = header.split(|byte| *byte == b';').any(is_secret);
+        is_found.then(|| (begin..begin + header.len(), "cookie"))
     }
 
     fn is_plausible(&self, kind: NameKind, link: Link, name: &Range<usize>, found: &Found) -> bool {
