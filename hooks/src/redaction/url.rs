@@ -30,17 +30,15 @@ pub fn password(view: &[u8], begin: usize) -> Option<Range<usize>> {
     let path = url.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(url.len());
     // A fragment does not follow a host.
     let at = url.get(..path)?.iter().rposition(|byte| *byte == b'@').filter(|_| url.get(path) != Some(&b'#'));
-    let at = match at {
-        Some(at) => at,
-        // A character of the password ends the authority. A port before it is none.
-        None => {
-            let is_port = url.get(colon + 1..path)?.iter().all(u8::is_ascii_digit);
-            let user = url.get(..colon)?;
-            url.iter()
-                .rposition(|byte| *byte == b'@')
-                .filter(|at| !is_port && !user.contains(&b'.') && url.get(at + 1..).is_some_and(is_host))?
-        }
+    // Otherwise a character of the password ends the authority. A port before it is none.
+    let of_password = || {
+        let is_port = url.get(colon + 1..path)?.iter().all(u8::is_ascii_digit);
+        let user = url.get(..colon)?;
+        let last = url.iter().rposition(|byte| *byte == b'@')?;
+        let is_password = !is_port && !user.contains(&b'.') && url.get(last + 1..).is_some_and(is_host);
+        is_password.then_some(last)
     };
+    let at = at.or_else(of_password)?;
     let password =
         url.get(colon + 1..at).filter(|password| !password.is_empty() && !value::is_placeholder(password))?;
     Some(begin + colon + 1..begin + colon + 1 + password.len())

@@ -194,8 +194,7 @@ pub fn is_phrase(name: &[u8], text: &[u8]) -> bool {
 /// Values of a member with the name of a password that are none: words of forms and schemas.
 pub fn is_ordinary(text: &[u8]) -> bool {
     let is_label = text.first().is_some_and(u8::is_ascii_uppercase) && text.iter().skip(1).all(u8::is_ascii_lowercase);
-    let is_path =
-        matches!(text.first(), Some(b'/' | b'.' | b'~')) && text.iter().filter(|byte| **byte == b'/').count() > 1;
+    let is_path = matches!(text.first(), Some(b'/' | b'.' | b'~')) && text.iter().skip(1).any(|byte| *byte == b'/');
     is_label && text.len() < 14
         || is_path
         || text.ends_with(b"_password")
@@ -241,11 +240,11 @@ pub fn entropy(value: &[u8]) -> f64 {
 
 fn distinct(value: &[u8]) -> usize {
     let mut seen = [false; 256];
-    value.iter().for_each(|byte| {
+    for byte in value {
         if let Some(place) = seen.get_mut(usize::from(*byte)) {
             *place = true;
         }
-    });
+    }
     seen.iter().filter(|is_seen| **is_seen).count()
 }
 

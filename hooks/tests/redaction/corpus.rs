@@ -51,7 +51,7 @@ impl Sample {
     }
 }
 
-/// Numbers that look random (SplitMix64).
+/// Numbers that look random (`SplitMix64`).
 pub struct Dice(pub u64);
 
 impl Dice {

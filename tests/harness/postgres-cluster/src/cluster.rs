@@ -171,11 +171,12 @@ fn number(arguments: &[&str]) -> Option<u32> {
 /// Whether programs may not be run from the disk that is mounted at `path`.
 fn forbids_programs(path: &str) -> bool {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    let options = mounts.lines().filter_map(|line| {
+    // The last one covers those before it.
+    let mut options = mounts.lines().rev().filter_map(|line| {
         let mut words = line.split(' ').skip(1);
         (words.next() == Some(path)).then(|| words.nth(1)).flatten()
     });
-    options.last().is_none_or(|options| options.split(',').any(|option| option == "noexec"))
+    options.next().is_none_or(|options| options.split(',').any(|option| option == "noexec"))
 }
 
 /// Room left on the disk that holds `path`.
