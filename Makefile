@@ -122,6 +122,11 @@ tools:
 	if [ ! -e "$$folder" ] && command -v npm >/dev/null; then \
 		$(call npm_folder,$$folder,tests/npm); \
 	fi
+	@# The versions of PostgreSQL; `postgres-cluster` uses the same path. The script of a package links its libraries, and loads nothing.
+	@folder="$(CACHE)/npm-postgres-$$(sha256sum tests/postgres/package-lock.json | cut -c 1-16)"; \
+	if [ ! -e "$$folder" ] && command -v npm >/dev/null; then \
+		$(call npm_folder,$$folder,tests/postgres,&& npm rebuild); \
+	fi
 	@if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends python3 python3-venv; \

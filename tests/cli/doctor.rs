@@ -91,6 +91,7 @@ async fn an_unsigned_log_is_reported_by_readiness_actors_metrics_log_and_doctor(
         assert!(number("connections").await >= 1.0);
         assert!(number("connections_idle").await >= 0.0 && number("writes_waiting").await >= 0.0);
     }
+    assert!(home.run(&["health"]).said().contains("ready at"));
     let well = home.run(&["doctor", "--json"]);
     assert_eq!((state(&well, "server"), state(&well, "passes")), ("good".into(), "good".into()), "{well:?}");
 
@@ -116,6 +117,7 @@ async fn an_unsigned_log_is_reported_by_readiness_actors_metrics_log_and_doctor(
     assert!(failures().await > 1.0);
     assert!(metric("attache_log_checkpoint_age_seconds").await >= 1.0);
     assert!((0.9..1.1).contains(&metric("attache_log_unplaced_events").await));
+    home.run(&["health"]).refused(75, &["unready at", "nothing is signed until"]);
     let ill = home.run(&["doctor", "--json"]);
     assert_eq!((state(&ill, "server"), state(&ill, "passes")), ("bad".into(), "bad".into()), "{ill:?}");
     assert!(ill.stdout.contains("events without a place in it: 1"), "{ill:?}");
@@ -127,6 +129,8 @@ async fn an_unsigned_log_is_reported_by_readiness_actors_metrics_log_and_doctor(
     for said_once in ["passes began to fail", "passes succeed again"] {
         assert_eq!(lines.matches(said_once).count(), 1, "{said_once}: {lines}");
     }
+    drop(server);
+    home.run(&["health"]).refused(7, &["no server answers at", "admin.bind"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

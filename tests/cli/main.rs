@@ -32,6 +32,7 @@ mod manual;
 mod mcp;
 mod nodes;
 mod otlp;
+mod postgres_versions;
 mod profile;
 mod proof;
 mod real_tools;

@@ -14,5 +14,6 @@ mod replica;
 mod tiles;
 mod tree;
 mod usage;
+mod versions;
 mod world;
 mod writer;

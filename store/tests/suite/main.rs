@@ -38,5 +38,6 @@ mod skew;
 mod spaces;
 mod tokens;
 mod usage;
+mod versions;
 mod webhooks;
 mod world;
