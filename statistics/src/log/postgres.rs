@@ -1,9 +1,10 @@
 //! The log on PostgreSQL: several processes append and sequence concurrently, so the heads of chains are in the database.
 //!
-//! [`append`] adds events without a wait for other processes; this file places them in the tree, under a lease.
+//! [`append`] adds events without a wait for other processes; this file places them in the tree, under a lease, in the order of [`order`].
 
 mod append;
 mod judge;
+mod order;
 mod pending;
 mod read;
 mod write;
@@ -16,6 +17,7 @@ use store::pool::{PostgresPool, query, scalar};
 use store::{Pool, in_transaction};
 
 pub use self::judge::StoredHead;
+pub use self::order::{WaitingEvent, in_chain_order};
 pub use self::pending::ContendedEvents;
 use super::error::{During, LogError};
 use super::handle::Log;
@@ -67,12 +69,11 @@ impl Log {
             return Ok(idle);
         }
         let Some(fence) = self.lease().await? else { return Ok(idle) };
-        let waiting = query(postgres::WAITING).bind(i64::from(events_max)).fetch_all(self.postgres());
-        let waiting: Vec<(i64, Vec<u8>)> = waiting.await.during("read events without a place")?;
+        let waiting = self.next_events(events_max).await?;
         if waiting.is_empty() {
             return Ok(idle);
         }
-        let leaves = waiting.iter().map(|(_, hash)| Digest::try_from(&hash[..]));
+        let leaves = waiting.iter().map(|row| Digest::try_from(&row.leaf_hash[..]));
         let leaves: Vec<Digest> =
             leaves.collect::<Result<_, _>>().map_err(|_| LogError::Corrupt("events.leaf_hash"))?;
         let (tiles, touched, root) = self.grow(size, &state.root, &leaves).await?;
@@ -87,7 +88,7 @@ impl Log {
             return Ok(idle);
         }
         let tree = NewTree { size, before: state.root, added, root, checkpoint, vkey, fence };
-        let events: Vec<i64> = waiting.iter().map(|(event, _)| *event).collect();
+        let events: Vec<i64> = waiting.iter().map(|row| row.event).collect();
         let won = self.store_tree(&tree, events, &tiles, touched).await?;
         Ok(if won {
             let NewTree { vkey, checkpoint, .. } = tree;
