@@ -68,8 +68,13 @@ impl Log {
         if !self.vouches_for(&state, is_to_grow).await? || !is_to_grow {
             return Ok(idle);
         }
-        let Some(fence) = self.lease().await? else { return Ok(idle) };
+        let Some(mut fence) = self.lease().await? else { return Ok(idle) };
         let waiting = self.next_events(events_max).await?;
+        if !self.lease.is_held() {
+            // The search for predecessors among very many events took longer than the lease.
+            let Some(renewed) = self.lease().await? else { return Ok(idle) };
+            fence = renewed;
+        }
         if waiting.is_empty() {
             return Ok(idle);
         }
