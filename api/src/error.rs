@@ -262,6 +262,7 @@ impl From<InfraError> for ApiError {
     fn from(trouble: InfraError) -> Self {
         match trouble {
             InfraError::Store(error) => error.into(),
+            InfraError::Group(_) => Self::unavailable("store_unavailable", Duration::from_secs(1)),
             InfraError::Unavailable(refusal) => refusal.into(),
             InfraError::Internal(detail) => {
                 tracing::error!(error = detail, "a request could not be answered");

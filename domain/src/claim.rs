@@ -179,6 +179,23 @@ impl Registration {
     }
 }
 
+impl Claim {
+    /// Whether a person who completes the attempt again, with the same code, has made this claim with it: the answer may have been lost.
+    /// As long as link and code would be valid.
+    pub fn is_repeated(
+        &self,
+        attempt: &Attempt,
+        (code, key): (&ClaimCode, &CodeKey),
+        (account, person): (&UserAccountId, PersonId),
+        now: Timestamp,
+    ) -> bool {
+        attempt.state == AttemptState::Completed
+            && now < attempt.expires_at
+            && (&self.account, self.person) == (account, person)
+            && key.opens(attempt.token.as_bytes(), code.expose(), &attempt.sealed_code)
+    }
+}
+
 /// State of a claim attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]

@@ -232,6 +232,8 @@ pub struct Webhook {
     pub disabled: Option<(Timestamp, DisabledWhy)>,
     /// The first failure after the last success.
     pub failing_since: Option<Timestamp>,
+    /// Number of notifications that were dropped because too many waited, and the time of the last one.
+    pub dropped: Option<(u64, Timestamp)>,
     /// When the replaced secret ends, if there is one.
     pub old_secret_until: Option<Timestamp>,
 }

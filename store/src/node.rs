@@ -121,6 +121,39 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Takes leases of endpoints and mails for this node.
+    #[must_use]
+    pub fn with_holder(mut self, node: NodeId) -> Self {
+        self.holder = Some(node);
+        self
+    }
+
+    /// The holder of leases, as a column has it.
+    pub(crate) fn holder(&self) -> Option<Uuid> {
+        self.holder.map(|node| node.as_uuid())
+    }
+
+    /// Ends the leases of endpoints and mails of nodes that are not in the table: they stopped, or a later process has their place. Returns the
+    /// number of leases.
+    #[boxed]
+    pub async fn leases_take_over(&self, now: Timestamp) -> Result<u64, StoreError> {
+        const WEBHOOKS: &str = "UPDATE webhooks SET lease = NULL, leased_until = $1
+            WHERE lease IS NOT NULL AND leased_by IS NOT NULL AND leased_by <> $2
+                AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = leased_by)";
+        const MAILS: &str = "UPDATE mails SET next_try_at = $1, leased_by = NULL
+            WHERE leased_by IS NOT NULL AND leased_by <> $2 AND sent_at IS NULL AND given_up_at IS NULL
+                AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = leased_by)";
+        let Some(node) = self.holder() else { return Ok(0) };
+        let mut ended = 0;
+        for sql in [WEBHOOKS, MAILS] {
+            let leases = query(sql).bind(now).bind(node).execute(self.pool.writer());
+            ended += leases.during(Operation::TakeOverLeases).await?;
+        }
+        Ok(ended)
+    }
+}
+
 #[derive(FromRow)]
 struct NodeRow {
     id: Uuid,

@@ -1,6 +1,8 @@
 //! Notifications of account owners. Each is written in the transaction of the fact that it reports: once for each endpoint, and once for the
 //! feed of the account, if they ask for its kind.
 
+mod dropped;
+
 use domain::Timestamp;
 use domain::ids::MachineUuid;
 use domain::webhook::{NotificationKind, body, kinds_of, notification_id};
@@ -84,6 +86,7 @@ impl Store {
         for chunk in chunks(&news) {
             if let Some(waiting_max) = webhook_waiting_max {
                 insert(tx, DELIVERIES, chunk, TO_WEBHOOKS, waiting_max).await?;
+                dropped::count(tx, chunk).await?;
             }
             if let Some(entries_max) = feed_entries_max {
                 insert(tx, ENTRIES, chunk, TO_FEEDS, entries_max).await?;
@@ -124,6 +127,13 @@ async fn insert(
     rows_max: u32,
 ) -> Result<(), sqlx::Error> {
     let mut sql = QueryBuilder::new(into);
+    push_news(&mut sql, news);
+    sql.push(select).push_bind(i64::from(rows_max));
+    sql.push(" ON CONFLICT DO NOTHING");
+    sql.build().execute(tx).await.map(drop)
+}
+
+fn push_news<'n>(sql: &mut QueryBuilder<'n>, news: &'n [News<'_>]) {
     sql.push(" WITH news (notification_id, account_id, machine_uuid, kind, body, at) AS (");
     sql.push_values(news, |mut row, each| {
         row.push_bind(each.id)
@@ -133,9 +143,7 @@ async fn insert(
             .push_bind(each.body.as_str())
             .push_bind(each.at);
     });
-    sql.push(")").push(select).push_bind(i64::from(rows_max));
-    sql.push(" ON CONFLICT DO NOTHING");
-    sql.build().execute(tx).await.map(drop)
+    sql.push(")");
 }
 
 /// Kinds as a column has them: `,event.held,batch.done,`.

@@ -271,6 +271,8 @@ pub enum Operation {
     MarkMailAsSent,
     #[strum(serialize = "provision an account")]
     ProvisionAccount,
+    #[strum(serialize = "take over leases of nodes that ended")]
+    TakeOverLeases,
     #[strum(serialize = "remove a node")]
     RemoveNode,
     #[strum(serialize = "write a node")]

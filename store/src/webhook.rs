@@ -72,7 +72,7 @@ pub struct DueDelivery {
     pub secrets: Vec<SigningSecret>,
     /// Id of the notification.
     pub notification: Uuid,
-    /// The body, byte for byte.
+    /// The body: that of the notification, with the number of dropped ones if there are any.
     pub body: String,
     /// When the fact happened.
     pub created_at: Timestamp,
@@ -106,7 +106,7 @@ pub struct TryResult {
 
 /// An endpoint, as [`WebhookRow`].
 const WEBHOOK: &str = "SELECT id, account_id, url, description, kinds, created_at, disabled_at, disabled_why,
-        failing_since, old_secret_until FROM webhooks";
+        failing_since, dropped, dropped_at, old_secret_until FROM webhooks";
 
 impl Store {
     /// Stores an endpoint, unless the account has `per_account_max`: then `false`.
@@ -319,7 +319,7 @@ impl Store {
         rows_max: usize,
     ) -> Result<Vec<WebhookId>, StoreError> {
         // The lease is looked at again in the update itself: PostgreSQL lets two nodes choose the same rows.
-        const SQL: &str = "UPDATE webhooks SET lease = $1, leased_until = $3
+        const SQL: &str = "UPDATE webhooks SET lease = $1, leased_until = $3, leased_by = $5
             WHERE id IN (SELECT w.id FROM webhooks w
                 WHERE w.disabled_at IS NULL AND (w.lease IS NULL OR w.leased_until <= $2)
                     AND EXISTS (SELECT 1 FROM webhook_deliveries d
@@ -332,6 +332,7 @@ impl Store {
             .bind(now)
             .bind(until)
             .bind(limit(rows_max))
+            .bind(self.holder())
             .fetch_all(self.pool.writer())
             .during(Operation::LeaseWebhooks)
             .await?;
@@ -349,7 +350,7 @@ impl Store {
     ) -> Result<Option<DueDelivery>, StoreError> {
         const RENEW: &str = "UPDATE webhooks SET leased_until = $3
             WHERE id = $1 AND lease = $2 AND disabled_at IS NULL
-            RETURNING url, secret, old_secret, old_secret_until, failing_since";
+            RETURNING url, secret, old_secret, old_secret_until, failing_since, dropped";
         const NEXT: &str = "UPDATE webhook_deliveries SET tries = tries + 1, last_try_at = $2
             WHERE webhook_id = $1 AND notification_id = (SELECT d.notification_id FROM webhook_deliveries d
                 WHERE d.webhook_id = $1 AND d.next_try_at IS NOT NULL AND d.next_try_at <= $2
@@ -450,6 +451,8 @@ struct WebhookRow {
     disabled_at: Option<Timestamp>,
     disabled_why: Option<String>,
     failing_since: Option<Timestamp>,
+    dropped: i64,
+    dropped_at: Option<Timestamp>,
     old_secret_until: Option<Timestamp>,
 }
 
@@ -458,6 +461,7 @@ impl TryFrom<WebhookRow> for Webhook {
 
     fn try_from(row: WebhookRow) -> Result<Self, Corrupt> {
         let why = parsed_opt("webhooks.disabled_why", row.disabled_why.as_deref())?;
+        let dropped = u64::try_from(row.dropped).map_err(|error| Corrupt::new("webhooks.dropped", error))?;
         Ok(Self {
             id: row.id.into(),
             account: parsed("webhooks.account_id", &row.account_id)?,
@@ -467,6 +471,7 @@ impl TryFrom<WebhookRow> for Webhook {
             created_at: row.created_at,
             disabled: row.disabled_at.zip(why),
             failing_since: row.failing_since,
+            dropped: row.dropped_at.map(|at| (dropped, at)),
             old_secret_until: row.old_secret_until,
         })
     }
@@ -511,6 +516,7 @@ struct LeasedRow {
     old_secret: Option<Vec<u8>>,
     old_secret_until: Option<Timestamp>,
     failing_since: Option<Timestamp>,
+    dropped: i64,
 }
 
 #[derive(FromRow)]
@@ -534,10 +540,19 @@ impl LeasedRow {
             url: self.url,
             secrets,
             notification: due.notification_id,
-            body: due.body,
+            body: with_dropped(due.body, self.dropped),
             created_at: due.created_at,
             tries: count("webhook_deliveries.tries", due.tries)?,
             failing_since: self.failing_since,
         })
     }
+}
+
+/// Adds the number of notifications that were dropped to a body, which is an object.
+fn with_dropped(mut body: String, dropped: i64) -> String {
+    if dropped > 0 && body.ends_with('}') {
+        body.truncate(body.len() - 1);
+        body.push_str(&format!(",\"dropped\":{dropped}}}"));
+    }
+    body
 }

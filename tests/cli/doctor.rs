@@ -186,6 +186,23 @@ async fn postgres_is_looked_at_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_sequence_that_caches_numbers_is_refused_with_the_statement_that_mends_it() {
+    const REMEDY: &str = "ALTER SEQUENCE statistics.events_id_seq CACHE 1";
+    let Some(database) = harness::postgres::database().await else { return };
+    let home = Home::new().set("database.url", &database.url);
+    home.run(&["migrate"]).said();
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
+    sqlx::query("ALTER SEQUENCE statistics.events_id_seq CACHE 100").execute(&mut connection).await.unwrap();
+    let done = home.run(&["doctor"]);
+    assert!(done.code == Some(1) && done.stdout.contains(REMEDY), "{done:?}");
+    let refused = home.run(&["serve"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains(REMEDY), "{refused:?}");
+    sqlx::query(REMEDY).execute(&mut connection).await.unwrap();
+    let done = home.run(&["doctor"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn more_connections_than_descriptors_are_reported_with_a_remedy() {
     let home = Home::new().set("http.connections_max", "4000000000");
     let done = home.run(&["check"]);

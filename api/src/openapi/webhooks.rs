@@ -25,6 +25,7 @@ fn webhooks() -> Vec<Operation> {
         "disabled_at": Value::Null,
         "disabled_reason": Value::Null,
         "failing_since": Value::Null,
+        "dropped": 0,
         "old_secret_until": Value::Null,
     });
     let mut with_secret = webhook.clone();

@@ -10,6 +10,7 @@ mod epoch;
 mod health;
 mod index;
 mod log;
+mod order;
 mod replica;
 mod tiles;
 mod tree;

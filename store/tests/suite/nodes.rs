@@ -13,7 +13,7 @@ use store::node::NodeBeat;
 use crate::world::{World, now};
 use harness::on_each_database;
 
-fn traits(world: &World, name: &str) -> NodeTraits {
+pub fn traits(world: &World, name: &str) -> NodeTraits {
     NodeTraits {
         id: NodeId::from(world.rng.uuid_v7(now())),
         name: name.into(),
@@ -26,7 +26,7 @@ fn traits(world: &World, name: &str) -> NodeTraits {
     }
 }
 
-fn beat(traits: &NodeTraits) -> NodeBeat<'_> {
+pub fn beat(traits: &NodeTraits) -> NodeBeat<'_> {
     NodeBeat { traits, unready: None, is_draining: false, has_sequencer: false, runner: "runner" }
 }
 

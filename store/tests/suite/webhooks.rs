@@ -13,6 +13,7 @@ use store::notice::NoticeLimits;
 use store::webhook::{AfterTry, NewWebhook, TryResult, WebhookUpdate};
 use uuid::Uuid;
 
+use crate::nodes::{beat, traits};
 use crate::world::{World, at, now};
 
 fn endpoint(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) -> NewWebhook {
@@ -25,6 +26,7 @@ fn endpoint(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) 
         created_at: now(),
         disabled: None,
         failing_since: None,
+        dropped: None,
         old_secret_until: None,
     };
     NewWebhook { webhook, secret: SigningSecret::mint(&world.rng) }
@@ -112,6 +114,9 @@ on_each_database! {
         // Two wait already.
         set(&store, ConsentLevel::Full, 5).await;
         assert_eq!(written(&store, all, &account).await.len(), 2);
+        // What found no room is counted, and said by the next delivery.
+        assert_eq!(store.webhook_of_account(all, &account).await.unwrap().unwrap().dropped, Some((1, at(5))));
+        assert_eq!(store.webhook_of_account(some, &account).await.unwrap().unwrap().dropped, None);
         // A store of a server without webhooks writes none.
         set(&world.store, ConsentLevel::Off, 6).await;
         assert_eq!(written(&store, some, &account).await.len(), 1);
@@ -122,6 +127,7 @@ on_each_database! {
         let body: Value = serde_json::from_str(&due.body).unwrap();
         assert_eq!((&body["type"], &body["data"]["level"]), (&"consent.changed".into(), &"off".into()));
         assert!(body["data"].get("reason").is_none(), "{body}");
+        assert_eq!(body["dropped"], 1, "{body}");
     }
 
     async fn an_endpoint_is_leased_once_and_gets_one_delivery_at_a_time(world: &World) {
@@ -163,6 +169,27 @@ on_each_database! {
         assert_eq!((due.notification, due.tries), (first, 2));
         let shown = store.webhook_deliveries(id, &account, 10).await.unwrap();
         assert_eq!(shown.iter().map(|one| (one.is_delivered, one.status)).collect::<Vec<_>>(), [(true, Some(204)), (false, Some(500))]);
+    }
+
+    async fn an_endpoint_of_a_node_that_ended_is_leased_again_at_once(world: &World) {
+        let (dead, own) = (traits(world, "dead"), traits(world, "own"));
+        let (theirs, store) = (world.store.clone().with_holder(dead.id), world.store.clone().with_holder(own.id));
+        let account = world.account("ada@example.com").await;
+        let id = added(world, &account, NotificationKind::ALL).await.webhook.id;
+        let first = test(world, id, &account, 0).await;
+        theirs.node_beat(&beat(&dead), now()).await.unwrap();
+        let leases = [world.rng.uuid_v7(now()), world.rng.uuid_v7(now())];
+        assert_eq!(theirs.webhooks_lease_due(leases[0], at(2), at(30), 10).await.unwrap(), [id]);
+        assert!(theirs.webhook_try_begin(id, leases[0], at(2), at(30)).await.unwrap().is_some());
+        assert_eq!(store.leases_take_over(at(3)).await.unwrap(), 0);
+        assert!(store.webhooks_lease_due(leases[1], at(3), at(30), 10).await.unwrap().is_empty());
+        // Its successor deletes the row of an earlier process.
+        store.node_remove(dead.id).await.unwrap();
+        assert_eq!(store.leases_take_over(at(3)).await.unwrap(), 1);
+        assert_eq!(store.webhooks_lease_due(leases[1], at(3), at(30), 10).await.unwrap(), [id]);
+        let due = store.webhook_try_begin(id, leases[1], at(3), at(30)).await.unwrap().unwrap();
+        assert_eq!(due.notification, first);
+        assert!(theirs.webhook_try_begin(id, leases[0], at(3), at(30)).await.unwrap().is_none(), "the lease is lost");
     }
 
     async fn a_disabled_endpoint_ends_what_waits_and_settled_rows_are_deleted_in_time(world: &World) {
