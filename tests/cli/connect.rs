@@ -256,3 +256,25 @@ async fn a_tool_is_connected_without_an_agent() {
     assert_eq!((&again["agent"], &again["event"]["state"]), (&Value::Null, &json!("recorded")));
     assert!(home.run(&["disconnect", "claude-code"]).said().contains("has no agent"));
 }
+
+/// The author of a project chooses its links, and not which file of the user is replaced.
+#[test]
+fn a_project_whose_files_lead_outside_is_refused_and_nothing_is_written() {
+    for (link, to) in [(".mcp.json", "profile"), (".claude", "elsewhere"), (".mcp.json", "absent")] {
+        let home = Home::new();
+        let project = home.dir.path().join("project");
+        fs::create_dir_all(home.dir.path().join("elsewhere")).unwrap();
+        fs::create_dir(&project).unwrap();
+        fs::write(home.dir.path().join("profile"), "{}").unwrap();
+        std::os::unix::fs::symlink(home.dir.path().join(to), project.join(link)).unwrap();
+        for last in ["--dry-run", "--no-wait"] {
+            let arguments = ["connect", "claude-code", "--scope", "project", "--url", "http://127.0.0.1:1", last];
+            let output = home.command(&arguments).current_dir(&project).output().unwrap();
+            let complaint = String::from_utf8(output.stderr).unwrap();
+            assert!(complaint.contains("not a file of this project"), "{link} {last}: {complaint}");
+        }
+        assert_eq!(fs::read_to_string(home.dir.path().join("profile")).unwrap(), "{}");
+        assert_eq!(fs::read_dir(home.dir.path().join("elsewhere")).unwrap().count(), 0);
+        assert!(!home.dir.path().join("absent").exists());
+    }
+}
