@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(value_name = "TOOL")]
     tool: Tool,
     #[arg(help = "Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]")]
-    #[arg(long, value_name = "SERVER", conflicts_with = "url")]
+    #[arg(long, value_name = "SERVER")]
     server: Option<String>,
     /// Where the tool is configured
     #[arg(long, value_enum, default_value_t = Scope::User)]
@@ -78,9 +78,10 @@ pub struct Arguments {
 
 /// Connects a tool; asks for nothing that is there already.
 pub async fn connect(arguments: Arguments) -> Done {
-    let Arguments { tool, server, scope, dry_run, print, no_hooks, no_mcp, act_for_me, yes, browser, how, .. } = arguments;
-    let Arguments { showing, mut remote, .. } = arguments;
-    remote.url = server.map(|server| login::with_scheme(&server)).or(remote.url);
+    let Arguments { tool, server, scope, dry_run, print, no_hooks, no_mcp, act_for_me, yes, browser, how, .. } =
+        arguments;
+    let Arguments { showing, remote, .. } = arguments;
+    let remote = remote.with_server(server)?;
     let mut connection = remote.open()?;
     let folders = ToolFolders::of_environment()?;
     let wanted = Wanted { mcp: !no_mcp, hooks: !no_hooks };
