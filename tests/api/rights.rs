@@ -7,6 +7,7 @@ use serde_json::json;
 
 use blackbox::browser::Browser;
 use blackbox::client::Credential;
+use blackbox::eventually;
 use blackbox::world::{Person, World};
 use harness::on_each_database;
 
@@ -21,7 +22,8 @@ async fn connected(world: &World, person: &Person, boxes: &[&str]) -> Option<Cre
     });
     let codes = world.post("/api/v1/device/code", &(&machine).into(), &body).await.expect(200);
     let browser = Browser::of(world, person);
-    let page = browser.get(codes["verification_uri_complete"].as_str().unwrap().strip_prefix(&world.url).unwrap()).await;
+    let page =
+        browser.get(codes["verification_uri_complete"].as_str().unwrap().strip_prefix(&world.url).unwrap()).await;
     let page = page.page(200);
     for name in ["may_read", "may_set_consent", "may_confirm_agents", "may_confirm_computers", "may_detach_computers"] {
         assert!(page.contains(&format!("name=\"{name}\" value=\"yes\">")), "{name} in {page}");
@@ -41,7 +43,9 @@ async fn connected(world: &World, person: &Person, boxes: &[&str]) -> Option<Cre
 async fn requests(world: &World, credential: &Credential) -> Vec<(&'static str, u16, Option<String>)> {
     let mut outcomes = Vec::new();
     for route in routes().into_iter().filter(|route| route.accepts.includes(Accepts::ACCOUNT)) {
-        let path = route.path.replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634")
+        let path = route
+            .path
+            .replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634")
             .replace("{machine_uuid}", "019b76da-a800-7a67-8a14-94a3f41b0634");
         let request = world.request(route.method.clone(), &path, credential);
         let response = world.send(if route.method == Method::POST { request.json(&json!({})) } else { request }).await;
@@ -123,5 +127,42 @@ on_each_database! {
         let itself = format!("/api/v1/agents/{}", confirmed.id);
         world.send(world.request(Method::DELETE, &itself, &confirmed.token)).await.expect(200);
         world.get("/api/v1/activity", &confirmed.token).await.refused(401, "unauthorized");
+    }
+}
+
+on_each_database! {
+    async fn a_level_that_the_person_did_not_set_is_a_mail_and_a_row_with_its_author(world: World) {
+        const SUBJECT: &str = "How much is recorded was changed";
+        let ada = world.person("ada@example.com").await;
+        let computer = world.attached_machine(&ada).await;
+        let setter = connected(&world, &ada, &["may_set_consent"]).await.unwrap();
+        world.post("/api/v1/consent", &ada.cookie, &json!({ "level": "metadata-only" })).await.expect(200);
+        for level in ["full", "off", "full", "off"] {
+            world.post("/api/v1/consent", &setter, &json!({ "level": level })).await.expect(200);
+        }
+        world.post("/api/v1/consent", &(&computer).into(), &json!({ "level": "off" })).await.expect(200);
+        let of_level = || world.mails_to("ada@example.com").into_iter().filter(|mail| mail.contains(SUBJECT)).collect::<Vec<_>>();
+        let mail = eventually("the letter is written", async || of_level().into_iter().next()).await;
+        for part in ["claude-code changed how much is recorded", "all computers", "no content", "everything", "/account/activity"] {
+            assert!(mail.contains(part), "{part} in {mail}");
+        }
+        // An agent and a computer do not fill a mailbox, and a later change is mailed again.
+        world.advance(std::time::Duration::from_mins(16));
+        world.post("/api/v1/consent", &setter, &json!({ "level": "full" })).await.expect(200);
+        eventually("the second letter is written", async || (of_level().len() == 2).then_some(())).await;
+
+        let browser = Browser::of(&world, &ada);
+        let page = browser.get("/account/activity?type=consent.changed").await;
+        let page = page.page(200);
+        for part in [
+            "you set all lanes on all computers: not set → No content",
+            "claude-code set all lanes on all computers: No content → Everything",
+            "claude-code set all lanes on all computers: Everything → Nothing",
+        ] {
+            assert!(page.contains(part), "{part} in {page}");
+        }
+        assert!(!page.contains("changes in one save"), "{page}");
+        let filter = page.split("id=\"computer\"").nth(1).unwrap().split("</select>").next().unwrap();
+        assert!(filter.contains(&computer.uuid) && !filter.contains(">attache"), "{filter}");
     }
 }

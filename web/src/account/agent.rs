@@ -106,7 +106,7 @@ async fn draw(
 }
 
 /// The account's name for an agent, else the end of its id.
-pub(super) fn agent_name(agent: &Registration) -> String {
+pub(in crate::account) fn agent_name(agent: &Registration) -> String {
     agent.label.as_ref().map_or_else(
         || {
             let id = agent.id.to_string();
