@@ -76,10 +76,8 @@ pub fn routes() -> Vec<Route> {
     const APPROVER: Accepts = Accepts::agent(AgentRight::ConfirmComputers).or(Accepts::SESSION);
     const DETACHER: Accepts = Accepts::agent(AgentRight::DetachComputers).or(Accepts::SESSION);
     const SETTER: Accepts = Accepts::agent(AgentRight::SetConsent).or(Accepts::SESSION).or(Accepts::MACHINE);
-    const SENDER: Accepts = Accepts::agent(AgentRight::SendEvents)
-        .or(Accepts::SESSION)
-        .or(Accepts::MACHINE)
-        .or(Accepts::PRE_CLAIM);
+    const SENDER: Accepts =
+        Accepts::agent(AgentRight::SendEvents).or(Accepts::SESSION).or(Accepts::MACHINE).or(Accepts::PRE_CLAIM);
     const ANYONE: Accepts = READER.or(Accepts::MACHINE);
     vec![
         Route::get("/", NONE, discovery::welcome),

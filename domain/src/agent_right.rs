@@ -8,8 +8,19 @@ use std::str::FromStr;
 use crate::UnknownName;
 
 /// One thing that an agent may do for its person.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display, strum::VariantArray)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+    strum::Display,
+    strum::VariantArray,
+)]
 #[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum AgentRight {
     /// Read the account: its summary, computers, usage, activity, proofs, consent, keys, webhooks and sessions.
