@@ -39,6 +39,7 @@ mod otlp;
 mod output;
 mod profile;
 mod profile_folder;
+mod replacement;
 mod search;
 mod serve;
 mod signing_keys;

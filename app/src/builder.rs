@@ -175,6 +175,7 @@ impl Builder<'_> {
             operator_address: String::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             configuration: self.settings.shared_digest(),
+            settings: self.settings.shared_prints(),
             started_at,
             clock_ahead: TimeDelta::zero(),
         };

@@ -16,7 +16,7 @@ mod signin;
 mod urls;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ::actors::budget::BudgetSettings;
@@ -337,6 +337,11 @@ impl Default for ApiKeySettings {
     }
 }
 
+/// The path, or the first folder above it that exists.
+fn first_existing(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|path| path.symlink_metadata().is_ok())
+}
+
 /// `[consent]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -432,11 +437,30 @@ impl Settings {
             "janitor.purge.usage_days_kept",
             "must be at least the longest window_days of a plan and two days",
         );
+        let has_folder = first_existing(&self.data.dir).is_none_or(Path::is_dir);
+        rule(has_folder, "data.dir", "is a file, or below one: name a folder");
+        problems
+            .extend(self.endless_durations().into_iter().map(|path| (path, "must be at most 100 years".to_owned())));
         problems.extend(self.section_problems());
         if let Err(error) = self.registry() {
             problems.push(("events.registry".into(), error));
         }
         problems
+    }
+
+    /// The paths of durations that are longer than any clock of this program counts.
+    fn endless_durations(&self) -> Vec<String> {
+        const LONGEST: Duration = Duration::from_hours(100 * 366 * 24);
+        let mut paths = Vec::new();
+        if let Ok(tree) = serde_json::to_value(self) {
+            differences::leaves(&tree, String::new(), &mut |path, value| {
+                let text = value.as_str().unwrap_or_default();
+                if humantime_serde::re::humantime::parse_duration(text).is_ok_and(|duration| duration > LONGEST) {
+                    paths.push(path.to_owned());
+                }
+            });
+        }
+        paths
     }
 
     fn check_events(&self, rule: &mut impl FnMut(bool, &str, &str)) {

@@ -19,6 +19,7 @@
 //! | [`consent`] | levels and the effective level |
 //! | [`held`] | the checks that forward or hold an event, in their order |
 //! | [`claim`] | registrations and claim attempts |
+//! | [`agent_right`] | rights of an agent that acts for an account |
 //! | [`confirm`] | the credential with which a person confirmed |
 //! | [`signin`] | sign-in codes, tickets, and the page after signing in |
 //! | [`mail`] | texts of mails |
@@ -42,6 +43,7 @@
 //! | [`clock`], [`rng`] | time and randomness as values |
 //! | [`reasons()`] | an error and its causes on one line |
 
+pub mod agent_right;
 pub mod api_key;
 pub mod batch;
 pub mod canonical;

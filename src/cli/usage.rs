@@ -1,6 +1,7 @@
 //! `attache usage`: shows the remaining allowance of the plan as bars.
 
 use clap::Args;
+use domain::foreign::visible;
 use domain::usage::PercentLeft;
 use wire::usage::{ByteLimit, Measure, UsageBar};
 
@@ -23,23 +24,26 @@ pub async fn usage(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     let usage = connection.send_as(arguments.whom, async |client| client.usage_bar().await).await?;
     let known = serde_json::to_value(&usage).map_err(Failure::caused)?;
-    output::show(connection.json, &known, || shown(&usage));
+    let base_url = connection.client.base_url();
+    output::show(connection.json, &known, || shown(&usage, base_url));
     Ok(())
 }
 
-fn shown(usage: &UsageBar) -> String {
+fn shown(usage: &UsageBar, base_url: &str) -> String {
     let limits = usage.limits.map(|limits| {
         let memory_bytes = limits.memory_bytes.map(|of| format!("memories       {}\n", bytes(of))).unwrap_or_default();
         format!("events today   {}\n{memory_bytes}", bytes(limits.event_bytes))
     });
+    // Without `account.top_up_url` the server names the account page, where nothing can be bought.
+    let is_shop = usage.top_up_url != format!("{base_url}/account");
+    let top_up = if is_shop { format!("\ntop up         {}", visible(&usage.top_up_url)) } else { String::new() };
     format!(
-        "plan           {}\nmemory         {}\nretrospective  {}\n{}balance        {}\ntop up         {}",
+        "plan           {}\nmemory         {}\nretrospective  {}\n{}balance        {}{top_up}",
         terminal::styled(STRONG, usage.plan.as_str()),
         measure(usage.memory),
         measure(usage.retrospective),
         limits.unwrap_or_default(),
         dollars(usage.balance_cents),
-        usage.top_up_url,
     )
 }
 

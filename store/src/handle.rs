@@ -70,6 +70,11 @@ impl Store {
         self.pool.migrate(&SQLITE, &POSTGRES).await
     }
 
+    /// The newest migration that this program knows.
+    pub fn schema_version(&self) -> i64 {
+        self.pool.known_schema(&SQLITE, &POSTGRES)
+    }
+
     /// Refuses tables that are newer or older than this program.
     #[boxed]
     pub async fn check_schema(&self) -> Result<(), StoreError> {

@@ -33,6 +33,7 @@ mod oidc;
 mod openapi;
 mod pressure;
 mod published;
+mod rights;
 mod sessions;
 mod signin;
 mod story;

@@ -25,6 +25,7 @@ mod fork;
 mod held;
 mod hook;
 mod hook_consent;
+mod hostile_server;
 mod installation;
 mod keys;
 mod login;

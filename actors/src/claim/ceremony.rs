@@ -221,6 +221,7 @@ impl ClaimCeremony {
             account: confirmer.account.clone(),
             person: confirmer.person,
             email: confirmer.email.clone(),
+            rights: None,
             at: now,
         };
         let what = mail::Claimed {

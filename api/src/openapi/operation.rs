@@ -353,7 +353,7 @@ impl Operation {
             (asks, Code::Unauthorized),
             (asks && !knowledge, Code::MachineUnknown),
             (changes && route.accepts.includes(Accepts::SESSION), Code::CrossSiteRequest),
-            (knowledge, Code::InsufficientScope),
+            (knowledge || route.accepts.needs_right(), Code::InsufficientScope),
             (self.path.contains('{'), Code::NotFound),
             (self.body.is_some(), Code::PayloadTooLarge),
             (true, Code::UnsupportedContentEncoding),

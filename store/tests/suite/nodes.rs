@@ -3,8 +3,9 @@
 use chrono::TimeDelta;
 use domain::batch::Item;
 use domain::ids::{BatchId, NodeId};
-use domain::node::{NodeRecord, NodeTraits};
+use domain::node::{NodeRecord, NodeTraits, SettingPrints};
 use domain::{Clock, Digest};
+use serde_json::json;
 use store::Store;
 use store::batch::{BatchCreate, Lease, NewBatch};
 use store::janitor::PurgeSettings;
@@ -21,6 +22,7 @@ pub fn traits(world: &World, name: &str) -> NodeTraits {
         operator_address: format!("{name}:8081"),
         version: "1.2.3".into(),
         configuration: Digest::of(name.as_bytes()),
+        settings: SettingPrints::of(json!({ "http": { "auth_name": name } }).as_object().unwrap()),
         started_at: now(),
         clock_ahead: TimeDelta::milliseconds(-1234),
     }
