@@ -44,7 +44,9 @@ pub use self::direct::{Direct, DirectConnection, DirectError};
 pub use self::file::SqliteFile;
 pub use self::handle::Pool;
 pub use self::postgres::transaction::PgTransaction;
-pub use self::postgres::{PostgresConnection, PostgresListener, PostgresPool, SCHEMA_OF_LOG, StatementWatch};
+pub use self::postgres::{
+    PostgresConnection, PostgresListener, PostgresPool, SCHEMA_OF_LOG, ServerRole, StatementWatch, check_url,
+};
 pub use self::probe::{Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
 pub use self::query::{Query, QueryBuilder, ScalarQuery, Script, Target, Values, query, scalar, script};
 pub use self::replication::{ServerStatus, Standby};
@@ -82,8 +84,17 @@ impl Pool {
     ) -> Result<Self, StoreError> {
         match &settings.url {
             None => sqlite::open(settings, sqlite_path).await,
-            Some(url) => postgres::open(settings, url, schema).await,
+            Some(url) => postgres::open(settings, url, schema, ServerRole::Primary).await,
         }
+    }
+
+    /// Connects to a standby of a PostgreSQL server, for reads.
+    pub(crate) async fn open_standby(
+        settings: &DatabaseSettings,
+        url: &str,
+        schema: Option<&'static str>,
+    ) -> Result<Self, StoreError> {
+        postgres::open(settings, url, schema, ServerRole::Standby).await
     }
 
     /// Opens a copy of an SQLite file, such as a backup, for reading alone: nothing beside it or in it changes.
