@@ -23,6 +23,7 @@ mod direct;
 mod file;
 mod handle;
 mod parameters;
+mod place;
 mod postgres;
 mod probe;
 mod query;
@@ -43,6 +44,7 @@ pub use self::database_row::DatabaseRow;
 pub use self::direct::{Direct, DirectConnection, DirectError};
 pub use self::file::SqliteFile;
 pub use self::handle::Pool;
+pub use self::place::refused_commit;
 pub use self::postgres::transaction::PgTransaction;
 pub use self::postgres::{
     PostgresConnection, PostgresListener, PostgresPool, SCHEMA_OF_LOG, ServerRole, StatementWatch, check_url,
@@ -201,6 +203,22 @@ impl Pool {
             Self::Postgres(pool) => postgres::probe_write(self, pool.schema).await,
         }
         .context("write to the database")
+    }
+
+    /// Why an SQLite file is not written to: it is not at its path any more. `None` for PostgreSQL.
+    pub fn misplaced(&self) -> Option<String> {
+        match self {
+            Self::Sqlite { file, .. } => file.fault(),
+            Self::Postgres(_) => None,
+        }
+    }
+
+    /// Bytes of the write-ahead log beside an SQLite file; `None` for PostgreSQL.
+    pub fn wal_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Sqlite { file, .. } => file.log_bytes(),
+            Self::Postgres(_) => None,
+        }
     }
 
     /// Counts of the writer, for metrics; `None` for PostgreSQL, whose transactions are committed one by one.

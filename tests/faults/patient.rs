@@ -254,6 +254,19 @@ impl Patient {
         true
     }
 
+    /// Kills the server and starts it again.
+    pub async fn starts_again(&mut self) {
+        self.server.process.kill();
+        self.server = self.home.serve().await;
+        self.traffic.url.send_replace(self.server.url.clone());
+    }
+
+    /// What was recorded can be read.
+    pub async fn reads(&self) {
+        let url = format!("{}/api/v1/activity", self.server.url);
+        self.traffic.client.get(&url, &self.own.machine).await.expect(200);
+    }
+
     fn post(&self, path: &str) -> reqwest::RequestBuilder {
         let url = format!("{}{path}", self.server.url);
         self.traffic.client.request(Method::POST, &url, &Credential::None).timeout(HEALED_WITHIN)
