@@ -29,6 +29,7 @@ use store::feed::ENTRIES_WRITTEN_MAX;
 use store::held::HeldQuotas;
 use store::memory::MemoryQuota;
 use store::notice::NoticeLimits;
+use store::pool::{ServerRole, check_url};
 use supervision::RootSettings;
 
 pub use self::actors::ActorsSettings;
@@ -412,6 +413,14 @@ impl Settings {
             "database.replica_url",
             "needs database.url: SQLite has no replica",
         );
+        for (path, url, role) in [
+            ("database.url", &self.database.url, ServerRole::Primary),
+            ("database.replica_url", &self.database.replica_url, ServerRole::Standby),
+        ] {
+            if let Some(Err(reason)) = url.as_deref().map(|url| check_url(url, role)) {
+                rule(false, path, &format!("cannot be used: {reason}"));
+            }
+        }
         rule(
             self.machines.registration != MachineRegistration::Key || self.machines.enrolment_key.is_some(),
             "machines.enrolment_key",

@@ -179,7 +179,16 @@ impl StartContext<'_> {
             return Err(StartRefusal::of(self.settings, mismatch).into());
         }
         let head: LogHead = log.head().await?;
-        store.installation_remember(&anchor::remembered(head), self.clock.now()).await?;
+        match store.installation_remember(&anchor::remembered(head), self.clock.now()).await {
+            // Such as a full disk: reads and proofs are served, and the pass that remembers checkpoints tries again.
+            Err(error) if error.is_unavailable() => {
+                tracing::warn!(
+                    error = domain::reasons(&error),
+                    "the server starts although its database cannot be written to"
+                );
+            }
+            done => drop(done?),
+        }
         self.remember(log, owner).await
     }
 

@@ -21,6 +21,7 @@
 //! | `attache_database_connections_idle` | gauge | `database` | those of them that are not in use |
 //! | `attache_store_seconds` | histogram | `operation` | time of a statement or transaction on the facts, until its outcome |
 //! | `attache_database_writes_waiting` | gauge | `database` | SQLite: writes that wait for their turn |
+//! | `attache_database_wal_bytes` | gauge | `database` | SQLite: length of the write-ahead log beside the file |
 //! | `attache_mails_total` | counter | `outcome` | letters sent, failed for now, given up |
 //! | `attache_witness_answers_total` | counter | `outcome` | answers of witnesses: cosigned, failed, refused |
 //! | `attache_actor_restarts_total` | counter | `kind` | restarts of supervised actors |

@@ -6,7 +6,7 @@ use actors::upstream::Upstream;
 use app::App;
 use domain::{Timestamp, reasons};
 use statistics::log::LogStatus;
-use store::pool::Connections;
+use store::Pool;
 
 use super::coalesced::SharedProbe;
 use super::readiness::pace;
@@ -27,11 +27,11 @@ impl Gauges {
 
     /// Sets the gauges to the current values.
     pub(super) async fn refresh(&self, app: &App) {
-        show("facts", app.store.pool().connections());
+        show("facts", app.store.pool());
         let Upstream::Embedded { log, .. } = &app.upstream else { return };
         // On PostgreSQL they are those of the facts.
         if !log.pool().is_postgres() {
-            show("log", log.pool().connections());
+            show("log", log.pool());
         }
         let standing = self.standing.answer(pace(app), || {
             let log = log.clone();
@@ -51,11 +51,15 @@ impl Gauges {
     }
 }
 
-fn show(database: &'static str, connections: Connections) {
+fn show(database: &'static str, pool: &Pool) {
+    let connections = pool.connections();
     metrics::gauge!("attache_database_connections", "database" => database).set(as_f64(connections.open));
     metrics::gauge!("attache_database_connections_idle", "database" => database).set(as_f64(connections.idle));
     if let Some(waiting) = connections.waiting {
         metrics::gauge!("attache_database_writes_waiting", "database" => database).set(as_f64(waiting));
+    }
+    if let Some(bytes) = pool.wal_bytes() {
+        metrics::gauge!("attache_database_wal_bytes", "database" => database).set(as_f64(bytes));
     }
 }
 

@@ -7,7 +7,7 @@
 //! | `store` | a transaction on the main database does not commit within the deadline |
 //! | `reads` | a lookup of a credential fails, on SQLite also where the pooled connections would answer instead |
 //! | `log` | a transaction (SQLite) or a short read fails on the embedded log's database; or an append of this process failed within the last 2 seconds; or the log is halted, because it does not continue a remembered checkpoint |
-//! | `disk` | the file system of the embedded databases has fewer free bytes than `admin.free_bytes_min` |
+//! | `disk` | the file system of the embedded databases has fewer free bytes than `admin.free_bytes_min`, or one of their files is not at its path any more |
 //! | `lookup`, `intake`, `append`, `hold`, … | the actor does not run, or finished nothing for `admin.stalled_after` although messages wait |
 //! | `sequence` | passes that sign the embedded log have failed for `admin.stalled_after` |
 //! | `actors` | the supervisor does not answer |
@@ -143,6 +143,9 @@ impl Readiness {
         }
         if app.settings.database.url.is_none() {
             room(&app.settings.data.dir, app.settings.admin.free_bytes_min, &mut report);
+            for reason in misplaced(app) {
+                report.fails("disk", reason);
+            }
         }
         match tree {
             Ok(root) => judge(&root, stalled_after(app), &mut report),
@@ -197,6 +200,15 @@ fn stalled_after(app: &App) -> impl Fn(&str) -> Duration {
     let stalled_after = app.settings.admin.stalled_after;
     let external = matches!(app.upstream, Upstream::External(_)).then_some(app.settings.upstream.timeout);
     move |name| if name == "intake" { stalled_after + external.unwrap_or_default() } else { stalled_after }
+}
+
+/// Why the files of the embedded databases are not written to, if they are not at their paths any more.
+fn misplaced(app: &App) -> Vec<String> {
+    let log = match &app.upstream {
+        Upstream::Embedded { log, .. } => log.pool().misplaced(),
+        Upstream::External(_) => None,
+    };
+    app.store.pool().misplaced().into_iter().chain(log).collect()
 }
 
 fn room(folder: &Path, bytes_min: u64, report: &mut Report) {

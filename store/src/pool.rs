@@ -23,6 +23,7 @@ mod direct;
 mod file;
 mod handle;
 mod parameters;
+mod place;
 mod postgres;
 mod probe;
 mod query;
@@ -43,8 +44,11 @@ pub use self::database_row::DatabaseRow;
 pub use self::direct::{Direct, DirectConnection, DirectError};
 pub use self::file::SqliteFile;
 pub use self::handle::Pool;
+pub use self::place::refused_commit;
 pub use self::postgres::transaction::PgTransaction;
-pub use self::postgres::{PostgresConnection, PostgresListener, PostgresPool, SCHEMA_OF_LOG, StatementWatch};
+pub use self::postgres::{
+    PostgresConnection, PostgresListener, PostgresPool, SCHEMA_OF_LOG, ServerRole, StatementWatch, check_url,
+};
 pub use self::probe::{Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
 pub use self::query::{Query, QueryBuilder, ScalarQuery, Script, Target, Values, query, scalar, script};
 pub use self::replication::{ServerStatus, Standby};
@@ -82,8 +86,17 @@ impl Pool {
     ) -> Result<Self, StoreError> {
         match &settings.url {
             None => sqlite::open(settings, sqlite_path).await,
-            Some(url) => postgres::open(settings, url, schema).await,
+            Some(url) => postgres::open(settings, url, schema, ServerRole::Primary).await,
         }
+    }
+
+    /// Connects to a standby of a PostgreSQL server, for reads.
+    pub(crate) async fn open_standby(
+        settings: &DatabaseSettings,
+        url: &str,
+        schema: Option<&'static str>,
+    ) -> Result<Self, StoreError> {
+        postgres::open(settings, url, schema, ServerRole::Standby).await
     }
 
     /// Opens a copy of an SQLite file, such as a backup, for reading alone: nothing beside it or in it changes.
@@ -198,6 +211,22 @@ impl Pool {
         match self {
             Self::Sqlite { writer, .. } => sqlite::truncate_log(writer).await.context("truncate the write-ahead log"),
             Self::Postgres(_) => Ok(true),
+        }
+    }
+
+    /// Why an SQLite file is not written to: it is not at its path any more. `None` for PostgreSQL.
+    pub fn misplaced(&self) -> Option<String> {
+        match self {
+            Self::Sqlite { file, .. } => file.fault(),
+            Self::Postgres(_) => None,
+        }
+    }
+
+    /// Bytes of the write-ahead log beside an SQLite file; `None` for PostgreSQL.
+    pub fn wal_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Sqlite { file, .. } => file.log_bytes(),
+            Self::Postgres(_) => None,
         }
     }
 

@@ -4,7 +4,6 @@
 //! primary's log is read, and then awaited on the replica; at most once per `CHECK_EVERY`, only while there are reads, and never in the
 //! future of a request. A replica that is away, behind, promoted, or of another installation is not used, and its reads run on the primary.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 use crate::error::{Context, StoreError};
-use crate::pool::{DatabaseSettings, Pool, scalar};
+use crate::pool::{DatabaseSettings, Pool, query, scalar};
 use async_recursion::async_recursion as boxed;
 
 /// Shortest time between two checks.
@@ -29,8 +28,8 @@ pub struct Replica(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Those of the replica.
     settings: DatabaseSettings,
+    url: String,
     schema: Option<&'static str>,
     known: Mutex<Known>,
     is_being_checked: AtomicBool,
@@ -49,9 +48,8 @@ impl Replica {
     /// The replica of the settings, if they name one.
     pub fn of(settings: &DatabaseSettings, schema: Option<&'static str>) -> Option<Self> {
         let url = settings.replica_url.clone().filter(|_| settings.url.is_some())?;
-        let settings = DatabaseSettings { url: Some(url), replica_url: None, ..settings.clone() };
         let (known, is_being_checked) = (Mutex::default(), AtomicBool::new(false));
-        Some(Self(Arc::new(Shared { settings, schema, known, is_being_checked })))
+        Some(Self(Arc::new(Shared { settings: settings.clone(), url, schema, known, is_being_checked })))
     }
 
     /// The connections to the replica, while it has every commit that is older than `database.replica_lag_max`.
@@ -116,13 +114,19 @@ impl Replica {
     async fn catch_up(&self, primary: &Pool) -> Result<(), StoreError> {
         const ASK: &str = "compare the replica with the primary";
         const WRITTEN: &str = "SELECT CAST(pg_current_wal_flush_lsn() AS TEXT)";
-        // A server that was promoted has a history of its own.
         const REPLAYED: &str =
-            "SELECT COALESCE(pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn), FALSE)";
+            "SELECT pg_is_in_recovery(), COALESCE(pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn), FALSE)";
         let replica = self.connected(primary).await?;
         let written: String = scalar(WRITTEN).fetch_one(primary).await.context(ASK)?;
         loop {
-            let is_there: bool = scalar(REPLAYED).bind(&written).fetch_one(&replica).await.context(ASK)?;
+            let replayed = query(REPLAYED).bind(&written).fetch_one(&replica).await;
+            let (is_standby, is_there): (bool, bool) = replayed.context(ASK)?;
+            if !is_standby {
+                // A server that was promoted has a history of its own. Another of the URL may be a standby.
+                replica.renew();
+                let what = "database.replica_url".to_owned();
+                return Err(StoreError::Open { what, source: "its server is no standby any more".into() });
+            }
             if is_there {
                 return Ok(());
             }
@@ -137,8 +141,7 @@ impl Replica {
         if let Some(pool) = self.known().pool.clone() {
             return Ok(pool);
         }
-        // PostgreSQL has no file.
-        let pool = Pool::open(&self.0.settings, Path::new(""), self.0.schema).await?;
+        let pool = Pool::open_standby(&self.0.settings, &self.0.url, self.0.schema).await?;
         let own: Option<Uuid> = scalar(INSTALLATION).fetch_optional(primary).await.context(ASK)?;
         let there: Option<Uuid> = scalar(INSTALLATION).fetch_optional(&pool).await.context(ASK)?;
         if own != there {

@@ -20,6 +20,24 @@ fn a_valid_configuration_is_reported_with_its_effect() {
 }
 
 #[test]
+fn the_url_of_a_database_is_checked_as_it_is_used() {
+    let several = "postgres://ada:hunter2@h1:5432,h2:5433/attache?target_session_attrs=read-write";
+    Home::new().set("database.url", several).run(&["check"]).said();
+    for (url, part) in [
+        ("postgres://ada:hunter2@h1:x,h2:5433/attache", "\"x\" is not a port"),
+        ("postgres://ada:hunter2@/attache?host=a,b&port=1,2,3", "2 hosts and 3 ports"),
+        ("postgres://ada:hunter2@h1/attache?target_session_attrs=standby", "use read-write"),
+        ("mysql://ada:hunter2@h1/attache", "does not begin with postgres://"),
+    ] {
+        for command in ["check", "serve"] {
+            let done = Home::new().set("database.url", url).run(&[command]);
+            let complaint = done.refused(78, &["database.url: cannot be used", part]);
+            assert!(!complaint.contains("hunter2"), "{complaint}");
+        }
+    }
+}
+
+#[test]
 fn every_mistake_is_shown_at_once_with_its_line() {
     let home = Home::new().set("events.wrkers", "3");
     let path = home.dir.path().join("broken.toml");

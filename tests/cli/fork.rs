@@ -1,15 +1,13 @@
 //! A log on PostgreSQL that lost signed events, by a restored backup or a failover: no node signs it, every one reports it, and a new
 //! epoch repairs it.
 
-use std::sync::{Arc, Mutex};
-
 use blackbox::client::{Client, Credential, Response};
 use blackbox::process::{Home, Server};
 use blackbox::{eventually, flow};
 use harness::event::{Chain, Machine};
 use harness::postgres::program;
+use harness::relay::Relay;
 use serde_json::Value;
-use tokio::net::{TcpListener, TcpStream};
 
 use crate::installation::stop;
 
@@ -217,51 +215,12 @@ async fn a_node_does_not_begin_another_installation_in_an_empty_database() {
     assert!(home.data().join("checkpoint.json").exists());
 }
 
-/// Passes connections on to an address that can change, as a balancer before two database servers does.
-struct Switch {
-    url: String,
-    target: Arc<Mutex<String>>,
-}
-
-impl Switch {
-    async fn before(url: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let target = Arc::new(Mutex::new(address(url)));
-        let switch = Self {
-            url: url.replace(&address(url), &listener.local_addr().unwrap().to_string()),
-            target: Arc::clone(&target),
-        };
-        tokio::spawn(async move {
-            loop {
-                let (mut near, _) = listener.accept().await.unwrap();
-                let address = target.lock().unwrap().clone();
-                tokio::spawn(async move {
-                    if let Ok(mut far) = TcpStream::connect(address).await {
-                        let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
-                    }
-                });
-            }
-        });
-        switch
-    }
-
-    fn lead_to(&self, url: &str) {
-        *self.target.lock().unwrap() = address(url);
-    }
-}
-
-/// `host:port` of a URL.
-fn address(url: &str) -> String {
-    let (_, rest) = url.split_once('@').unwrap();
-    rest.split('/').next().unwrap().to_owned()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_that_lost_signed_events_is_noticed_by_a_running_node() {
     let Some(primary) = harness::postgres::cluster().await else { return };
     let standby = primary.standby();
-    let switch = Switch::before(&primary.url).await;
-    let home = Home::new().set("database.url", &switch.url);
+    let relay = Relay::before(&primary.url).await;
+    let home = Home::new().set("database.url", &relay.url);
     let server = home.serve().await;
     let machine = flow::machine(&home, &server).await;
     let mut chain = Chain::new(&machine);
@@ -276,9 +235,9 @@ async fn a_failover_that_lost_signed_events_is_noticed_by_a_running_node() {
     let lost = recorded(&server, &machine, &mut chain, 2).await;
     primary.stop("immediate");
     // A standby that lags behind is no fork: nothing is signed there, and nothing is halted.
-    switch.lead_to(&standby.url);
+    relay.leads_to(&standby.url);
     let doctor = home.run(&["doctor", "--json"]);
-    assert!(doctor.stdout.contains("in recovery (a standby)"), "{doctor:?}");
+    assert!(doctor.stdout.contains("is a standby (in recovery)"), "{doctor:?}");
     standby.promote();
     is_refused(&home, &server, &machine, &replicated, &["it is smaller", "Remembered: 4 events", "Found: 2 events"])
         .await;

@@ -1,4 +1,4 @@
-//! A file system that is really full.
+//! A file system that is really full, and files that are not at their paths any more.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,6 +14,9 @@ use blackbox::process::Home;
 
 /// Size of the file system: the databases with their logs and other files.
 const SIZE_MB: u32 = 160;
+
+/// Without a mail server letters are files in the data folder: one that is written while that is another folder is not found afterwards.
+const WITHOUT_LETTERS: [&str; 3] = ["event", "registration", "batch"];
 
 /// A file system in memory; unmounted when dropped.
 struct Disk {
@@ -98,5 +101,54 @@ async fn soak_a_full_file_system_refuses_writes_and_loses_nothing_and_room_heals
         disk.free();
         patient.recovers().await;
     }
+    patient.is_whole().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_on_a_full_file_system_serves_reads_and_room_heals_it() {
+    let home = home();
+    let Some(disk) = Disk::mount(&home) else { return };
+    let (mut patient, disk) = (Patient::begin(home).await, disk);
+    disk.fill();
+    patient.suffers(&KINDS, "disk").await;
+    patient.starts_again().await;
+    patient.suffers(&KINDS, "disk").await;
+    patient.reads().await;
+    disk.free();
+    patient.recovers().await;
+    patient.is_whole().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_are_moved_or_replaced_are_not_written_to_and_their_return_heals_it() {
+    let mut patient = Patient::begin(home()).await;
+    let data = patient.home.data();
+    let away = data.with_extension("away");
+    patient.letters_are_there().await;
+    fs::rename(&data, &away).unwrap();
+    patient.suffers(&WITHOUT_LETTERS, "disk").await;
+    patient.reads().await;
+    fs::rename(&away, &data).unwrap();
+    patient.recovers().await;
+    for (name, kinds) in [("statistics.db", &KINDS[..1]), ("attache.db", &KINDS[1..])] {
+        let (path, copy, kept) = (data.join(name), data.join("copy"), data.join("kept"));
+        fs::copy(&path, &copy).unwrap();
+        fs::hard_link(&path, &kept).unwrap();
+        fs::rename(&copy, &path).unwrap();
+        patient.suffers(kinds, "disk").await;
+        fs::rename(&kept, &path).unwrap();
+        patient.recovers().await;
+    }
+    patient.is_whole().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_over_the_data_folder_is_noticed_and_its_end_heals_it() {
+    let mut patient = Patient::begin(home()).await;
+    patient.letters_are_there().await;
+    let Some(disk) = Disk::mount(&patient.home) else { return };
+    patient.suffers(&WITHOUT_LETTERS, "disk").await;
+    drop(disk);
+    patient.recovers().await;
     patient.is_whole().await;
 }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use harness::relay::Relay;
+use sqlx::PgConnection;
+
 use crate::patient::{KINDS, Patient, home, is_soak, rounds};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,4 +23,29 @@ async fn soak_a_postgres_that_stops_refuses_everything_and_its_start_heals_it() 
         patient.recovers().await;
     }
     patient.is_whole().await;
+}
+
+/// As a name that leads to a standby for a while after a switch-over, on which no connection stays open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_behind_the_name_refuses_everything_and_the_primary_heals_it() {
+    let Some(primary) = harness::postgres::cluster().await else { return };
+    let relay = Relay::before(&primary.url).await;
+    let mut patient = Patient::begin(home().set("database.url", &relay.url)).await;
+    let standby = primary.standby();
+    primary.wait_for(&standby).await;
+    let mut observer = harness::postgres::connect(&primary.url).await;
+    for _ in 0..rounds() {
+        relay.leads_to(&standby.url);
+        end_sessions(&mut observer).await;
+        patient.suffers(&KINDS, "store").await;
+        relay.leads_to(&primary.url);
+        patient.recovers().await;
+    }
+    patient.is_whole().await;
+}
+
+/// Ends the sessions of the server under test.
+async fn end_sessions(observer: &mut PgConnection) {
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'attache'";
+    sqlx::raw_sql(end).execute(observer).await.unwrap();
 }

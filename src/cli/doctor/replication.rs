@@ -36,10 +36,6 @@ pub(super) async fn check(settings: &Settings, store: &Store) -> Vec<Finding> {
 }
 
 fn replicated(status: &ServerStatus) -> Finding {
-    if status.recovering {
-        let found = "the server is in recovery (a standby): it takes no events, and nothing is signed there";
-        return Finding::bad(REPLICATION, found, "let database.url lead to the primary");
-    }
     let names = &status.synchronous_names;
     if status.standbys.is_empty() {
         return if names.is_empty() {
@@ -115,7 +111,6 @@ mod tests {
 
     fn status() -> ServerStatus {
         ServerStatus {
-            recovering: false,
             synchronous_names: String::new(),
             fsync: "on".to_owned(),
             synchronous_commit: "on".to_owned(),
@@ -148,8 +143,6 @@ mod tests {
         assert_eq!(judged(vec![standby("")], "", "on"), State::Doubtful);
         assert_eq!(judged(vec![standby("async"), standby("quorum")], "two", "on"), State::Good);
         assert_eq!(judged(vec![standby("sync")], "two", "local"), State::Doubtful);
-        let recovering = replicated(&ServerStatus { recovering: true, ..status() });
-        assert_eq!(recovering.state, State::Bad);
         let found = replicated(&ServerStatus { standbys: vec![standby("async")], ..status() }).found;
         assert_eq!(found, "standby \"two\" is async, 9 bytes behind");
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::ErrorCode;
 use store::StoreError;
+use store::pool::refused_commit;
 
 use super::memory::file::MemoryFault;
 use crate::checkpoint::InvalidLogName;
@@ -150,7 +151,7 @@ pub(super) trait DuringSqlite<T> {
 
 impl<T> DuringSqlite<T> for Result<T, rusqlite::Error> {
     fn during(self, operation: &'static str) -> Result<T, LogError> {
-        self.map_err(|source| LogError::Sqlite { operation, source })
+        self.map_err(|source| LogError::Sqlite { operation, source: refused_commit(source) })
     }
 }
 

@@ -35,7 +35,7 @@ const LEASE_MS: i64 = 2_000;
 impl Log {
     /// Releases the lease, so that another process need not wait until it expires.
     pub(super) async fn end_lease(&self) {
-        let released = query(postgres::LEASE_END).bind(self.holder).execute(self.postgres()).await;
+        let released = query(postgres::LEASE_END).bind(self.holder).execute(self.pool.writer()).await;
         if let Err(error) = released {
             tracing::debug!(
                 error = domain::reasons(&error),
@@ -108,7 +108,7 @@ impl Log {
     async fn lease(&self) -> Result<Option<i64>, LogError> {
         let lease = scalar(postgres::LEASE).bind(self.holder).bind(LEASE_MS);
         let fence: Option<i64> =
-            lease.fetch_optional(self.postgres()).await.during("take the lease of the sequencer")?;
+            lease.fetch_optional(self.pool.writer()).await.during("take the lease of the sequencer")?;
         match fence {
             Some(fence) => self.lease.taken(fence, Duration::from_millis(LEASE_MS.unsigned_abs())),
             None => self.lease.lost(),

@@ -12,6 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::DatabaseSettings;
+use super::place::FilePlace;
 use super::probe::readers::Readers;
 
 /// The log beside the file shrinks back to this after a burst.
@@ -27,8 +28,8 @@ pub struct SqliteFile {
     page_bytes: u32,
     statements_max: usize,
     overwrites_deleted: bool,
-    /// A copy that no process writes to, such as a backup.
-    is_immutable: bool,
+    /// Absent for a copy that no process writes to, such as a backup.
+    place: Option<FilePlace>,
     /// Connections for probes.
     pub(super) readers: Arc<Readers>,
 }
@@ -43,7 +44,7 @@ impl SqliteFile {
             page_bytes: settings.page_bytes,
             statements_max: settings.statements_max,
             overwrites_deleted: settings.overwrites_deleted,
-            is_immutable,
+            place: (!is_immutable).then(|| FilePlace::of(path)),
             readers: Arc::new(Readers::new(settings.readers_max)),
         }
     }
@@ -53,9 +54,22 @@ impl SqliteFile {
         &self.path
     }
 
+    /// Why commits are refused: the file is not at its path any more.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.place.as_ref().and_then(FilePlace::fault)
+    }
+
+    /// Bytes of the write-ahead log.
+    pub(super) fn log_bytes(&self) -> Option<u64> {
+        self.place.as_ref().map(FilePlace::log_bytes)
+    }
+
     /// A connection that may write; commits are durable when they return (`synchronous=FULL`).
     pub fn writer(&self) -> rusqlite::Result<Connection> {
         let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        if let Some(place) = &self.place {
+            place.guard(&connection)?;
+        }
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", "ON")?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
@@ -66,7 +80,7 @@ impl SqliteFile {
     /// The connection of the pool's writer. It sets the file to WAL mode. A lock of another process is an error at once: the writer's
     /// thread waits for it. A copy cannot be written.
     pub(super) fn own_writer(&self) -> rusqlite::Result<Connection> {
-        if self.is_immutable {
+        if self.place.is_none() {
             return self.reader();
         }
         let connection = self.writer()?;
@@ -88,8 +102,8 @@ impl SqliteFile {
 
     /// A connection that cannot write.
     pub fn reader(&self) -> rusqlite::Result<Connection> {
-        let flags =
-            if self.is_immutable { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
+        let is_copy = self.place.is_none();
+        let flags = if is_copy { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let connection = self.open(flags)?;
         connection.pragma_update(None, "query_only", "ON")?;
         Ok(connection)
@@ -99,10 +113,11 @@ impl SqliteFile {
     /// one is an error instead of an empty database.
     fn open(&self, flags: OpenFlags) -> rusqlite::Result<Connection> {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = if self.is_immutable {
-            Connection::open_with_flags(immutable_uri(&self.path), flags | OpenFlags::SQLITE_OPEN_URI)?
-        } else {
+        let connection = if let Some(place) = &self.place {
+            place.check()?;
             Connection::open_with_flags(&self.path, flags)?
+        } else {
+            Connection::open_with_flags(immutable_uri(&self.path), flags | OpenFlags::SQLITE_OPEN_URI)?
         };
         // One plan for all values. Otherwise SQLite prepares a statement again whenever a value is bound that the plan may depend on, such
         // as that of `LIMIT`: half of the time of a short read.

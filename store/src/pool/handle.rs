@@ -28,6 +28,13 @@ impl Pool {
         matches!(self, Self::Postgres(_))
     }
 
+    /// Closes the connections when they come back. SQLite keeps its own: a file does not change its role.
+    pub(crate) fn renew(&self) {
+        if let Self::Postgres(pool) = self {
+            pool.renew();
+        }
+    }
+
     /// The same connections for the tables of another schema of the database, which are closed with them; `None` for SQLite, which has a file
     /// for each.
     #[must_use]

@@ -7,46 +7,61 @@
 //!
 //! The server's own time-outs end statements that take too long, waits for locks, and transactions in which nothing happens. They do not help
 //! against a connection that died without a sign, or a server that is frozen: every statement is watched ([`StatementWatch`]).
+//!
+//! A session that may only read, or that does not find its tables, is of a server or of settings that have changed: it is closed with all that
+//! are as old (`docs/decisions/0114-sessions-of-postgresql.md`).
 
 pub(super) mod connection;
 pub(super) mod connections;
 mod examination;
+mod hosts;
 mod limits;
 mod listener;
 mod session;
 pub(super) mod transaction;
 
-use std::str::FromStr;
-
 use sqlx::AssertSqlSafe;
-use sqlx::postgres::PgConnectOptions;
 
 pub use self::connection::{PostgresConnection, StatementWatch};
+pub(super) use self::connections::Access;
 pub use self::connections::PostgresPool;
+use self::hosts::Hosts;
+pub use self::hosts::ServerRole;
 use self::limits::Limits;
 pub use self::listener::PostgresListener;
 pub use self::session::SCHEMA_OF_LOG;
+use self::session::{Greeting, Unfit};
 use super::query::{query, scalar, script};
 use super::{DatabaseSettings, Pool};
 use crate::error::{Context, StoreError};
 
-pub async fn open(settings: &DatabaseSettings, url: &str, schema: Option<&'static str>) -> Result<Pool, StoreError> {
-    let cannot = |what: String, source: sqlx::Error| StoreError::Open { what, source: source.into() };
-    let options = PgConnectOptions::from_str(url)
-        .map_err(|source| cannot("database.url".to_owned(), source))?
-        .application_name("attache")
-        .statement_cache_capacity(settings.statements_max);
-    let place = match options.get_socket() {
-        Some(socket) => socket.display().to_string(),
-        None => format!("{}:{}", options.get_host(), options.get_port()),
-    };
-    let pool = PostgresPool::new(options, session::greeting(settings, schema), Limits::of(settings), schema);
-    let mut first = pool.open_first().await.map_err(|source| cannot(format!("no connection to {place}"), source))?;
-    check_durable(&mut first).await?;
+/// Connects to a server of this role.
+pub async fn open(
+    settings: &DatabaseSettings,
+    url: &str,
+    schema: Option<&'static str>,
+    role: ServerRole,
+) -> Result<Pool, StoreError> {
+    let cannot = |what: String, source| StoreError::Open { what, source };
+    let hosts = Hosts::parse(url, role, |options| {
+        options.application_name("attache").statement_cache_capacity(settings.statements_max)
+    });
+    let hosts = hosts.map_err(|reason| cannot("database.url".to_owned(), reason.into()))?;
+    let names = hosts.names();
+    let pool = PostgresPool::new(hosts, Greeting::new(settings, schema, role), Limits::of(settings), schema);
+    let mut first = pool.open_first().await.map_err(|source| match Unfit::of(&source) {
+        Some(Unfit::Unsafe(setting, found)) => StoreError::Unsafe { setting, found: found.clone(), needed: "on" },
+        _ => cannot(format!("no connection to {names}"), source.into()),
+    })?;
     if let Some(schema) = schema {
         make_schema(&mut first, schema).await?;
     }
     Ok(Pool::Postgres(pool))
+}
+
+/// Whether a URL can be used, and the reason if it cannot, which does not contain its password.
+pub fn check_url(url: &str, role: ServerRole) -> Result<(), String> {
+    Hosts::parse(url, role, |options| options).map(drop)
 }
 
 /// The name of a table of the schema. Only tables that another schema has too are named so.
@@ -60,22 +75,6 @@ pub async fn probe_write(pool: &Pool, schema: Option<&'static str>) -> Result<()
     let sql =
         format!("UPDATE {table} SET success = success WHERE version = (SELECT MAX(version) FROM {table} AS newest)");
     crate::in_transaction!(pool, |tx| query(AssertSqlSafe(sql)).execute(&mut *tx).await.map(drop)).await
-}
-
-/// A server that does not wait for its disk can lose acknowledged writes.
-async fn check_durable(connection: &mut PostgresConnection) -> Result<(), StoreError> {
-    for setting in ["fsync", "synchronous_commit"] {
-        let found: Option<String> = scalar("SELECT current_setting($1, true)")
-            .bind(setting)
-            .fetch_one(&mut *connection)
-            .await
-            .context("read the settings of the database")?;
-        // A setting that an engine does not have is not switched off.
-        if let Some(found) = found.filter(|found| found == "off") {
-            return Err(StoreError::Unsafe { setting, found, needed: "on" });
-        }
-    }
-    Ok(())
 }
 
 /// Version and settings.

@@ -9,12 +9,12 @@ use std::fmt::Write;
 use futures_util::future::BoxFuture;
 use sqlx::postgres::{PgRow, Postgres};
 use sqlx::sqlite::{Sqlite, SqlitePool, SqliteRow};
-use sqlx::{AssertSqlSafe, Error, SqlSafeStr, SqlStr};
+use sqlx::{AssertSqlSafe, Error, RawSql, SqlSafeStr, SqlStr};
 
 use super::argument::{Argument, encoded_for_postgres, encoded_for_sqlite};
 use super::database_row::DatabaseRow;
 use super::direct::{DirectConnection, DirectRow};
-use super::postgres::{PostgresConnection, PostgresPool};
+use super::postgres::{Access, PostgresConnection, PostgresPool};
 use super::{Pool, Tx, Undo, Writer};
 
 /// Where a statement runs.
@@ -26,8 +26,10 @@ pub enum Target<'t> {
     SqliteWriter(&'t Writer),
     /// SQLite, in the transaction of the caller.
     SqliteTransaction(&'t mut DirectConnection),
+    /// PostgreSQL, on a connection that may be unable to write.
+    PostgresReader(&'t PostgresPool),
     /// PostgreSQL, in a transaction of its own.
-    PostgresPool(&'t PostgresPool),
+    PostgresWriter(&'t PostgresPool),
     /// PostgreSQL, on a connection of the caller.
     PostgresConnection(&'t mut PostgresConnection),
 }
@@ -36,14 +38,14 @@ impl<'t> From<&'t Pool> for Target<'t> {
     fn from(pool: &'t Pool) -> Self {
         match pool {
             Pool::Sqlite { reader, .. } => Self::SqliteReader(reader),
-            Pool::Postgres(pool) => Self::PostgresPool(pool),
+            Pool::Postgres(pool) => Self::PostgresReader(pool),
         }
     }
 }
 
 impl<'t> From<&'t PostgresPool> for Target<'t> {
     fn from(pool: &'t PostgresPool) -> Self {
-        Self::PostgresPool(pool)
+        Self::PostgresReader(pool)
     }
 }
 
@@ -67,7 +69,7 @@ impl Pool {
     pub fn writer(&self) -> Target<'_> {
         match self {
             Self::Sqlite { writer, .. } => Target::SqliteWriter(writer),
-            Self::Postgres(pool) => Target::PostgresPool(pool),
+            Self::Postgres(pool) => Target::PostgresWriter(pool),
         }
     }
 }
@@ -137,7 +139,8 @@ impl<'q> Query<'q> {
                     on_writer(writer, |connection| connection.execute_with(self.sql.as_str(), &self.arguments)).await
                 }
                 Target::SqliteTransaction(connection) => connection.execute_with(self.sql.as_str(), &self.arguments),
-                Target::PostgresPool(pool) => self.changes_on(&mut pool.acquire().await?).await,
+                Target::PostgresReader(pool) => self.changes_on(&mut pool.acquire(Access::Read).await?).await,
+                Target::PostgresWriter(pool) => self.changes_on(&mut pool.acquire(Access::Write).await?).await,
                 Target::PostgresConnection(connection) => self.changes_on(connection).await,
             }
         })
@@ -170,7 +173,8 @@ impl<'q> Query<'q> {
                 Target::SqliteTransaction(connection) => {
                     connection.fetch_with(self.sql.as_str(), &self.arguments, rows_max).map(Rows::Direct)
                 }
-                Target::PostgresPool(pool) => self.rows_on(&mut pool.acquire().await?, wanted).await,
+                Target::PostgresReader(pool) => self.rows_on(&mut pool.acquire(Access::Read).await?, wanted).await,
+                Target::PostgresWriter(pool) => self.rows_on(&mut pool.acquire(Access::Write).await?, wanted).await,
                 Target::PostgresConnection(connection) => self.rows_on(connection, wanted).await,
             }
         })
@@ -258,17 +262,16 @@ impl Script {
                 turn.settle(outcome, |_| true).await
             }
             Target::SqliteTransaction(connection) => Ok(script.execute(connection).await?.rows_affected()),
-            Target::PostgresPool(pool) => {
-                let mut connection = pool.acquire().await?;
-                let (connection, watch) = connection.statement()?;
-                Ok(watch.over(script.execute(connection)).await?.rows_affected())
-            }
-            Target::PostgresConnection(connection) => {
-                let (connection, watch) = connection.statement()?;
-                Ok(watch.over(script.execute(connection)).await?.rows_affected())
-            }
+            Target::PostgresReader(pool) => on_postgres(script, &mut pool.acquire(Access::Read).await?).await,
+            Target::PostgresWriter(pool) => on_postgres(script, &mut pool.acquire(Access::Write).await?).await,
+            Target::PostgresConnection(connection) => on_postgres(script, connection).await,
         }
     }
+}
+
+async fn on_postgres(script: RawSql, connection: &mut PostgresConnection) -> Result<u64, Error> {
+    let (connection, watch) = connection.statement()?;
+    Ok(watch.over(script.execute(connection)).await?.rows_affected())
 }
 
 /// Runs one statement in the next group of the writer and returns its outcome after the commit.

@@ -7,8 +7,6 @@ use crate::error::{Context, StoreError};
 /// The state of a PostgreSQL server. Values that a role may not see are missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
-    /// Whether the server is a standby, or replays its log after a crash.
-    pub recovering: bool,
     /// `synchronous_standby_names`; empty if commits wait for no standby.
     pub synchronous_names: String,
     /// `fsync`
@@ -42,8 +40,8 @@ impl Pool {
     /// Asks PostgreSQL; `None` for SQLite.
     pub async fn server_status(&self) -> Result<Option<ServerStatus>, StoreError> {
         const ASK: &str = "read the status of the database server";
-        type Row = (bool, String, String, String, String, i64, i64, Option<i64>);
-        const STATUS: &str = "SELECT pg_is_in_recovery(), current_setting('synchronous_standby_names'),
+        type Row = (String, String, String, String, i64, i64, Option<i64>);
+        const STATUS: &str = "SELECT current_setting('synchronous_standby_names'),
             current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes'),
             CAST(current_setting('max_connections') AS BIGINT)
                 - CAST(current_setting('superuser_reserved_connections') AS BIGINT),
@@ -51,18 +49,16 @@ impl Pool {
             (SELECT CAST(MAX(EXTRACT(EPOCH FROM clock_timestamp() - xact_start)) AS BIGINT) FROM pg_stat_activity
                 WHERE datname IS NOT NULL AND pid <> pg_backend_pid())";
         const STANDBYS: &str = "SELECT COALESCE(application_name, ''), COALESCE(sync_state, ''),
-            CASE WHEN pg_is_in_recovery() THEN NULL
-                ELSE CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn) AS BIGINT) END
+            CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn) AS BIGINT)
             FROM pg_stat_replication ORDER BY application_name";
         if !self.is_postgres() {
             return Ok(None);
         }
-        let (recovering, synchronous_names, fsync, synchronous_commit, full_page_writes, max, open, transaction): Row =
+        let (synchronous_names, fsync, synchronous_commit, full_page_writes, max, open, transaction): Row =
             query(STATUS).fetch_one(self).await.context(ASK)?;
         let standbys: Vec<(String, String, Option<i64>)> = query(STANDBYS).fetch_all(self).await.context(ASK)?;
         let standby = |(name, sync_state, bytes_behind)| Standby { name, sync_state, bytes_behind };
         Ok(Some(ServerStatus {
-            recovering,
             synchronous_names,
             fsync,
             synchronous_commit,

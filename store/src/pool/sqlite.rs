@@ -22,7 +22,7 @@ pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, Stor
     drop(writer.alone().await.map_err(cannot)?);
     check_durable(&writer).await?;
     let options = options(path, settings.busy_timeout, settings).pragma("query_only", "ON");
-    let reader = connect(settings, path, options, settings.readers_max.max(1)).await?;
+    let reader = connect(settings, &file, options, settings.readers_max.max(1)).await?;
     Ok(Pool::Sqlite { writer, reader, file })
 }
 
@@ -30,8 +30,8 @@ pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, Stor
 pub async fn open_copy(path: &Path) -> Result<Pool, StoreError> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(true);
     let settings = DatabaseSettings::default();
-    let reader = connect(&settings, path, options, 1).await?;
     let file = SqliteFile::new(&settings, path, true);
+    let reader = connect(&settings, &file, options, 1).await?;
     Ok(Pool::Sqlite { writer: start(&settings, &file)?, reader, file })
 }
 
@@ -196,10 +196,11 @@ pub fn set_file_aside(path: &Path, mark: &str) -> Result<String, StoreError> {
 
 async fn connect(
     settings: &DatabaseSettings,
-    path: &Path,
+    file: &SqliteFile,
     options: SqliteConnectOptions,
     connections_max: u32,
 ) -> Result<SqlitePool, StoreError> {
+    let opened = file.clone();
     SqlitePoolOptions::new()
         .max_connections(connections_max)
         .min_connections(1)
@@ -208,9 +209,13 @@ async fn connect(
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
+        .after_connect(move |_, _| {
+            let fault = opened.fault();
+            Box::pin(async move { fault.map_or(Ok(()), |fault| Err(sqlx::Error::Io(std::io::Error::other(fault)))) })
+        })
         .connect_with(options)
         .await
-        .map_err(|source| StoreError::Open { what: path.display().to_string(), source: source.into() })
+        .map_err(|source| StoreError::Open { what: file.path().display().to_string(), source: source.into() })
 }
 
 /// Reads the effective settings of the connection: a network disk or a read-only file may refuse the log without an error.

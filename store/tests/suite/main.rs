@@ -16,6 +16,7 @@ mod copies;
 mod devices;
 mod feeds;
 mod filters;
+mod fitness;
 mod held;
 mod held_beside;
 mod installation;

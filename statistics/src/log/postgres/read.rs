@@ -80,7 +80,7 @@ impl Log {
                 return Ok(());
             }
             let rows: Vec<(i64, i64)> = bind_sources(query(postgres::SOURCES), &unknown)
-                .fetch_all(self.postgres())
+                .fetch_all(self.pool.writer())
                 .await
                 .during("add sources")?;
             for (place, id) in rows {

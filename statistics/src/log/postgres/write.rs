@@ -33,7 +33,7 @@ impl Log {
         }
         let mut rows: Vec<sql::AppendedRow> = events
             .bind(chains.bind(query(postgres::APPEND)))
-            .fetch_all(self.postgres())
+            .fetch_all(self.pool.writer())
             .await
             .during("append events")?;
         rows.sort_unstable_by_key(|row| row.chain);

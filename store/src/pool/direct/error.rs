@@ -8,6 +8,8 @@ use std::sync::Arc;
 use rusqlite::ffi;
 use sqlx::error::{DatabaseError, ErrorKind};
 
+use crate::pool::place::REFUSED;
+
 /// An error of SQLite. Every member of a group gets a clone.
 #[derive(Debug, Clone)]
 pub struct DirectError {
@@ -60,6 +62,11 @@ impl DirectError {
 impl From<&rusqlite::Error> for DirectError {
     fn from(error: &rusqlite::Error) -> Self {
         match error {
+            rusqlite::Error::SqliteFailure(failure, _)
+                if failure.extended_code == ffi::SQLITE_CONSTRAINT_COMMITHOOK =>
+            {
+                Self { code: ffi::SQLITE_READONLY_DBMOVED, message: REFUSED.into() }
+            }
             rusqlite::Error::SqliteFailure(failure, message) => Self {
                 code: failure.extended_code,
                 message: match message {

@@ -10,11 +10,15 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
 use super::connections::Shared;
-use super::examination::Verdict;
+use super::examination::{Backend, Verdict};
 use super::session::{Session, no_answer};
 
-/// Number of examinations in which the server may wait for this process: a large answer takes its time on a slow network.
+/// Number of examinations in which the server may wait for this process, or in which another server may answer: a large answer takes its time on
+/// a slow network, and behind one name there may be several servers.
 const WAITS_MAX: u32 = 10;
+
+/// Age up to which a session that fails ends alone: the settings of a new one would be the same.
+const NEW: Duration = Duration::from_secs(1);
 
 /// The record of a lent connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,11 +57,13 @@ impl PostgresConnection {
         let Some(session) = self.session.as_mut().filter(|_| self.state == State::Ready) else {
             return Err(Error::WorkerCrashed);
         };
-        let Session { connection, backend, generation, .. } = session;
+        let Session { connection, backend, host, server, generation, opened, .. } = session;
         let watch = StatementWatch {
             state: &mut self.state,
-            backend: *backend,
+            backend: Backend { process: *backend, server: server.as_deref() },
+            host: *host,
             generation: *generation,
+            opened: *opened,
             longest: self.longest,
             pool: &self.pool,
         };
@@ -101,8 +107,11 @@ impl Drop for PostgresConnection {
 #[must_use]
 pub struct StatementWatch<'c> {
     state: &'c mut State,
-    backend: i32,
+    backend: Backend<'c>,
+    /// Number of the host of its server.
+    host: usize,
     generation: u64,
+    opened: Instant,
     longest: Option<Duration>,
     pool: &'c Shared,
 }
@@ -125,33 +134,65 @@ impl StatementWatch<'_> {
             let verdict = tokio::select! {
                 biased;
                 outcome = &mut statement => break outcome,
-                verdict = self.pool.examine(self.backend) => verdict,
+                verdict = self.pool.examine(self.host, self.backend) => verdict,
             };
-            waits += u32::from(verdict == Verdict::Waits);
+            // Another server cannot cut a statement that may take long, such as a migration.
+            let is_wait = verdict == Verdict::Waits || verdict == Verdict::Elsewhere && self.longest.is_some();
+            waits += u32::from(is_wait);
             let is_late = self.longest.is_some_and(|longest| begun.elapsed() >= longest);
             if is_late || waits >= WAITS_MAX || matches!(verdict, Verdict::Idle | Verdict::Unreachable) {
                 *self.state = State::Spent;
                 self.pool.distrust(self.generation);
                 let error = no_answer(begun.elapsed());
-                tracing::warn!(backend = self.backend, ?verdict, "a connection to the database is closed: {error}");
+                tracing::warn!(
+                    backend = self.backend.process,
+                    ?verdict,
+                    "a connection to the database is closed: {error}"
+                );
                 return Err(error);
             }
         };
-        *self.state = if leaves_it_usable(&outcome) { State::Ready } else { State::Spent };
+        *self.state = match Aftermath::of(&outcome) {
+            Aftermath::Usable => State::Ready,
+            Aftermath::Spent => State::Spent,
+            Aftermath::Outdated => {
+                if self.opened.elapsed() > NEW {
+                    self.pool.distrust(self.generation);
+                }
+                State::Spent
+            }
+        };
         outcome
     }
 }
 
-/// Whether the connection may be used after this outcome of a statement.
-fn leaves_it_usable<T>(outcome: &Result<T, Error>) -> bool {
-    match outcome {
-        Ok(_) | Err(Error::RowNotFound) => true,
-        Err(Error::Database(error)) => {
-            // The server ends the session after these: <https://www.postgresql.org/docs/current/errcodes-appendix.html>
-            let code = error.code();
-            let code = code.as_deref().unwrap_or_default();
-            !(code.starts_with("08") || code.starts_with("57P") || code.starts_with("25P03"))
+/// What an outcome of a statement means for its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aftermath {
+    Usable,
+    /// It is closed.
+    Spent,
+    /// It is closed, with all that are as old: the server or its settings are not what they were when the sessions were opened.
+    Outdated,
+}
+
+impl Aftermath {
+    fn of<T>(outcome: &Result<T, Error>) -> Self {
+        match outcome {
+            Ok(_) | Err(Error::RowNotFound) => Self::Usable,
+            Err(Error::Database(error)) => Self::of_code(error.code().as_deref().unwrap_or_default()),
+            Err(_) => Self::Spent,
         }
-        Err(_) => false,
+    }
+
+    /// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
+    fn of_code(code: &str) -> Self {
+        match code {
+            // A transaction that may only read; a table or a schema that is not found.
+            "25006" | "42P01" | "3F000" => Self::Outdated,
+            // The server ends the session after these.
+            _ if ["08", "57P", "25P03"].iter().any(|ends| code.starts_with(ends)) => Self::Spent,
+            _ => Self::Usable,
+        }
     }
 }

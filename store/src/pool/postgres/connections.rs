@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, Error};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::connection::PostgresConnection;
-use super::examination::{Examiner, Verdict};
+use super::examination::{Backend, Examiner, Verdict};
+use super::hosts::Hosts;
 use super::limits::Limits;
-use super::session::Session;
+use super::session::{Greeting, Session, Unfit};
 use async_recursion::async_recursion as boxed;
 
 /// An idle time after which a connection is tried before it is used.
@@ -37,6 +37,13 @@ const RETRIED_FOR: Duration = Duration::from_secs(1);
 /// Pause before the first of these attempts; it doubles.
 const RETRIED_AFTER: Duration = Duration::from_millis(10);
 
+/// The use for which a connection is lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::pool) enum Access {
+    Read,
+    Write,
+}
+
 /// The connections, or the part of them that works on the tables of a schema. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct PostgresPool {
@@ -49,8 +56,8 @@ pub struct PostgresPool {
 
 /// What all clones and parts share.
 pub(super) struct Shared {
-    pub(super) options: PgConnectOptions,
-    greeting: String,
+    pub(super) hosts: Hosts,
+    greeting: Greeting,
     pub(super) limits: Limits,
     pub(super) lent: Arc<Semaphore>,
     /// The newest is last, and is lent first.
@@ -77,15 +84,10 @@ impl fmt::Debug for Shared {
 
 impl PostgresPool {
     /// A pool without a connection.
-    pub(super) fn new(
-        options: PgConnectOptions,
-        greeting: String,
-        limits: Limits,
-        schema: Option<&'static str>,
-    ) -> Self {
+    pub(super) fn new(hosts: Hosts, greeting: Greeting, limits: Limits, schema: Option<&'static str>) -> Self {
         let lent = usize::try_from(limits.lent_max).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
         let shared = Shared {
-            options,
+            hosts,
             greeting,
             limits,
             lent: Arc::new(Semaphore::new(lent)),
@@ -106,21 +108,22 @@ impl PostgresPool {
     /// Opens the first connection, once: its error is the reason why the database cannot be used.
     pub(super) async fn open_first(&self) -> Result<PostgresConnection, Error> {
         let lent = Arc::clone(&self.shared.lent).acquire_owned().await.map_err(|_| Error::PoolClosed)?;
-        Ok(PostgresConnection::new(self.shared.connect_once().await?, Arc::clone(&self.shared), lent))
+        let session = self.shared.connect_once().await.map_err(|failed| failed.error)?;
+        Ok(PostgresConnection::new(session, Arc::clone(&self.shared), lent))
     }
 
-    /// Lends a connection.
+    /// Lends a connection. One for writing is not lent while the database accepts no writes.
     #[boxed]
-    pub(in crate::pool) async fn acquire(&self) -> Result<PostgresConnection, Error> {
+    pub(in crate::pool) async fn acquire(&self, access: Access) -> Result<PostgresConnection, Error> {
         let shared = &self.shared;
         let acquired = async {
             let lent = Arc::clone(&shared.lent).acquire_owned().await.map_err(|_| Error::PoolClosed)?;
             if shared.is_closed.load(Ordering::Acquire) {
                 return Err(Error::PoolClosed);
             }
-            let session = match shared.idle_session().await {
+            let session = match shared.idle_session(access).await {
                 Some(session) => session,
-                None => shared.connect().await?,
+                None => shared.new_session(access).await?,
             };
             Ok(PostgresConnection::new(session, Arc::clone(shared), lent))
         };
@@ -130,7 +133,7 @@ impl PostgresPool {
     /// Lends a connection for work that may take long and may wait for locks, such as a migration. It is closed afterwards, with all that
     /// was set for the session.
     pub(crate) async fn acquire_apart(&self) -> Result<PostgresConnection, Error> {
-        let mut connection = self.acquire().await?;
+        let mut connection = self.acquire(Access::Write).await?;
         connection.set_apart();
         let (on, watch) = connection.statement()?;
         watch.over(sqlx::raw_sql("SET statement_timeout TO 0; SET lock_timeout TO 0").execute(on)).await?;
@@ -138,7 +141,7 @@ impl PostgresPool {
     }
 
     /// Closes each connection when it comes back; idle ones at once. Statements that they have prepared end with them.
-    pub(super) fn renew(&self) {
+    pub(in crate::pool) fn renew(&self) {
         self.shared.distrust(self.shared.generation.load(Ordering::Acquire));
     }
 
@@ -182,9 +185,9 @@ impl Shared {
     }
 
     /// The newest idle connection on which the server answers.
-    async fn idle_session(&self) -> Option<Session> {
+    async fn idle_session(&self, access: Access) -> Option<Session> {
         loop {
-            let Idle { mut session, since } = self.idle().pop_back()?;
+            let Idle { mut session, since } = self.newest_idle(access)?;
             if !self.is_usable(&session) {
                 continue;
             }
@@ -201,13 +204,51 @@ impl Shared {
         }
     }
 
+    fn newest_idle(&self, access: Access) -> Option<Idle> {
+        let mut idle = self.idle();
+        let place = idle.iter().rposition(|idle| access == Access::Read || !idle.session.is_read_only)?;
+        idle.remove(place)
+    }
+
+    /// Opens a connection. One that can only read is kept for reads.
+    async fn new_session(&self, access: Access) -> Result<Session, Error> {
+        if access == Access::Write {
+            // It has the place of the new connection.
+            drop(self.newest_idle(Access::Read));
+        }
+        let session = self.connect().await?;
+        if access == Access::Write && session.is_read_only {
+            self.take_back(session);
+            return Err(Unfit::ReadOnly.into());
+        }
+        if !session.is_read_only {
+            // The database accepts writes again.
+            self.idle().retain(|idle| !idle.session.is_read_only);
+        }
+        Ok(session)
+    }
+
     fn is_usable(&self, session: &Session) -> bool {
         session.generation == self.generation.load(Ordering::Acquire) && session.opened.elapsed() < AGE_MAX
     }
 
-    async fn connect_once(&self) -> Result<Session, Error> {
+    /// Tries each server once.
+    async fn connect_once(&self) -> Result<Session, Failed> {
         let generation = self.generation.load(Ordering::Acquire);
-        Session::open((&self.options, &self.greeting), self.limits.connect, generation, &self.open).await
+        let mut failures = Vec::new();
+        for number in self.hosts.in_turn() {
+            let server = (number, self.hosts.at(number));
+            let longest = self.limits.connect_to_one_of(self.hosts.count());
+            match Session::open(server, &self.greeting, longest, generation, &self.open).await {
+                Ok(session) => return Ok(session),
+                Err(error) => {
+                    self.hosts.failed(number);
+                    failures.push((number, error));
+                }
+            }
+        }
+        let is_starting = failures.iter().any(|(_, error)| is_starting(error));
+        Err(Failed { error: self.hosts.failure(failures), is_starting })
     }
 
     async fn connect(&self) -> Result<Session, Error> {
@@ -215,11 +256,11 @@ impl Shared {
         let mut pause = RETRIED_AFTER;
         loop {
             match self.connect_once().await {
-                Err(error) if is_starting(&error) && Instant::now() + pause < until => {
+                Err(failed) if failed.is_starting && Instant::now() + pause < until => {
                     sleep(pause).await;
                     pause *= 2;
                 }
-                done => return done,
+                done => return done.map_err(|failed| failed.error),
             }
         }
     }
@@ -236,8 +277,9 @@ impl Shared {
         }
     }
 
-    pub(super) async fn examine(&self, backend: i32) -> Verdict {
-        self.examiner.examine(&self.options, backend, self.limits.silent_after).await
+    /// Asks for the work of a process of the server with this number.
+    pub(super) async fn examine(&self, host: usize, backend: Backend<'_>) -> Verdict {
+        self.examiner.examine(&self.hosts.at(host).options, backend, self.limits.silent_after).await
     }
 
     /// Closes the connections that are as old as one that was found dead. Those of a newer generation stay.
@@ -246,6 +288,12 @@ impl Shared {
         let _ = self.generation.compare_exchange(generation, generation + 1, Ordering::AcqRel, Ordering::Acquire);
         self.idle().retain(|idle| idle.session.generation > generation);
     }
+}
+
+/// The result of an attempt at all servers.
+struct Failed {
+    error: Error,
+    is_starting: bool,
 }
 
 /// Whether the server may accept a connection in a moment.

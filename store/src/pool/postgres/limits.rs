@@ -37,4 +37,12 @@ impl Limits {
             statement: (!timeout.is_zero()).then(|| timeout.saturating_add(SLACK)),
         }
     }
+
+    /// Longest time for opening a connection to one of `count` servers, so that the others can be tried while a request waits.
+    pub(super) fn connect_to_one_of(&self, count: usize) -> Duration {
+        match u32::try_from(count) {
+            Ok(count) if count > 1 => self.connect.min(self.acquire / count),
+            _ => self.connect,
+        }
+    }
 }

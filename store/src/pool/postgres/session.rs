@@ -1,15 +1,19 @@
 //! One open connection, with the settings of a session.
+//!
+//! A role, a database and a server have defaults for sessions, which an operator may change while nodes run. So every session sets the
+//! values that the promises of the store need, and reads them back, when it is opened. One that is not fit is closed at once.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Error, Row};
 use tokio::time::{Instant, timeout};
 
 use super::super::DatabaseSettings;
+use super::hosts::{Server, ServerRole};
 
 /// The PostgreSQL schema of the log, in the database of the facts. Statements name its tables without it, except for those that the facts have
 /// too.
@@ -26,16 +30,71 @@ const KEEPALIVE: [(&str, &str); 4] = [
 /// Longest time for a farewell.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// SQL that names the server: the moment of its start, its address and its port.
+pub(super) const SERVER: &str =
+    "concat_ws(' ', EXTRACT(EPOCH FROM pg_postmaster_start_time()), inet_server_addr(), inet_server_port())";
+
+/// An engine that does not have one of the functions of [`SERVER`].
+const UNDEFINED_FUNCTION: &str = "42883";
+
+/// A role or a database whose default is to read alone does not stop the nodes; a whole server is set so on purpose, while its disk is nearly full.
+const WRITE_AS_THE_SERVER: &str = "CASE WHEN current_setting('default_transaction_read_only', true) = 'on' THEN
+        CASE WHEN EXISTS (SELECT 1 FROM pg_settings WHERE name = 'default_transaction_read_only'
+            AND source IN ('user', 'database', 'database user'))
+        THEN set_config('default_transaction_read_only', 'off', false) END END";
+
 /// An open connection. Dropping it closes the socket without a farewell.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) connection: PgConnection,
     /// Process of the server that serves it.
     pub(super) backend: i32,
+    /// Number of its host in the URL.
+    pub(super) host: usize,
+    /// Which server it leads to; `None` if the engine cannot say.
+    pub(super) server: Option<Arc<str>>,
+    /// Whether its transactions cannot write.
+    pub(super) is_read_only: bool,
     /// Generation of the pool in which it was opened.
     pub(super) generation: u64,
     pub(super) opened: Instant,
     _counted: Counted,
+}
+
+/// Why a session is not used.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum Unfit {
+    /// A standby refuses writes, and its rows may be old.
+    #[error("{0} is a standby (in recovery), which takes no writes: database.url has to lead to the primary")]
+    Standby(String),
+    /// The replica has to be a standby.
+    #[error("{0} is not a standby: database.replica_url has to lead to a streaming replica")]
+    NoStandby(String),
+    /// The default of the server.
+    #[error(
+        "the server takes no writes: its default_transaction_read_only is on, as managed databases set it while their disk is nearly full"
+    )]
+    ReadOnly,
+    /// The setting would lose acknowledged writes, and a session cannot change it.
+    #[error("{0} is {1}, so that acknowledged writes could be lost")]
+    Unsafe(&'static str, String),
+    /// The server ignored a setting.
+    #[error("search_path is {0}, although the session has set another")]
+    Path(String),
+}
+
+impl From<Unfit> for Error {
+    fn from(unfit: Unfit) -> Self {
+        Self::Io(io::Error::other(unfit))
+    }
+}
+
+impl Unfit {
+    /// The reason, if an error is one of these.
+    pub(super) fn of(error: &Error) -> Option<&Self> {
+        let Error::Io(error) = error else { return None };
+        error.get_ref()?.downcast_ref()
+    }
 }
 
 /// Counts an open connection until it is dropped.
@@ -49,9 +108,10 @@ impl Drop for Counted {
 }
 
 impl Session {
-    /// Opens a connection and gives it its settings, within `longest`.
+    /// Opens a connection to the server with this number, gives it its settings, and reads them, within `longest`.
     pub(super) async fn open(
-        (options, greeting): (&PgConnectOptions, &str),
+        (number, server): (usize, &Server),
+        greeting: &Greeting,
         longest: Duration,
         generation: u64,
         open: &Arc<AtomicU32>,
@@ -59,13 +119,22 @@ impl Session {
         open.fetch_add(1, Ordering::AcqRel);
         let counted = Counted(Arc::clone(open));
         let opening = async {
-            let mut connection = options.connect().await?;
-            let greeting = sqlx::raw_sql(AssertSqlSafe(greeting.to_owned()));
-            let backend = greeting.fetch_one(&mut connection).await?.try_get(0)?;
-            Ok((connection, backend))
+            let mut connection = server.options.connect().await?;
+            let facts = greeting.exchange(&mut connection).await?;
+            Ok((connection, facts))
         };
-        let (connection, backend) = timeout(longest, opening).await.unwrap_or_else(|_| Err(no_answer(longest)))?;
-        Ok(Self { connection, backend, generation, opened: Instant::now(), _counted: counted })
+        let (connection, facts) = timeout(longest, opening).await.unwrap_or_else(|_| Err(no_answer(longest)))?;
+        greeting.judge(&facts, &server.name)?;
+        Ok(Self {
+            connection,
+            backend: facts.backend,
+            host: number,
+            server: facts.server.map(Arc::from),
+            is_read_only: facts.is_read_only,
+            generation,
+            opened: Instant::now(),
+            _counted: counted,
+        })
     }
 
     /// Closes it with a farewell, which a server that is gone does not delay.
@@ -80,38 +149,182 @@ pub(super) fn no_answer(waited: Duration) -> Error {
     Error::Io(io::Error::new(io::ErrorKind::TimedOut, format!("the database did not answer within {waited:?}")))
 }
 
-/// The statement that gives a connection its settings and returns the process of the server. A setting that a server does not know is left
-/// out. `schema` is the only schema to look for tables in; without it the log's comes after the default.
-pub(super) fn greeting(settings: &DatabaseSettings, schema: Option<&str>) -> String {
-    let milliseconds = |time: Duration| time.as_millis().to_string();
-    let path = match schema {
-        Some(schema) => format!("'{schema}'"),
-        None => format!("concat_ws(', ', NULLIF(current_setting('search_path'), ''), '{SCHEMA_OF_LOG}')"),
-    };
-    let timeouts = [
-        ("client_min_messages", "error".to_owned()),
-        ("statement_timeout", milliseconds(settings.statement_timeout)),
-        ("lock_timeout", milliseconds(settings.lock_timeout)),
-        ("idle_in_transaction_session_timeout", milliseconds(settings.idle_in_transaction_timeout)),
-        // The server ends a statement whose client is gone.
-        ("client_connection_check_interval", "1000".to_owned()),
-    ];
-    let known = timeouts.iter().map(|(name, value)| (*name, value.as_str())).chain(KEEPALIVE).map(|(name, value)| {
-        format!("CASE WHEN current_setting('{name}', true) IS NOT NULL THEN set_config('{name}', '{value}', false) END")
-    });
-    let known: Vec<String> = known.collect();
-    format!("SELECT pg_backend_pid(), set_config('search_path', {path}, false), {}", known.join(", "))
+/// The first statements of a session, and what its answer must be.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    role: ServerRole,
+    /// Expressions that give the session its settings. A setting that a server does not know is left out.
+    settings: String,
+    /// The only schema to look for tables in; without it the log's comes after the default.
+    schema: Option<&'static str>,
+    /// The search path of the first session, which all others get: where the tables are does not change while the process runs.
+    path: OnceLock<String>,
+}
+
+/// The answer of a server to the greeting.
+#[derive(Debug)]
+struct Facts {
+    backend: i32,
+    path: String,
+    is_standby: bool,
+    is_read_only: bool,
+    fsync: String,
+    synchronous_commit: String,
+    server: Option<String>,
+}
+
+impl Greeting {
+    pub(super) fn new(settings: &DatabaseSettings, schema: Option<&'static str>, role: ServerRole) -> Self {
+        let milliseconds = |time: Duration| time.as_millis().to_string();
+        let values = [
+            ("client_min_messages", "error".to_owned()),
+            ("statement_timeout", milliseconds(settings.statement_timeout)),
+            ("lock_timeout", milliseconds(settings.lock_timeout)),
+            ("idle_in_transaction_session_timeout", milliseconds(settings.idle_in_transaction_timeout)),
+            // The server ends a statement whose client is gone.
+            ("client_connection_check_interval", "1000".to_owned()),
+            // A statement reads the rows that were committed before it.
+            ("default_transaction_isolation", "read committed".to_owned()),
+            // Compiling a plan takes longer than running a short statement.
+            ("jit", "off".to_owned()),
+        ];
+        let known = values.iter().map(|(name, value)| (*name, value.as_str())).chain(KEEPALIVE);
+        let known = known.map(|(name, value)| set_if_known(name, &format!("'{value}'")));
+        // `local` and `remote_write` wait for this server's disk; which standby to wait for is the operator's choice. Setting the value that
+        // the session has keeps it when the server's default changes.
+        let commit = "CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END";
+        let known = known.chain([set_if_known("synchronous_commit", commit), WRITE_AS_THE_SERVER.to_owned()]);
+        let known: Vec<String> = known.collect();
+        Self { role, settings: known.join(", "), schema, path: OnceLock::new() }
+    }
+
+    /// Two statements in one message: the first sets, the second reads what holds then.
+    fn statements(&self, names_server: bool) -> String {
+        let path = match (self.path.get(), self.schema) {
+            (Some(path), _) => format!("'{}'", path.replace('\'', "''")),
+            (None, Some(schema)) => format!("'{schema}'"),
+            (None, None) => {
+                format!("concat_ws(', ', NULLIF(current_setting('search_path'), ''), '{SCHEMA_OF_LOG}')")
+            }
+        };
+        let server = if names_server { SERVER } else { "CAST(NULL AS TEXT)" };
+        format!(
+            "SELECT set_config('search_path', {path}, false), {}; SELECT pg_backend_pid(), current_setting('search_path'),
+                pg_is_in_recovery(), COALESCE(current_setting('default_transaction_read_only', true), 'off') = 'on',
+                COALESCE(current_setting('fsync', true), 'on'), COALESCE(current_setting('synchronous_commit', true), 'on'),
+                {server}",
+            self.settings
+        )
+    }
+
+    async fn exchange(&self, connection: &mut PgConnection) -> Result<Facts, Error> {
+        let mut answer = ask(connection, self.statements(true)).await;
+        if let Err(Error::Database(error)) = &answer
+            && error.code().as_deref() == Some(UNDEFINED_FUNCTION)
+        {
+            answer = ask(connection, self.statements(false)).await;
+        }
+        let rows = answer?;
+        let row = rows.last().ok_or(Error::RowNotFound)?;
+        Ok(Facts {
+            backend: row.try_get(0)?,
+            path: row.try_get(1)?,
+            is_standby: row.try_get(2)?,
+            is_read_only: row.try_get(3)?,
+            fsync: row.try_get(4)?,
+            synchronous_commit: row.try_get(5)?,
+            server: row.try_get(6)?,
+        })
+    }
+
+    /// Refuses a session that is not fit for the pool.
+    fn judge(&self, facts: &Facts, server: &str) -> Result<(), Unfit> {
+        match self.role {
+            ServerRole::Primary if facts.is_standby => return Err(Unfit::Standby(server.to_owned())),
+            ServerRole::Standby if !facts.is_standby => return Err(Unfit::NoStandby(server.to_owned())),
+            // It writes nothing.
+            ServerRole::Standby => {}
+            ServerRole::Primary => {
+                for (name, value) in [("fsync", &facts.fsync), ("synchronous_commit", &facts.synchronous_commit)] {
+                    if value == "off" {
+                        return Err(Unfit::Unsafe(name, value.clone()));
+                    }
+                }
+            }
+        }
+        if self.path.get_or_init(|| facts.path.clone()) == &facts.path {
+            Ok(())
+        } else {
+            Err(Unfit::Path(facts.path.clone()))
+        }
+    }
+}
+
+async fn ask(connection: &mut PgConnection, sql: String) -> Result<Vec<PgRow>, Error> {
+    sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(connection).await
+}
+
+fn set_if_known(name: &str, value: &str) -> String {
+    format!("CASE WHEN current_setting('{name}', true) IS NOT NULL THEN set_config('{name}', {value}, false) END")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn greeting(schema: Option<&'static str>) -> Greeting {
+        Greeting::new(&DatabaseSettings::default(), schema, ServerRole::Primary)
+    }
+
+    fn facts() -> Facts {
+        Facts {
+            backend: 1,
+            path: "public, statistics".to_owned(),
+            is_standby: false,
+            is_read_only: false,
+            fsync: "on".to_owned(),
+            synchronous_commit: "remote_apply".to_owned(),
+            server: None,
+        }
+    }
+
     #[test]
     fn the_schema_of_the_log_comes_after_the_default() {
-        let settings = DatabaseSettings::default();
-        assert!(greeting(&settings, None).contains("current_setting('search_path'), ''), 'statistics')"));
-        assert!(greeting(&settings, Some("other")).contains("set_config('search_path', 'other', false)"));
-        assert!(greeting(&settings, None).contains("set_config('lock_timeout', '1000', false)"));
+        assert!(greeting(None).statements(true).contains("current_setting('search_path'), ''), 'statistics')"));
+        assert!(greeting(Some("other")).statements(true).contains("set_config('search_path', 'other', false)"));
+        assert!(greeting(None).statements(true).contains("set_config('lock_timeout', '1000', false)"));
+    }
+
+    #[test]
+    fn the_search_path_is_that_of_the_first_session() {
+        let greeting = greeting(None);
+        let path = "\"$user\", \"o'hara\", statistics";
+        greeting.judge(&Facts { path: path.to_owned(), ..facts() }, "h1").unwrap();
+        let next = greeting.statements(true);
+        assert!(next.contains(r#"set_config('search_path', '"$user", "o''hara", statistics', false)"#), "{next}");
+        assert!(matches!(greeting.judge(&facts(), "h1"), Err(Unfit::Path(_))));
+    }
+
+    #[test]
+    fn a_session_that_cannot_keep_the_promises_is_refused() {
+        let primary = |facts: Facts| greeting(None).judge(&facts, "h1");
+        assert!(primary(facts()).is_ok());
+        assert!(primary(Facts { is_read_only: true, ..facts() }).is_ok(), "it can be read");
+        assert!(matches!(primary(Facts { is_standby: true, ..facts() }), Err(Unfit::Standby(_))));
+        for unsafe_facts in
+            [Facts { fsync: "off".to_owned(), ..facts() }, Facts { synchronous_commit: "off".to_owned(), ..facts() }]
+        {
+            assert!(matches!(primary(unsafe_facts), Err(Unfit::Unsafe(..))));
+        }
+        let replica = Greeting::new(&DatabaseSettings::default(), None, ServerRole::Standby);
+        assert!(matches!(replica.judge(&facts(), "h1"), Err(Unfit::NoStandby(_))));
+        assert!(replica.judge(&Facts { is_standby: true, fsync: "off".to_owned(), ..facts() }, "h1").is_ok());
+    }
+
+    #[test]
+    fn the_reason_is_found_in_the_error_of_the_driver() {
+        let error = Error::from(Unfit::ReadOnly);
+        assert!(matches!(Unfit::of(&error), Some(Unfit::ReadOnly)) && crate::error::is_unavailable(&error));
+        assert!(Unfit::of(&Error::PoolTimedOut).is_none());
     }
 }

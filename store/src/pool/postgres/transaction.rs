@@ -6,7 +6,7 @@ use sqlx::postgres::PgTransactionManager;
 use sqlx_core::transaction::TransactionManager;
 
 use super::connection::PostgresConnection;
-use super::connections::PostgresPool;
+use super::connections::{Access, PostgresPool};
 use async_recursion::async_recursion as boxed;
 
 /// A transaction on a connection of the pool. Dropping it closes the connection, which rolls it back.
@@ -22,7 +22,7 @@ impl PgTransaction {
     #[boxed]
     pub(in crate::pool) async fn begin(pool: &PostgresPool) -> Result<Self, Error> {
         // Open before `BEGIN` is sent: if this future is dropped meanwhile, the transaction may have begun.
-        let mut transaction = Self { connection: pool.acquire().await?, is_open: true };
+        let mut transaction = Self { connection: pool.acquire(Access::Write).await?, is_open: true };
         let (connection, watch) = transaction.connection.statement()?;
         watch.over(PgTransactionManager::begin(connection, None)).await?;
         Ok(transaction)
