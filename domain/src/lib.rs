@@ -34,6 +34,7 @@
 //! | [`web_url`] | URLs of web pages and their canonical form |
 //! | [`words`] | stems of words for full-text search |
 //! | [`excerpt`] | excerpts of search results |
+//! | [`fair`] | turns at places that many parties share |
 //! | [`item`] | error codes of batch items |
 //! | [`tool`] | the tools that are named as agents |
 //! | [`token`] | token scopes and identity assertions |
@@ -59,6 +60,7 @@ pub mod epoch;
 pub mod excerpt;
 pub mod feed;
 pub mod filter;
+pub mod fair;
 pub mod foreign;
 pub mod held;
 mod hex;

@@ -233,7 +233,7 @@ impl Pipeline {
         let fault =
             |fault: Fault, why: &(dyn std::error::Error + 'static)| ItemFailure::Fault(fault, domain::reasons(why));
         let url: WebUrl = url.parse().map_err(|error| fault(Fault::InvalidUrl, &error))?;
-        let fetched = self.0.fetcher.fetch(&url).await.map_err(|error: FetchError| match error.fault() {
+        let fetched = self.0.fetcher.fetch(account, &url).await.map_err(|error: FetchError| match error.fault() {
             Some(code) => fault(code, &error),
             None => ItemFailure::Skipped("robots_disallowed"),
         })?;
