@@ -311,31 +311,41 @@ impl Store {
 
     /// Leases up to `rows_max` endpoints with a delivery that is due, until `until`: those first whose last lease is longest ago.
     #[boxed]
-    pub async fn webhooks_lease_due(
+    pub async fn webhooks_due(
         &self,
         lease: Uuid,
         now: Timestamp,
         until: Timestamp,
         rows_max: usize,
-    ) -> Result<Vec<WebhookId>, StoreError> {
-        // The lease is looked at again in the update itself: PostgreSQL lets two nodes choose the same rows.
-        const SQL: &str = "UPDATE webhooks SET lease = $1, leased_until = $3
-            WHERE id IN (SELECT w.id FROM webhooks w
-                WHERE w.disabled_at IS NULL AND (w.lease IS NULL OR w.leased_until <= $2)
+    ) -> Result<Vec<(WebhookId, UserAccountId)>, StoreError> {
+        const SQL: &str = "SELECT id, account_id FROM (
+                SELECT w.id, w.account_id, COALESCE(w.leased_until, w.created_at) AS last_turn,
+                    ROW_NUMBER() OVER (PARTITION BY w.account_id ORDER BY COALESCE(w.leased_until, w.created_at), w.id)
+                        AS place
+                FROM webhooks w
+                WHERE w.disabled_at IS NULL AND (w.lease IS NULL OR w.leased_until <= $1)
                     AND EXISTS (SELECT 1 FROM webhook_deliveries d
-                        WHERE d.webhook_id = w.id AND d.next_try_at IS NOT NULL AND d.next_try_at <= $2)
-                ORDER BY COALESCE(w.leased_until, w.created_at), w.id LIMIT $4)
-                AND (lease IS NULL OR leased_until <= $2)
-            RETURNING id";
-        let rows: Vec<Uuid> = scalar(SQL)
-            .bind(lease)
-            .bind(now)
-            .bind(until)
-            .bind(limit(rows_max))
-            .fetch_all(self.pool.writer())
-            .during(Operation::LeaseWebhooks)
-            .await?;
-        Ok(rows.into_iter().map(WebhookId::from).collect())
+                        WHERE d.webhook_id = w.id AND d.next_try_at IS NOT NULL AND d.next_try_at <= $1)) due
+            ORDER BY place, last_turn, id LIMIT $2";
+        let rows: Vec<(Uuid, String)> =
+            query(SQL).bind(now).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListDueWebhooks).await?;
+        let due = |(id, account): (Uuid, String)| Ok((id.into(), parsed("webhooks.account_id", &account)?));
+        Ok(rows.into_iter().map(due).collect::<Result<_, Corrupt>>()?)
+    }
+
+    /// Leases an endpoint until `until`; `false` if another process has it.
+    #[boxed]
+    pub async fn webhook_lease(
+        &self,
+        id: WebhookId,
+        lease: Uuid,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE webhooks SET lease = $2, leased_until = $4
+            WHERE id = $1 AND disabled_at IS NULL AND (lease IS NULL OR leased_until <= $3)";
+        let leased = query(SQL).bind(id.as_uuid()).bind(lease).bind(now).bind(until).execute(self.pool.writer());
+        Ok(leased.during(Operation::LeaseWebhooks).await? == 1)
     }
 
     /// Begins the next try of a leased endpoint and renews the lease; `None` if nothing is due, the lease is lost, or the endpoint disabled.
