@@ -201,7 +201,8 @@ where
 
 /// Describes a fault in terms of JSON instead of Rust types.
 fn fault(path: &str, error: &serde_json::Error) -> ApiError {
-    let told = error.to_string();
+    // A parser quotes a value that does not fit, which may be as long as the body.
+    let told = domain::brief(&error.to_string());
     if !error.is_data() {
         return ApiError::invalid(path, told);
     }

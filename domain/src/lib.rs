@@ -42,9 +42,11 @@
 //! | [`node`] | servers on one database and their differences |
 //! | [`clock`], [`rng`] | time and randomness as values |
 //! | [`reasons()`] | an error and its causes on one line |
+//! | [`brief()`] | messages about a text, without the text |
 
 pub mod api_key;
 pub mod batch;
+mod brief;
 pub mod canonical;
 pub mod chain;
 pub mod checkpoint;
@@ -90,6 +92,7 @@ pub mod web_url;
 pub mod webhook;
 pub mod words;
 
+pub use brief::brief;
 pub use clock::{Clock, Timestamp};
 pub use digest::Digest;
 pub use reasons::reasons;
