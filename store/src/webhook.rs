@@ -5,11 +5,12 @@
 use domain::ids::{UserAccountId, WebhookId};
 use domain::webhook::{DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, Webhook};
 use domain::{Timestamp, webhook};
+use serde_json::Value;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
-use crate::notice::{kinds_of_text, kinds_text};
+use crate::notice::{kinds_of_text, kinds_text, with_more};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{bytes, count, limit, parsed, parsed_opt, storable, undecodable};
@@ -270,7 +271,7 @@ impl Store {
             "INSERT INTO webhook_deliveries (webhook_id, notification_id, kind, body, created_at, next_try_at)
             SELECT w.id, $3, $4, $5, $6, $6 FROM webhooks w WHERE w.id = $1 AND w.account_id = $2
                 AND w.disabled_at IS NULL AND (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id
-                    AND d.next_try_at IS NOT NULL) < $7";
+                    AND d.kind = $4 AND d.next_try_at IS NOT NULL) < $7";
         let body = webhook::body(webhook::TEST, now, &serde_json::json!({ "webhook_id": id }));
         let done = query(SQL)
             .bind(id.as_uuid())
@@ -309,13 +310,12 @@ impl Store {
         Ok(rows.into_iter().map(DeliveryRecord::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Leases up to `rows_max` endpoints with a delivery that is due, until `until`: those first whose last lease is longest ago.
+    /// Endpoints with a delivery that is due and without a lease, with their accounts: the first of each account, then the second ones. Those
+    /// whose last lease is longest ago precede.
     #[boxed]
     pub async fn webhooks_due(
         &self,
-        lease: Uuid,
         now: Timestamp,
-        until: Timestamp,
         rows_max: usize,
     ) -> Result<Vec<(WebhookId, UserAccountId)>, StoreError> {
         const SQL: &str = "SELECT id, account_id FROM (
@@ -364,7 +364,7 @@ impl Store {
             WHERE webhook_id = $1 AND notification_id = (SELECT d.notification_id FROM webhook_deliveries d
                 WHERE d.webhook_id = $1 AND d.next_try_at IS NOT NULL AND d.next_try_at <= $2
                 ORDER BY d.created_at, d.notification_id LIMIT 1)
-            RETURNING notification_id, body, created_at, tries";
+            RETURNING notification_id, body, created_at, tries, more";
         in_transaction!(&self.pool, |tx| {
             let leased: Option<LeasedRow> =
                 query(RENEW).bind(id.as_uuid()).bind(lease).bind(until).fetch_optional(&mut *tx).await?;
@@ -529,6 +529,7 @@ struct DueRow {
     body: String,
     created_at: Timestamp,
     tries: i64,
+    more: i64,
 }
 
 impl LeasedRow {
@@ -544,10 +545,21 @@ impl LeasedRow {
             url: self.url,
             secrets,
             notification: due.notification_id,
-            body: due.body,
+            body: body_with_more(due.body, due.more)?,
             created_at: due.created_at,
             tries: count("webhook_deliveries.tries", due.tries)?,
             failing_since: self.failing_since,
         })
     }
+}
+
+/// The body of a notification, byte for byte unless it stands for further facts.
+fn body_with_more(body: String, more: i64) -> Result<String, Corrupt> {
+    if more == 0 {
+        return Ok(body);
+    }
+    let mut read: Value =
+        serde_json::from_str(&body).map_err(|error| Corrupt::new("webhook_deliveries.body", error))?;
+    with_more(&mut read["data"], more);
+    Ok(read.to_string())
 }

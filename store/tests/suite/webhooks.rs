@@ -36,7 +36,7 @@ fn writing(world: &World, waiting_max: u32) -> Store {
     world.store.clone().with_notices(NoticeLimits { webhook_waiting_max: Some(waiting_max), ..NoticeLimits::default() })
 }
 
-async fn added(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) -> NewWebhook {
+pub async fn added(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) -> NewWebhook {
     let new = endpoint(world, account, kinds);
     assert!(world.store.webhook_create(&new, 10).await.unwrap());
     new
@@ -147,7 +147,6 @@ on_each_database! {
             leased(store, leases[0], at(2), at(30)),
             leased(&second, leases[1], at(2), at(30)),
         );
-        let (one, two) = (one.unwrap(), two.unwrap());
         assert_eq!([one.len(), two.len()].iter().sum::<usize>(), 1);
         let (lease, wrong) = if one.is_empty() { (leases[1], leases[0]) } else { (leases[0], leases[1]) };
         assert!(store.webhook_try_begin(id, wrong, at(2), at(30)).await.unwrap().is_none());
@@ -175,6 +174,30 @@ on_each_database! {
         assert_eq!((due.notification, due.tries), (first, 2));
         let shown = store.webhook_deliveries(id, &account, 10).await.unwrap();
         assert_eq!(shown.iter().map(|one| (one.is_delivered, one.status)).collect::<Vec<_>>(), [(true, Some(204)), (false, Some(500))]);
+    }
+
+    async fn the_endpoints_of_one_account_are_due_after_the_first_of_each(world: &World) {
+        let (store, many, few) = (&world.store, world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let mut of_many = Vec::new();
+        for _ in 0..4 {
+            of_many.push(added(world, &many, NotificationKind::ALL).await.webhook.id);
+        }
+        let of_few = added(world, &few, NotificationKind::ALL).await.webhook.id;
+        for id in &of_many {
+            test(world, *id, &many, 0).await;
+        }
+        test(world, of_few, &few, 0).await;
+        let accounts = async |now| -> Vec<UserAccountId> { store.webhooks_due(now, 10).await.unwrap().into_iter().map(|(_, account)| account).collect() };
+        let all = |others: usize| [vec![many.clone(), few.clone()], vec![many.clone(); others]].concat();
+        assert_eq!(accounts(at(1)).await, all(3));
+        // The one that had a turn is the last of its account.
+        let lease = world.rng.uuid_v7(now());
+        assert!(store.webhook_lease(of_many[0], lease, at(1), at(30)).await.unwrap());
+        assert!(!store.webhook_lease(of_many[0], world.rng.uuid_v7(now()), at(1), at(30)).await.unwrap());
+        assert_eq!(accounts(at(2)).await, all(2));
+        store.webhook_lease_end(of_many[0], lease, at(3)).await.unwrap();
+        assert_eq!(store.webhooks_due(at(4), 10).await.unwrap().last(), Some(&(of_many[0], many.clone())));
+        assert_eq!(store.webhooks_due(at(4), 2).await.unwrap().len(), 2);
     }
 
     async fn a_disabled_endpoint_ends_what_waits_and_settled_rows_are_deleted_in_time(world: &World) {
