@@ -15,8 +15,10 @@ use http_body_util::{LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::collections::HashSet;
+use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
+use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -108,9 +110,13 @@ impl<'p> BodyPieces<'p> {
     /// The next piece; `None` after the last one.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
         let limit = self.limit;
-        let unread = |error: Box<dyn std::error::Error + Send + Sync>| {
+        let unread = |error: Box<dyn Error + Send + Sync>| {
             let is_large = error.is::<LengthLimitError>();
-            if is_large { limit.too_large() } else { ApiError::unavailable("body_unreadable", Duration::from_secs(1)) }
+            match malformed(&*error) {
+                _ if is_large => limit.too_large(),
+                Some(fault) => ApiError::invalid("", format!("the chunks of the body are malformed: {fault}")),
+                None => ApiError::unavailable("body_unreadable", Duration::from_secs(1)),
+            }
         };
         while !self.body.is_end_stream() {
             let body = &mut self.body;
@@ -153,6 +159,13 @@ impl<'p> BodyPieces<'p> {
             None => self.slow.insert(SlowBody::begin(self.parts, self.came, self.limit.deadline, self.bodies)?),
         })
     }
+}
+
+/// The fault of a chunked body that breaks the rules of RFC 9112, section 7.1; `None`: the body did not arrive.
+fn malformed<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
+    let of_io = error.downcast_ref::<io::Error>();
+    let is_fault = |error: &&io::Error| matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData);
+    of_io.filter(is_fault).or_else(|| malformed(error.source()?))
 }
 
 /// The pieces of a body; those of a body in one piece are not copied.
@@ -350,6 +363,7 @@ mod tests {
 
     use super::*;
     use crate::gate::Gate;
+    use crate::receiving::ReceiveMemory;
     use app::config::HttpSettings as Settings;
 
     #[derive(Debug, Deserialize)]
@@ -453,7 +467,8 @@ mod tests {
 
     /// Reads a body with these settings and returns its bytes or the error code.
     async fn received(body: Body, settings: &Settings) -> Result<Bytes, Code> {
-        let bodies = SlowBodies::new(settings, Arc::new(Gate::new(1)));
+        let memory = ReceiveMemory::new(settings.bodies_bytes_max);
+        let bodies = SlowBodies::new(settings, Arc::new(Gate::new(1)), memory);
         let (parts, ()) = Request::new(()).into_parts();
         let limit = Limit { bytes_max: 8, deadline: settings.body_deadline };
         let mut received = Received::default();

@@ -40,11 +40,13 @@ pub mod openapi;
 pub mod origin;
 pub mod passed;
 pub mod query;
+pub mod receiving;
 mod route;
 pub mod rpc;
 pub mod seal;
 pub mod sessions;
 mod state;
+pub mod unread;
 pub mod usage;
 pub mod webhooks;
 

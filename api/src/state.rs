@@ -44,6 +44,7 @@ use super::client::TrustedProxies;
 use super::cookie::Cookies;
 use super::cors::Cors;
 use super::discovery::Resources;
+use super::error;
 use super::events::RegistryDescription;
 use super::gate::Gate;
 use super::guide::Guides;
@@ -53,6 +54,7 @@ use super::knowledge::stream::EventStreams;
 use super::limits::RateLimiters;
 use super::openapi::Description;
 use super::origin::OriginPolicy;
+use super::receiving::ReceiveMemory;
 use super::seal::Seal;
 
 /// The state of all routes and pages. Clones share it.
@@ -66,6 +68,8 @@ pub struct HttpParts {
     pub app: App,
     /// Limits the requests in progress.
     pub gate: Arc<Gate>,
+    /// Memory for what clients are sending.
+    pub memory: Arc<ReceiveMemory>,
     /// Counts answered requests.
     pub requests: Requests,
     /// The pages for browsers.
@@ -138,12 +142,14 @@ impl HttpState {
         phases: Phases,
         browser: BrowserPages,
     ) -> Result<Self, BuildError> {
+        error::begin_counting();
         let settings = &app.settings;
         let batch = &settings.knowledge.batch;
         let ports = Ports { store: app.store.clone(), clock: app.clock.clone(), rng: app.rng.clone() };
         let services = Services::new(&app, &ports);
         let seal = Seal::new(app.codes.clone());
         let gate = Arc::new(Gate::new(settings.http.requests_max));
+        let memory = ReceiveMemory::new(settings.http.bodies_bytes_max);
         let cookies = Arc::new(Cookies::new(&settings.http.auth_name, &app.urls, seal.clone()));
         let origin = Arc::new(OriginPolicy::new(&settings.http, Arc::clone(&app.urls)));
         let authenticator = Authenticator {
@@ -159,12 +165,13 @@ impl HttpState {
         };
         let bodies = Arc::new(BodyReader {
             deadline: settings.http.body_deadline,
-            slow: SlowBodies::new(&settings.http, Arc::clone(&gate)),
+            slow: SlowBodies::new(&settings.http, Arc::clone(&gate), Arc::clone(&memory)),
         });
         let large_bodies = LargeBodies::new(batch, Arc::clone(&bodies));
         let checks = CredentialChecks::new(app.store.clone(), app.clock.clone(), batch.heartbeat);
         let places = Places::new(batch.streams_max, batch.streams_per_account_max);
         Ok(Self(Arc::new(HttpParts {
+            memory,
             requests: Requests::default(),
             browser,
             gate,
@@ -218,7 +225,11 @@ impl Services {
             filters: Filters::new(ports(), app.has_language_model()),
             labels: Labels::new(ports()),
             machines: Machines::new(ports(), settings.machines.clone()),
-            memories: Memories::new(ports(), app.pipeline.clone(), MemoryLimits::new(knowledge)),
+            memories: Memories::new(
+                ports(),
+                app.pipeline.clone(),
+                MemoryLimits::new(knowledge, settings.memory_quota()),
+            ),
             recent,
             search: KnowledgeSearch::new(ports(), app.search.clone(), &knowledge.search),
             sessions: Sessions::new(ports(), settings.sessions.valid_for),
@@ -227,7 +238,7 @@ impl Services {
             feeds: Feeds::new(ports(), settings.feeds.clone()),
             usage: UsageBars::new(
                 ports(),
-                app.usage.clone(),
+                (app.usage.clone(), app.budgets.clone()),
                 settings.plans,
                 settings.account.clone(),
                 Arc::clone(&app.urls),

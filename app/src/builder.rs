@@ -132,7 +132,11 @@ impl Builder<'_> {
         Counters {
             usage: Usage::new(self.store.clone(), upstream),
             presence: Presence::new(self.store.clone()),
-            budgets: Budgets::new(self.store.clone(), self.settings.events.unattached),
+            budgets: Budgets::new(
+                self.store.clone(),
+                self.settings.events.unattached,
+                self.settings.plans.each(|plan| plan.event_bytes_per_day),
+            ),
         }
     }
 

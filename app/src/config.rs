@@ -27,6 +27,7 @@ use statistics::witness::{InvalidWitness, WitnessAddress};
 use store::DatabaseSettings;
 use store::feed::ENTRIES_WRITTEN_MAX;
 use store::held::HeldQuotas;
+use store::memory::MemoryQuota;
 use store::notice::NoticeLimits;
 use supervision::RootSettings;
 
@@ -540,6 +541,12 @@ impl Settings {
             }
         };
         read.map_err(|error| domain::reasons(&error))
+    }
+
+    /// How much an account may keep.
+    pub fn memory_quota(&self) -> MemoryQuota {
+        let bytes_max = self.plans.each(|plan| plan.memory_bytes);
+        MemoryQuota { memories_max: self.knowledge.memories_per_account_max, bytes_max }
     }
 
     /// The agents that events may name.

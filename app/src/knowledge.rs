@@ -61,7 +61,7 @@ impl Builder<'_> {
             settings: self.settings.knowledge.batch.clone(),
             lines: FairPlaces::new(FairLimits::new(import.lines_at_once_max, import.lines_at_once_per_account_max)),
             imports_running_max: import.running_per_account_max,
-            memories_max: self.settings.knowledge.memories_per_account_max,
+            quota: self.settings.memory_quota(),
             rag_url: self.urls.rag.clone(),
             runner: self.rng.uuid_v7(self.clock.now()).to_string(),
             leaves: std::sync::atomic::AtomicBool::new(false),

@@ -13,7 +13,7 @@ use domain::item::Fault;
 use domain::memory::{MemoryType, ModelId, TITLE_CHARS_MAX, normalised, note_digest, note_title, short_title};
 use domain::web_url::WebUrl;
 use domain::{Digest, Timestamp};
-use store::memory::{ChunkPut, MemoryPut, Put, Restored};
+use store::memory::{ChunkPut, MemoryPut, MemoryQuota, Put, Restored};
 use store::{Store, StoreError};
 
 use crate::backfill::text_of;
@@ -149,11 +149,11 @@ impl MemoryDraft {
         store: &Store,
         id: MemoryId,
         place: ItemPosition<'_>,
-        memories_max: u32,
+        quota: MemoryQuota,
         restored: &Restored<'_>,
     ) -> Result<Put, StoreError> {
         let chunks = self.chunks();
-        store.memory_import(&self.as_put(id, place, &chunks, memories_max), restored).await
+        store.memory_import(&self.as_put(id, place, &chunks, quota), restored).await
     }
 
     /// The chunks as rows.
@@ -166,7 +166,7 @@ impl MemoryDraft {
         id: MemoryId,
         ItemPosition { account, spaces, key_spaces }: ItemPosition<'a>,
         chunks: &'a [ChunkPut<'a>],
-        memories_max: u32,
+        quota: MemoryQuota,
     ) -> MemoryPut<'a> {
         MemoryPut {
             id,
@@ -180,22 +180,22 @@ impl MemoryDraft {
             model: self.model.as_ref(),
             spaces,
             key_spaces,
-            memories_max,
+            quota,
         }
     }
 
-    /// Stores the draft; `None` if the account's limit of memories is reached. Storing the same draft twice yields the
+    /// Stores the draft; `None` if the account keeps as much as its quota permits. Storing the same draft twice yields the
     /// same memory.
     pub async fn put(
         &self,
         store: &Store,
         id: MemoryId,
         place: ItemPosition<'_>,
-        memories_max: u32,
+        quota: MemoryQuota,
         now: Timestamp,
     ) -> Result<Option<MemoryId>, StoreError> {
         let chunks = self.chunks();
-        let put = self.as_put(id, place, &chunks, memories_max);
+        let put = self.as_put(id, place, &chunks, quota);
         Ok(match store.memory_put(&put, now).await? {
             Put::Created(id) | Put::Existing(id) | Put::Updated(id) => Some(id),
             Put::QuotaExceeded => None,

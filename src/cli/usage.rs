@@ -2,7 +2,7 @@
 
 use clap::Args;
 use domain::usage::PercentLeft;
-use wire::usage::{Measure, UsageBar};
+use wire::usage::{ByteLimit, Measure, UsageBar};
 
 use super::connection::{CredentialArgs, Remote};
 use super::failure::{Done, Failure};
@@ -28,11 +28,16 @@ pub async fn usage(arguments: &Arguments) -> Done {
 }
 
 fn shown(usage: &UsageBar) -> String {
+    let limits = usage.limits.map(|limits| {
+        let memory_bytes = limits.memory_bytes.map(|of| format!("memories       {}\n", bytes(of))).unwrap_or_default();
+        format!("events today   {}\n{memory_bytes}", bytes(limits.event_bytes))
+    });
     format!(
-        "plan           {}\nmemory         {}\nretrospective  {}\nbalance        {}\ntop up         {}",
+        "plan           {}\nmemory         {}\nretrospective  {}\n{}balance        {}\ntop up         {}",
         terminal::styled(STRONG, usage.plan.as_str()),
         measure(usage.memory),
         measure(usage.retrospective),
+        limits.unwrap_or_default(),
         dollars(usage.balance_cents),
         usage.top_up_url,
     )
@@ -43,6 +48,15 @@ fn measure(measure: Measure) -> String {
     // Padding comes before colouring, because escape sequences count as characters.
     let left = format!("{:>5} % left", measure.percent_left.to_string());
     format!("{} {left}  {}", bar(measure.percent_left), terminal::styled(FAINT, resets))
+}
+
+/// The share of a limit in bytes that is left.
+fn bytes(of: ByteLimit) -> String {
+    let left = PercentLeft::of(of.limit.unwrap_or_default(), of.used);
+    let limit = of.limit.map_or("no limit".to_owned(), |limit| format!("of {} MB", limit >> 20));
+    let resets = of.reset_at.map(|at| format!(", resets {}", at.format("%Y-%m-%d %H:%M UTC"))).unwrap_or_default();
+    let used = terminal::styled(FAINT, format!("{} MB used {limit}{resets}", of.used.div_ceil(1 << 20)));
+    format!("{} {:>5} % left  {used}", bar(left), left.to_string())
 }
 
 /// A bar that is full if nothing has been used.

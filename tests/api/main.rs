@@ -23,6 +23,7 @@ mod guide;
 mod heads;
 mod http;
 mod identities;
+mod kept_alive;
 mod knowledge;
 mod machines;
 mod mail;

@@ -14,6 +14,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
+mod administrator;
 mod availability;
 mod clocks;
 mod connections;

@@ -19,23 +19,28 @@ use harness::event::{Chain, Machine};
 const AGENTS: [&str; 8] =
     ["svc-cli", "svc-control-plane", "claude-code", "codex", "cursor", "gemini-cli", "github-copilot", "opencode"];
 
-struct Scale {
+pub(crate) struct Scale {
     senders: usize,
     chains: usize,
-    rounds: u64,
+    pub(crate) rounds: u64,
     /// Answers in a round at most.
     responses: u64,
     proofs: usize,
 }
 
 impl Scale {
-    fn chosen() -> Self {
-        if std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1") {
+    pub(crate) fn chosen() -> Self {
+        if is_soak() {
             Self { senders: 8, chains: 50, rounds: 100, responses: 1500, proofs: 5000 }
         } else {
             Self { senders: 4, chains: 12, rounds: 5, responses: 150, proofs: 400 }
         }
     }
+}
+
+/// Whether this run is a soak.
+pub(crate) fn is_soak() -> bool {
+    std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1")
 }
 
 /// The choices of this run; the seed is printed, so that a failure shows it.
@@ -47,18 +52,23 @@ fn rng() -> Rng {
 }
 
 /// A server, its senders, and the hand that kills it.
-struct Soak {
-    home: Home,
+pub(crate) struct Soak {
+    pub(crate) home: Arc<Home>,
     server: Server,
-    traffic: Arc<Traffic>,
+    pub(crate) traffic: Arc<Traffic>,
     senders: JoinSet<()>,
-    rng: Rng,
+    pub(crate) rng: Rng,
     scale: Scale,
 }
 
 impl Soak {
     async fn begin(home: Home, upstream: Option<Arc<Upstream>>) -> Self {
-        let (scale, rng, client) = (Scale::chosen(), rng(), Client::new());
+        Self::begin_with(home, upstream, Scale::chosen()).await
+    }
+
+    pub(crate) async fn begin_with(home: Home, upstream: Option<Arc<Upstream>>, scale: Scale) -> Self {
+        let (rng, client) = (rng(), Client::new());
+        let home = Arc::new(home);
         let server = home.serve().await;
         let mut machines: Vec<Machine> = Vec::new();
         for _ in 0..scale.chains.div_ceil(AGENTS.len()) {
@@ -112,12 +122,18 @@ impl Soak {
         }
     }
 
-    /// Kills the server round after round, then compares all that was promised with all that is there.
     async fn run_on_embedded_log(mut self, database: Option<String>) {
+        let witness = self.kill_rounds(database.as_deref()).await;
+        let (events, held) = self.compare(witness).await;
+        eprintln!("{events} events taken, {held} held, {} kills", self.scale.rounds);
+    }
+
+    /// Kills the server round after round; returns the witness of its log.
+    pub(crate) async fn kill_rounds(&mut self, database: Option<&str>) -> Witness {
         let mut witness = Witness::pin(&self.traffic.client, &self.server.url).await;
         for _ in 0..self.scale.rounds {
             self.traffic(self.scale.responses).await;
-            if let Some(database) = &database {
+            if let Some(database) = database {
                 self.terminate_backends(database).await;
             }
             self.traffic(20).await;
@@ -128,13 +144,19 @@ impl Soak {
             self.kill_and_restart().await;
             witness.look(&self.traffic.client, &self.server.url).await;
         }
+        witness
+    }
+
+    /// Ends the senders and compares all that was promised with all that is there; returns the numbers of events and of held ones.
+    pub(crate) async fn compare(&mut self, mut witness: Witness) -> (usize, usize) {
         self.end().await;
         witness.look(&self.traffic.client, &self.server.url).await;
         let events = compare_activity(&self.traffic).await;
         let held = compare_held(&self.traffic.oracle, &self.home);
         compare_proofs(&self.traffic, &witness, self.scale.proofs, &self.rng).await;
-        eprintln!("{events} events taken, {held} held, {} trees seen, {} kills", witness.seen(), self.scale.rounds);
+        eprintln!("{} trees seen", witness.seen());
         assert!(events > 0 && held > 0 && witness.seen() > 0, "a run without traffic shows nothing");
+        (events, held)
     }
 
     /// Ends some of the server's connections to its database, one after the other, with traffic in between.

@@ -282,14 +282,14 @@ impl BatchAdd {
 
     /// Commits the outcome of an item. Returns `false` if another leader has already written one.
     async fn commit(&self, index: usize, prepared: Prepared, state: &mut BatchState) -> Result<bool, StoreError> {
-        let Dependencies { store, clock, rng, rag_url, memories_max, .. } = &*self.dependencies;
+        let Dependencies { store, clock, rng, rag_url, quota, .. } = &*self.dependencies;
         let now = clock.now();
         let outcome = match prepared {
             Prepared::Memory(draft) => {
                 let id = rng.uuid_v7(now).into();
                 let Batch { account, spaces, key_spaces, .. } = &state.batch;
                 let place = ItemPosition { account, spaces, key_spaces: key_spaces.as_deref() };
-                let put = draft.put(store, id, place, *memories_max, now).await?;
+                let put = draft.put(store, id, place, *quota, now).await?;
                 domain::failpoint!("batches.put");
                 if let Some(verdict) = &draft.verdict {
                     let id = rng.uuid_v7(now);
@@ -312,7 +312,7 @@ impl BatchAdd {
                     tags: &memory.tags,
                     other_id: memory.other_id,
                 };
-                let put = draft.restore(store, memory.id, place, *memories_max, &restored).await?;
+                let put = draft.restore(store, memory.id, place, *quota, &restored).await?;
                 domain::failpoint!("batches.put");
                 let (id, is_existing) = match put {
                     Put::Created(id) => (Some(id), false),

@@ -6,6 +6,7 @@ use domain::{Clock, Rng};
 use knowledge::Pipeline;
 use knowledge::fair::FairPlaces;
 use store::Store;
+use store::memory::MemoryQuota;
 
 use super::settings::BatchSettings;
 
@@ -26,8 +27,8 @@ pub struct Dependencies {
     pub lines: FairPlaces,
     /// Imports of one account that may run at once.
     pub imports_running_max: u32,
-    /// Maximum number of memories of one account.
-    pub memories_max: u32,
+    /// How much an account may keep.
+    pub quota: MemoryQuota,
     /// Prefix of the URLs of notes, without a slash at the end.
     pub rag_url: String,
     /// Name of this process as a holder of leases.

@@ -10,7 +10,7 @@ use super::delete::lock_shelf;
 use super::links::{link, show_chunks, unlink};
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
 use super::put::{insert_tags, version_of};
-use super::{ChunkPut, json, spaces_of};
+use super::{ChunkPut, MemoryQuota, json, size_of, spaces_of};
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
@@ -33,6 +33,8 @@ pub struct MemoryEdit<'a> {
     pub tags: Option<&'a [Tag]>,
     /// All spaces, at least one.
     pub spaces: Option<&'a [SpaceId]>,
+    /// The limits of the account.
+    pub quota: MemoryQuota,
 }
 
 /// The new text of a memory, with the chunks that search finds it by.
@@ -55,6 +57,8 @@ pub enum Edit {
     Done,
     /// The memory was changed after it was read: read it again.
     Stale,
+    /// The account keeps as much as it may.
+    QuotaExceeded,
     /// Another memory of the account has this text.
     Duplicate(MemoryId),
     /// The account has no such memory.
@@ -69,9 +73,9 @@ impl Store {
         const CHANGE: &str =
             "UPDATE memories SET title = $2, content = COALESCE($3, content), dedupe = COALESCE($4, dedupe),
             version = $5, spaces = $6, tags = COALESCE($7, tags), chunks = $8, words = $9, changed = $10,
-            updated_at = COALESCE($11, updated_at), language = COALESCE($12, language) WHERE id = $1";
-        const COUNT: &str = "UPDATE shelves SET chunks = chunks + $2, words = words + $3, languages = languages | $4
-            WHERE number = $1";
+            updated_at = COALESCE($11, updated_at), language = COALESCE($12, language), bytes = $13 WHERE id = $1";
+        const COUNT: &str = "UPDATE shelves SET chunks = chunks + $2, words = words + $3, languages = languages | $4,
+            bytes = bytes + $5 WHERE number = $1";
         const UNTAG: &str = "DELETE FROM memory_tags WHERE memory_id = $1";
         let title = edit.text.as_ref().map(|text| storable(text.title));
         let content =
@@ -97,6 +101,16 @@ impl Store {
                         return Ok(Edit::Duplicate(other.into()));
                     }
                 }
+                let url = there.url.as_deref();
+                let size = match (&title, &content) {
+                    (Some(title), Some((content, _))) => size_of(title, url, content),
+                    (Some(title), None) => (there.bytes + limit(title.len()) - limit(there.title.len())).max(0),
+                    (None, _) => there.bytes,
+                };
+                let sum = turn.bytes.saturating_add(size - there.bytes);
+                if size > there.bytes && !edit.quota.permits(&turn.plan, sum)? {
+                    return Ok(Edit::QuotaExceeded);
+                }
                 let before = spaces_of(&there.spaces)?;
                 let spaces = edit.spaces.unwrap_or(&before);
                 for space in before.iter().filter(|space| !spaces.contains(space)) {
@@ -112,7 +126,8 @@ impl Store {
                     chunks = limit(pieces.len());
                     words = pieces.iter().map(|piece| i64::from(piece.counted.length)).sum();
                     let count = query(COUNT).bind(turn.number).bind(chunks - there.chunks).bind(words - there.words);
-                    count.bind(LanguageSet::with(*language).bits()).execute(&mut *tx).await?;
+                    let count = count.bind(LanguageSet::with(*language).bits()).bind(size - there.bytes);
+                    count.execute(&mut *tx).await?;
                 }
                 show_chunks(tx, id, turn.number).await?;
                 if let Some(tags) = edit.tags {
@@ -139,6 +154,7 @@ impl Store {
                     .bind(turn.changes)
                     .bind(is_changed.then_some(now))
                     .bind(pieces.as_ref().map(|(language, _)| language.to_string()))
+                    .bind(size)
                     .execute(&mut *tx)
                     .await?;
                 Ok(Edit::Done)

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::links::{link, show_chunks};
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
-use super::{ChunkPut, MemoryPut, Put, json, spaces_of};
-use crate::error::StoreError;
+use super::{ChunkPut, MemoryPut, Put, json, size_of, spaces_of};
+use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{bytes, chunks, limit, storable};
@@ -31,7 +31,7 @@ pub struct Restored<'a> {
 }
 
 impl Store {
-    /// Keeps a memory, unless the account keeps `memories_max` already. One of the same `dedupe` is the same memory: it keeps its
+    /// Keeps a memory, unless the account keeps as much as its `quota` permits. One of the same `dedupe` is the same memory: it keeps its
     /// id, gets new parts of the text, and is linked to the new spaces as well. A key for certain spaces gives it nothing new while it is in
     /// others too.
     #[boxed]
@@ -53,6 +53,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Put, StoreError> {
         let (title, content, url) = (storable(put.title), storable(put.content), put.url.map(storable));
+        let size = size_of(&title, url.as_deref(), &content);
         let (language, pieces) = PreparedChunk::all(&title, put.chunks);
         let version = version(put);
         let count = limit(pieces.len());
@@ -82,6 +83,9 @@ impl Store {
                         }
                         (Put::Existing(known.id.into()), known.id, None)
                     }
+                    Some(known) if size > known.bytes && !permits(put, &turn, size - known.bytes)? => {
+                        return Ok(Put::QuotaExceeded);
+                    }
                     Some(known) => {
                         delete_chunks(tx, known.id).await?;
                         query(CHANGE)
@@ -97,11 +101,15 @@ impl Store {
                             .bind(turn.changes)
                             .bind(now)
                             .bind(language.to_string())
+                            .bind(size)
                             .execute(&mut *tx)
                             .await?;
-                        (Put::Updated(known.id.into()), known.id, Some((0, known.chunks, known.words)))
+                        let gone = Gone { memories: 0, chunks: known.chunks, words: known.words, bytes: known.bytes };
+                        (Put::Updated(known.id.into()), known.id, Some(gone))
                     }
-                    None if turn.memories >= i64::from(put.memories_max) => return Ok(Put::QuotaExceeded),
+                    None if turn.memories >= i64::from(put.quota.memories_max) || !permits(put, &turn, size)? => {
+                        return Ok(Put::QuotaExceeded);
+                    }
                     None => {
                         let id = free_id(tx, put.id, restored).await?;
                         query(ADD)
@@ -121,20 +129,22 @@ impl Store {
                             .bind(now)
                             .bind(json(tags))
                             .bind(language.to_string())
+                            .bind(size)
                             .execute(&mut *tx)
                             .await?;
                         insert_tags(tx, id, turn.number, tags).await?;
-                        (Put::Created(id.into()), id, Some((1, 0, 0)))
+                        (Put::Created(id.into()), id, Some(Gone { memories: 1, ..Gone::default() }))
                     }
                 };
-                if let Some((memories, chunks_gone, words_gone)) = gone {
+                if let Some(gone) = &gone {
                     insert_chunks(tx, &pieces, memory, turn.number, model.as_deref()).await?;
                     query(COUNT)
                         .bind(turn.number)
-                        .bind(memories)
-                        .bind(count - chunks_gone)
-                        .bind(words - words_gone)
+                        .bind(gone.memories)
+                        .bind(count - gone.chunks)
+                        .bind(words - gone.words)
                         .bind(LanguageSet::with(language).bits())
+                        .bind(size - gone.bytes)
                         .execute(&mut *tx)
                         .await?;
                 }
@@ -155,19 +165,36 @@ impl Store {
 }
 
 // Both write the shelf's row, which keeps the others waiting until this is committed.
-const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1 RETURNING number, memories, changes";
+const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1
+    RETURNING number, memories, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
 const FIRST: &str = "INSERT INTO shelves (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
-    ON CONFLICT (account_id) DO UPDATE SET changes = shelves.changes + 1 RETURNING number, memories, changes";
-const KNOWN: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND dedupe = $2";
-const NAMED: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND id = $2";
+    ON CONFLICT (account_id) DO UPDATE SET changes = shelves.changes + 1
+    RETURNING number, memories, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
+const KNOWN: &str = "SELECT id, version, spaces, chunks, words, bytes FROM memories WHERE shelf = $1 AND dedupe = $2";
+const NAMED: &str = "SELECT id, version, spaces, chunks, words, bytes FROM memories WHERE shelf = $1 AND id = $2";
 const ADD: &str = "INSERT INTO memories (id, shelf, type, title, url, content, dedupe, version, spaces, chunks, words,
-        changed, created_at, updated_at, tags, language)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
+        changed, created_at, updated_at, tags, language, bytes)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 const CHANGE: &str = "UPDATE memories SET type = $2, title = $3, url = $4, content = $5, version = $6, spaces = $7,
-        chunks = $8, words = $9, changed = $10, updated_at = $11, language = $12 WHERE id = $1";
+        chunks = $8, words = $9, changed = $10, updated_at = $11, language = $12, bytes = $13 WHERE id = $1";
 const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
 const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4,
-        languages = languages | $5 WHERE number = $1";
+        languages = languages | $5, bytes = bytes + $6 WHERE number = $1";
+
+/// What a shelf has less when a memory is put.
+#[derive(Default)]
+struct Gone {
+    /// What it has more: 1 for a new memory.
+    memories: i64,
+    chunks: i64,
+    words: i64,
+    bytes: i64,
+}
+
+/// Whether the account may keep so many bytes more.
+fn permits(put: &MemoryPut<'_>, turn: &ShelfRow, bytes: i64) -> Result<bool, Corrupt> {
+    put.quota.permits(&turn.plan, turn.bytes.saturating_add(bytes))
+}
 
 /// Whether a memory in these spaces is in none that a key does not cover. One in no space is the account's, and no such key's.
 fn covers_all(key_spaces: Option<&[SpaceId]>, spaces: &[SpaceId]) -> bool {
@@ -265,6 +292,8 @@ struct ShelfRow {
     number: i64,
     memories: i64,
     changes: i64,
+    bytes: i64,
+    plan: String,
 }
 
 #[derive(FromRow)]
@@ -274,4 +303,5 @@ struct KnownRow {
     spaces: String,
     chunks: i64,
     words: i64,
+    bytes: i64,
 }

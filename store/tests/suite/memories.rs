@@ -3,7 +3,8 @@
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
-use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put, Unlink};
+use domain::usage::{ByPlan, Plan};
+use store::memory::{ChunkPut, MemoryPut, MemoryQuota, MemoryScope, Put, Unlink};
 use store::pool::query;
 use store::{Pool, Store};
 
@@ -58,11 +59,19 @@ impl Draft {
             model: (!self.vectors.is_empty()).then_some(&model),
             spaces: &self.spaces,
             key_spaces: self.key_spaces.as_deref(),
-            memories_max,
+            quota: memory_quota(memories_max),
         };
         store.memory_put(&put, now()).await.unwrap()
     }
 }
+
+/// So many memories, of [`BYTES_MAX`] bytes together on the plan FREE.
+pub fn memory_quota(memories_max: u32) -> MemoryQuota {
+    MemoryQuota { memories_max, bytes_max: ByPlan::new(|plan| if plan == Plan::Free { BYTES_MAX } else { 0 }) }
+}
+
+/// More than the memories of any other test have.
+const BYTES_MAX: u64 = 100_000;
 
 pub fn model() -> ModelId {
     ModelId { name: "small".into(), dimensions: 4 }

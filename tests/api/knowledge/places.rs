@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use domain::Digest;
 use domain::memory::MemoryType;
+use domain::usage::ByPlan;
 use futures_util::FutureExt;
 use futures_util::future::select_all;
 use knowledge::embed::EmbeddingProvider;
 use serde_json::{Value, json};
-use store::memory::{ChunkPut, MemoryPut};
+use store::memory::{ChunkPut, MemoryPut, MemoryQuota};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -166,7 +167,7 @@ async fn an_export_whose_key_is_revoked_ends_incomplete() {
             model: None,
             spaces: &[],
             key_spaces: None,
-            memories_max: 1000,
+            quota: MemoryQuota { memories_max: 1000, bytes_max: ByPlan::new(|_| 0) },
         };
         world.server.app.store.memory_put(&put, now).await.unwrap();
     }

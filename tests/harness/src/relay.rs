@@ -24,6 +24,7 @@ pub struct Relay {
     /// `postgres://…` with the address of the relay, as the configuration key `database.url` takes it.
     pub url: String,
     state: watch::Sender<State>,
+    target: watch::Sender<SocketAddr>,
     accepting: JoinHandle<()>,
 }
 
@@ -44,14 +45,21 @@ impl Relay {
     /// # Panics
     /// When the URL has no address and port, or no port is free.
     pub async fn before(url: &str) -> Self {
-        let (start, rest) = url.split_once('@').unwrap_or_else(|| panic!("no user in {url}"));
-        let (target, end) = rest.split_once('/').unwrap_or((rest, ""));
-        let target: SocketAddr = target.parse().unwrap_or_else(|error| panic!("{target}: {error}"));
+        let (start, target, end) = parts(url);
+        let target = watch::Sender::new(target);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap_or_else(|error| panic!("no port: {error}"));
         let address = listener.local_addr().unwrap_or_else(|error| panic!("no address: {error}"));
         let state = watch::Sender::new(State::default());
-        let accepting = tokio::spawn(accept(listener, target, state.clone()));
-        Self { url: format!("{start}@{address}/{end}"), state, accepting }
+        let accepting = tokio::spawn(accept(listener, target.subscribe(), state.clone()));
+        Self { url: format!("{start}@{address}/{end}"), state, target, accepting }
+    }
+
+    /// Leads new connections to the database of another URL, as a name of a primary does after a fail-over. Open ones stay.
+    ///
+    /// # Panics
+    /// When the URL has no address and port.
+    pub fn leads_to(&self, url: &str) {
+        self.target.send_replace(parts(url).1);
     }
 
     /// Freezes the database: connections are accepted, and nothing is answered.
@@ -93,12 +101,20 @@ impl Drop for Relay {
     }
 }
 
-async fn accept(listener: TcpListener, target: SocketAddr, state: watch::Sender<State>) {
+/// A URL as its beginning with the user, the address, and the rest.
+fn parts(url: &str) -> (&str, SocketAddr, &str) {
+    let (start, rest) = url.split_once('@').unwrap_or_else(|| panic!("no user in {url}"));
+    let (target, end) = rest.split_once('/').unwrap_or((rest, ""));
+    (start, target.parse().unwrap_or_else(|error| panic!("{target}: {error}")), end)
+}
+
+async fn accept(listener: TcpListener, target: watch::Receiver<SocketAddr>, state: watch::Sender<State>) {
     // Ends with this task.
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         let number = state.borrow().accepted;
         state.send_modify(|state| state.accepted += 1);
+        let target = *target.borrow();
         connections.spawn(relay(client, target, number, state.subscribe()));
         while connections.try_join_next().is_some() {}
     }

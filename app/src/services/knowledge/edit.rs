@@ -54,6 +54,7 @@ impl Memories {
             match self.write(&memory, draft, tags.clone(), spaces).await? {
                 Edit::Done => return self.owned(access, id).await,
                 Edit::Stale => {}
+                Edit::QuotaExceeded => return Err(Refusal::QuotaExceeded),
                 Edit::NotThere => return Err(Refusal::NotFound),
                 Edit::Duplicate(other) => {
                     return Err(Refusal::invalid("content", format!("the memory {other} has this text already")));
@@ -155,6 +156,7 @@ impl Memories {
     ) -> Result<Edit, Refusal> {
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         let (id, seen, account) = (memory.id, memory.changed, memory.account.clone());
+        let quota = self.limits.quota;
         let has_new_text = draft.as_ref().is_some_and(|draft| draft.content != memory.content);
         let write = async move {
             let chunks = draft.as_ref().map(MemoryDraft::chunks).unwrap_or_default();
@@ -165,7 +167,7 @@ impl Memories {
                 model: draft.model.as_ref(),
             });
             let (tags, spaces) = (tags.as_deref(), spaces.as_deref());
-            store.memory_edit(&MemoryEdit { id, account: &account, seen, text, tags, spaces }, now).await
+            store.memory_edit(&MemoryEdit { id, account: &account, seen, text, tags, spaces, quota }, now).await
         };
         Ok(actors::detached(write).await??)
     }

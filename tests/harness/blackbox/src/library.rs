@@ -26,6 +26,13 @@ pub fn notes(count: usize) -> Value {
     json!({ "contents": contents })
 }
 
+/// The body of a batch of `count` notes about a subject, none of which is in a batch about another.
+pub fn notes_about(subject: &str, count: usize) -> Value {
+    let contents: Vec<Value> =
+        (0..count).map(|nth| json!({ "content": format!("Note {nth} about {subject}") })).collect();
+    json!({ "contents": contents })
+}
+
 /// A request with the API key.
 pub fn request(server: &Server, key: &str, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
     Client::without_timeout().request(method, &format!("{}{path}", server.url), &Credential::Bearer(key.to_owned()))

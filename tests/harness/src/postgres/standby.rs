@@ -68,6 +68,22 @@ impl TestCluster {
         }
     }
 
+    /// Each commit of this cluster waits for its standby from now on; returns when the standby takes part.
+    ///
+    /// # Panics
+    /// When the server refuses.
+    pub async fn waits_for_standby(&self) {
+        let mut connection = connect(&self.url).await;
+        for statement in ["ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"] {
+            let done = sqlx::raw_sql(statement).execute(&mut connection).await;
+            done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        }
+        let synchronous = "SELECT COUNT(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        while ask::<i64>(&mut connection, synchronous).await == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
     /// A standby receives nothing more, as behind a network that failed.
     ///
     /// # Panics
