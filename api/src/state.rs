@@ -48,7 +48,6 @@ use super::error;
 use super::events::RegistryDescription;
 use super::gate::Gate;
 use super::guide::Guides;
-use super::knowledge::import::ImportPlaces;
 use super::knowledge::large::LargeBodies;
 use super::knowledge::places::Places;
 use super::knowledge::stream::EventStreams;
@@ -81,7 +80,6 @@ pub struct HttpParts {
     bodies: Arc<BodyReader>,
     large_bodies: Arc<LargeBodies>,
     streams: EventStreams,
-    imports: ImportPlaces,
     cors: Cors,
     cookies: Arc<Cookies>,
     description: Arc<Description>,
@@ -182,7 +180,6 @@ impl HttpState {
             bodies,
             large_bodies: Arc::new(large_bodies),
             streams: EventStreams::new(places, checks, phases, batch.heartbeat),
-            imports: ImportPlaces::new(&settings.knowledge.import),
             cors: Cors::new(&settings.knowledge.cors_origins),
             cookies,
             description: Arc::new(documents.description),
@@ -300,7 +297,6 @@ parts! {
     Arc<BodyReader> = bodies;
     Arc<LargeBodies> = large_bodies;
     EventStreams = streams;
-    ImportPlaces = imports;
     Cors = cors;
     Arc<Cookies> = cookies;
     Arc<Description> = description;

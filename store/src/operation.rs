@@ -34,6 +34,7 @@ pub enum Operation {
     #[strum(serialize = "list the deliveries of a webhook")]
     ListDeliveriesOfWebhook,
     #[strum(serialize = "lease webhooks")]
+    ListDueWebhooks,
     LeaseWebhooks,
     #[strum(serialize = "begin the try of a delivery")]
     BeginTryOfDelivery,

@@ -10,6 +10,7 @@
 mod descriptors;
 mod foe;
 mod honest;
+mod shares;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use domain::{Clock, Rng};
 use knowledge::Pipeline;
+use knowledge::fair::FairPlaces;
 use store::Store;
 use store::memory::MemoryQuota;
 
@@ -22,6 +23,10 @@ pub struct Dependencies {
     pub pipeline: Pipeline,
     /// `[knowledge.batch]`
     pub settings: BatchSettings,
+    /// Places of the lines of imports that are prepared.
+    pub lines: FairPlaces,
+    /// Imports of one account that may run at once.
+    pub imports_running_max: u32,
     /// How much an account may keep.
     pub quota: MemoryQuota,
     /// Prefix of the URLs of notes, without a slash at the end.

@@ -90,6 +90,11 @@ impl<'b> SlowBody<'b> {
         self.begun + self.deadline.min(body_rate_after.saturating_add(earned))
     }
 
+    /// Moves all deadlines by a time in which the server did not read.
+    pub fn excuse(&mut self, time: Duration) {
+        self.begun += time;
+    }
+
     /// Counts bytes that came.
     pub fn count(&mut self, bytes: usize) -> Result<(), ApiError> {
         if self.share.grow(bytes) { Ok(()) } else { Err(ApiError::unavailable("overloaded", SOON)) }

@@ -1,7 +1,7 @@
 //! The table of nodes, and clocks that follow the database's.
 
 use chrono::TimeDelta;
-use domain::batch::Item;
+use domain::batch::{BatchKind, Item};
 use domain::ids::{BatchId, NodeId};
 use domain::node::{NodeRecord, NodeTraits, SettingPrints};
 use domain::{Clock, Digest};
@@ -42,7 +42,8 @@ async fn names(store: &Store) -> Vec<String> {
 async fn batch(world: &World, id: BatchId) {
     let ada = world.account("ada@example.com").await;
     let items = [Item::Url("https://example.com/".into())];
-    let new = NewBatch { id, account: &ada, spaces: &[], key_spaces: None, items: &items, key: None };
+    let new =
+        NewBatch { id, kind: BatchKind::Batch, account: &ada, spaces: &[], key_spaces: None, items: &items, key: None };
     assert_eq!(world.store.batch_create(&new, 4, now()).await.unwrap(), BatchCreate::Created);
 }
 

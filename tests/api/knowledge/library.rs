@@ -1,6 +1,7 @@
 //! What a client does with memories that are there: lists, changes and imports them, and deletes a space.
 
 use domain::space::AccessType;
+use knowledge::embed::EmbeddingProvider;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -311,6 +312,32 @@ on_each_database! {
         let json = world.request(Method::POST, "/v1/import", &key).json(&json!({}));
         world.send(json).await.refused(415, "unsupported_media_type");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_continues_without_its_client() {
+    let world = World::with(|settings| settings.knowledge.embedding.provider = EmbeddingProvider::None).await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    let line = |nth: usize| {
+        let (id, then) = (world.rng().uuid_v7(world.clock().now()), "2026-01-01T00:00:00.000Z");
+        json!({ "id": id, "title": "", "url": "", "content": format!("Number {nth}"), "createdAt": then, "updatedAt": then, "type": "note", "spaces": [] })
+            .to_string()
+    };
+    let body = (0..400).map(line).collect::<Vec<_>>().join("\n");
+    let request = world.request(Method::POST, "/v1/import", &key).header("content-type", "application/x-ndjson");
+    let response = request.body(body.clone()).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let batch = response.headers()["x-batch-id"].to_str().unwrap().to_owned();
+    drop(response);
+    // Its stream can be joined as that of a batch.
+    let messages = world.rejoin(&key, &batch, None).await.whole().await;
+    assert_eq!(messages.iter().filter(|message| message["type"] == "success").count(), 400);
+    let again = lines(&imported(&world, &key, body).await);
+    assert_eq!(again[400], json!({ "type": "complete", "created": 0, "existing": 400, "failed": 0 }));
+    assert!((0..400).all(|nth| again[nth]["index"] == nth), "in the order of the lines");
+    // It is no batch of the page, and none that owners are notified of.
+    let me = world.person("ada@example.com").await;
+    assert_eq!(world.server.app.store.batches_of_account(&me.account, 10).await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
