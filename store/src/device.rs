@@ -1,22 +1,24 @@
 //! Device codes: how a computer is attached to the account of the approver (`docs/decisions/0012-device-codes.md` and `docs/decisions/0009-order-of-approval-checks.md`).
 
 use chrono::TimeDelta;
-use domain::Timestamp;
 use domain::api_key::ApiKeyScope;
 use domain::claim::Claim;
 use domain::confirm::ConfirmedVia;
+use domain::consent::{Author, ConsentLevel};
 use domain::device::{DeviceCode, DeviceState, WantedAgent, WantedKey};
 use domain::foreign::visible;
 use domain::ids::{Email, MachineUuid, PersonId, RegistrationId, UserAccountId};
 use domain::label::Label;
 use domain::secret::SecretHash;
 use domain::tool::Tool;
+use domain::{Rng, Timestamp};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::api_key::{ComputersKey, KeyCreate, KeyGrant, add_key_of_computer, scopes_of_text, scopes_text};
 use crate::change::Change;
 use crate::claim::{claim_locked, lock_agent, lock_unclaimed};
+use crate::consent::baseline::{Choice, lock_baseline, write_choice};
 use crate::error::{Corrupt, StoreError};
 use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machine};
 use crate::mail::{QueuedMail, insert_mail};
@@ -144,6 +146,8 @@ pub struct Agreed {
     pub key: Option<KeyGrant>,
     /// The agent that asks with the computer is confirmed.
     pub agent: bool,
+    /// How much may be recorded: becomes the person's level ([`chosen_rules`](domain::consent::chosen_rules)). `None` changes no level.
+    pub consent: Option<ConsentLevel>,
 }
 
 /// Who approves or denies.
@@ -334,18 +338,18 @@ impl Store {
 
     /// Attaches the computer of a pending code to the account of the approver; with `agreed.key`, the key that it asks for becomes valid
     /// and takes the place of those that it had; with `agreed.agent`, the agent that asks with it is claimed for the account. Exactly one of
-    /// any number of calls approves, and never beside a denial. `notice` writes the letter about it, stored with the approval or not at all. An agent that was revoked
+    /// any number of calls approves, and never beside a denial. With `agreed.consent`, that level becomes the approver's. `notice` writes the letter about it, stored with the approval or not at all. An agent that was revoked
     /// meanwhile approves nothing: to it the code is consumed.
     pub async fn device_approve(
         &self,
-        code: &SecretHash,
-        machine: MachineUuid,
+        code: &DeviceCode,
         approver: &Approver,
         agreed: Agreed,
         notice: impl FnOnce(&AttachedDevice) -> QueuedMail + Send,
         now: Timestamp,
+        rng: &Rng,
     ) -> Result<Approval, StoreError> {
-        // Locked in this order by everyone: agent, person, computer, code, identity.
+        // Locked in this order by everyone: agent, person, account, computer, code, identity.
         const PERSON: &str = "UPDATE persons SET id = id WHERE id = $1 RETURNING account_id, email";
         const MACHINE: &str = "UPDATE machines SET machine_uuid = machine_uuid
             WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
@@ -359,6 +363,8 @@ impl Store {
             "SELECT m.name, d.ip_address, d.key_hash, d.key_scopes FROM device_codes d JOIN machines m ON m.machine_uuid = d.machine_uuid
             WHERE d.device_code_hash = $1";
         let person = approver.person.as_uuid();
+        let DeviceCode { code, machine, .. } = code;
+        let machine = *machine;
         in_transaction!(
             &self.pool,
             |tx| {
@@ -374,6 +380,9 @@ impl Store {
                 };
                 let (own, email): (Option<String>, String) =
                     query(PERSON).bind(person).fetch_one(&mut *tx).await?;
+                if let (Some(_), Some(account)) = (agreed.consent, &own) {
+                    lock_baseline(tx, account).await?;
+                }
                 let asking: Option<(String, Option<String>)> =
                     query(MACHINE).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
                 let asked_by: Option<String> =
@@ -408,13 +417,19 @@ impl Store {
                         Err(refusal) => return Ok(Err(refusal)),
                     },
                 };
-                if let Err(refusal) = attach_machine(tx, machine, &account, now).await? {
+                if let Err(refusal) = attach_machine(self, tx, machine, &account, now, rng).await? {
                     return Ok(Err(ApprovalRefusal::Attach(refusal)));
                 }
                 // A person's approval is their own from then on; an agent's does not take over an attachment that was there.
                 if approver.via == ConfirmedVia::Session || !was_attached {
                     let agent = approver.via.agent().map(|agent| agent.as_uuid());
                     query(ATTACHED_BY).bind(machine.as_uuid()).bind(agent).execute(&mut *tx).await?;
+                }
+                if let Some(level) = agreed.consent {
+                    let author = if approver.via.agent().is_some() { Author::Agent } else { Author::Person };
+                    let identity = parsed("machines.user_cuid", &identity).map_err(undecodable)?;
+                    let choice = Choice { account: &account, identity: &identity, machine, level, author };
+                    write_choice(self, tx, &choice, now, rng).await?;
                 }
                 query(SETTLE)
                     .bind(code.as_bytes())

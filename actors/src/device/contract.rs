@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::consent::ConsentLevel;
 use domain::device::UserCode;
 use domain::ids::UserAccountId;
 use domain::secret::{CodeKey, Secret, SecretHash};
@@ -81,6 +82,8 @@ pub struct Extras {
     pub key: bool,
     /// The agent that asks with the computer.
     pub agent: bool,
+    /// How much may be recorded; `None` changes no level.
+    pub consent: Option<ConsentLevel>,
 }
 
 /// A computer that was attached.

@@ -160,7 +160,7 @@ impl DevicePoller {
         };
         domain::failpoint!("devices.approve");
         let approval =
-            store.device_approve(&state.code.code, state.code.machine, approver, agreed, notice, now).await?;
+            store.device_approve(&state.code, approver, agreed, notice, now, rng).await?;
         domain::failpoint!("devices.approved");
         match &approval {
             Ok(account) => {

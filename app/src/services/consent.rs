@@ -143,11 +143,8 @@ impl Consent {
     /// All records of an account.
     #[boxed]
     pub async fn records(&self, account: Option<&UserAccountId>) -> Result<Vec<ConsentRecord>, ConsentRefusal> {
-        self.linked_identities(account).await?;
-        Ok(match account {
-            Some(account) => self.ports.store.consent_of_account(account).await?,
-            None => Vec::new(),
-        })
+        let account = self.with_identities(account).await?;
+        Ok(self.ports.store.consent_of_account(&account).await?)
     }
 
     /// Sets a level on behalf of a computer, for itself. A computer without an account pays for the report with its budget.
@@ -163,7 +160,7 @@ impl Consent {
             return Err(ConsentRefusal::NotOwned);
         }
         self.charge(facts).await?;
-        self.change(vec![facts.user_cuid.clone()], Some(facts.machine_uuid), Author::Computer, change).await
+        self.change(Whose::Identity(facts.user_cuid.clone()), Some(facts.machine_uuid), Author::Computer, change).await
     }
 
     /// Sets a level on behalf of an account: for one of its computers, or for all computers of all its identities.
@@ -175,24 +172,25 @@ impl Consent {
         author: Author,
         change: LevelChange,
     ) -> Result<Changed, ConsentRefusal> {
-        let identities = match machine {
-            Some(machine) => vec![self.owned(account, machine).await?.user_cuid],
-            None => self.linked_identities(account).await?,
+        let whose = match machine {
+            Some(machine) => Whose::Identity(self.owned(account, machine).await?.user_cuid),
+            None => Whose::Account(self.with_identities(account).await?),
         };
-        self.change(identities, machine, author, change).await
+        self.change(whose, machine, author, change).await
     }
 
-    /// Writes a rule for each of these identities and reports the changes. The records stay, even if the report is delayed.
-    #[boxed]
-    pub async fn write(
-        &self,
-        identities: Vec<UserCuid>,
-        rule: ConsentRule,
-        reason: Option<String>,
-    ) -> Result<Written, InfraError> {
+    /// Writes a rule and reports the changes. The records stay, even if the report is delayed.
+    async fn write(&self, whose: Whose, rule: ConsentRule, reason: Option<String>) -> Result<Written, InfraError> {
         let Ports { store, clock, rng } = self.ports.clone();
         let now = clock.now();
-        let work = async move { store.consent_set(&identities, &rule, reason.as_deref(), now, &rng).await };
+        let work = async move {
+            match whose {
+                Whose::Identity(identity) => store.consent_set(&[identity], &rule, reason.as_deref(), now, &rng).await,
+                Whose::Account(account) => {
+                    store.consent_set_baseline(&account, &rule, reason.as_deref(), now, &rng).await
+                }
+            }
+        };
         let changed = actors::detached(work).await??;
         Ok(self.reported_soon(changed.len(), changed).await)
     }
@@ -229,13 +227,13 @@ impl Consent {
 
     async fn change(
         &self,
-        identities: Vec<UserCuid>,
+        whose: Whose,
         machine: Option<MachineUuid>,
         author: Author,
         LevelChange { level, lane, reason }: LevelChange,
     ) -> Result<Changed, ConsentRefusal> {
         let rule = ConsentRule { machine, lane, level, set_by: author };
-        let Written { records, is_forwarded } = self.write(identities, rule, reason).await?;
+        let Written { records, is_forwarded } = self.write(whose, rule, reason).await?;
         // The response to a delayed report contains no level.
         let in_force = if is_forwarded { self.in_force(machine, lane).await? } else { None };
         Ok(Changed { level: in_force.unwrap_or(level), written: records, is_forwarded })
@@ -283,13 +281,21 @@ impl Consent {
         owned.ok_or(ConsentRefusal::NotOwned)
     }
 
-    async fn linked_identities(&self, account: Option<&UserAccountId>) -> Result<Vec<UserCuid>, ConsentRefusal> {
-        let identities = match account {
-            Some(account) => self.ports.store.identities_of_account(account).await?,
-            None => Vec::new(),
-        };
-        if identities.is_empty() { Err(ConsentRefusal::NoLinkedIdentity) } else { Ok(identities) }
+    /// The account, if an identity is linked to it.
+    async fn with_identities(&self, account: Option<&UserAccountId>) -> Result<UserAccountId, ConsentRefusal> {
+        let account = account.ok_or(ConsentRefusal::NoLinkedIdentity)?;
+        let identities = self.ports.store.identities_of_account(account).await?;
+        if identities.is_empty() { Err(ConsentRefusal::NoLinkedIdentity) } else { Ok(account.clone()) }
     }
+}
+
+/// The identities that a level is written for.
+#[derive(Debug)]
+enum Whose {
+    /// One identity.
+    Identity(UserCuid),
+    /// All identities that are linked to the account.
+    Account(UserAccountId),
 }
 
 /// For an outsider, the rules that it set for itself. The person's rules for all computers are private to the owner of the identity.

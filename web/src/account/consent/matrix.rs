@@ -283,6 +283,12 @@ impl ConsentMatrix {
         self.identities_of(&cell.scope).iter().filter_map(of).min()
     }
 
+    /// Whether a level of the person for all lanes applies to a row. Without one, nothing is enforced but the levels of single lanes.
+    pub fn is_chosen(&self, scope: &RowScope) -> bool {
+        let cell = Cell { scope: scope.clone(), lane: None };
+        self.state(&cell) != CellState::Follows || self.inherited(&cell).is_some()
+    }
+
     /// The choices of a computer of its own.
     pub fn exceptions(&self, scope: &RowScope) -> Vec<(Option<Lane>, ConsentLevel)> {
         let own = columns().map(|lane| (lane, self.state(&Cell { scope: scope.clone(), lane }).level()));
