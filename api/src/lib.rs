@@ -99,6 +99,8 @@ pub fn routes() -> Vec<Route> {
         Route::delete("/api/v1/machines/{machine_uuid}", PERSON, machines::detach),
         Route::get("/api/v1/consent", ANYONE, consent::read),
         Route::post("/api/v1/consent", ANYONE, consent::write),
+        Route::post("/api/v1/consent/pause", ANYONE, consent::pause),
+        Route::delete("/api/v1/consent/pause", ANYONE, consent::end_pause),
         Route::post("/api/v1/events", ANYONE.or(Accepts::PRE_CLAIM), events::submit),
         Route::get("/api/v1/events/registry", NONE, events::registry),
         Route::get("/api/v1/activity", ANYONE, activity::page),

@@ -209,7 +209,13 @@ impl Services {
             batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),
             claims: ClaimConfirmations::new(app.claims.clone(), recent.clone(), settings.claims.require_session),
             closings: Closings::new(ports(), Arc::clone(&app.urls)),
-            consent: Consent::new(ports(), app.outbox.clone(), app.budgets.clone(), settings.consent.default_level),
+            consent: Consent::new(
+                ports(),
+                app.outbox.clone(),
+                app.budgets.clone(),
+                settings.consent.default_level,
+                settings.consent.pause_max,
+            ),
             devices: DeviceApprovals::new(
                 app.devices.clone(),
                 app.claims.clone(),

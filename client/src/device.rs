@@ -6,8 +6,8 @@ use domain::secret::Secret;
 use http::Method;
 use wire::Done;
 use wire::device::{
-    ApproveRequest, CodeRequest, DEVICE_GRANT, DenyRequest, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult, MachineAbout,
-    MachineRequest, MachineResult,
+    ApproveRequest, CodeRequest, DEVICE_GRANT, DenyRequest, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult,
+    MachineAbout, MachineRequest, MachineResult,
 };
 
 use crate::exchange::ApiRequest;

@@ -1,6 +1,7 @@
 //! Consent levels, and the effective level among several records (`docs/decisions/0025-effective-consent-level.md`).
 
 pub mod change;
+pub mod pause;
 
 use serde::{Deserialize, Serialize};
 

@@ -273,7 +273,7 @@ async fn say_level(connection: &ProfileConnection) {
     let mut levels = Vec::new();
     for lane in Lane::ALL.iter().copied() {
         match client.consent(None, Some(lane)).await {
-            Ok(ConsentAnswer::Effective { level }) => levels.push(level),
+            Ok(ConsentAnswer::Effective { level, .. }) => levels.push(level),
             _ => return,
         }
     }

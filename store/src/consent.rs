@@ -1,8 +1,10 @@
 //! The levels that people, agents and computers set (`docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0053-persons-level-is-the-upper-bound.md`).
 
 pub(crate) mod baseline;
+pub mod pause;
 
 use domain::consent::change::{ConsentChange, after};
+use domain::consent::pause::PauseReport;
 use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule, person_rule};
 use domain::envelope::Lane;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
@@ -157,7 +159,7 @@ impl Store {
                         let left = rules_of(tx, &edit.identity).await?;
                         rule.level = person_rule(&left, edit.machine, edit.lane).map_or(default_level, |rule| rule.level);
                     }
-                    let report = Report { rule, previous: before, inherited: edit.after.is_none(), reason: None, is_news: true };
+                    let report = Report { rule, previous: before, inherited: edit.after.is_none(), reason: None, is_news: true, pause: None };
                     write_report(self, tx, chain, &edit.identity, report, now, rng).await?;
                     records += 1;
                     if identities.last() != Some(&edit.identity) {
@@ -202,6 +204,7 @@ struct Report<'a> {
     reason: Option<&'a str>,
     /// Whether the owner is notified.
     is_news: bool,
+    pause: Option<PauseReport>,
 }
 
 /// Sets one level for identities, in their order; gives those whose level this changed.
@@ -220,7 +223,8 @@ async fn set_levels(
         let before = level_of(tx, user_cuid, rule).await?;
         let is_changed = write_level(tx, user_cuid, rule, before.is_some(), reason, now).await?;
         if let Some(chain) = chain.filter(|_| is_changed) {
-            let report = Report { rule: rule.clone(), previous: before, inherited: false, reason, is_news: true };
+            let report =
+                Report { rule: rule.clone(), previous: before, inherited: false, reason, is_news: true, pause: None };
             write_report(store, tx, chain, user_cuid, report, now, rng).await?;
             changed.push(user_cuid.clone());
         }
@@ -316,7 +320,7 @@ async fn write_report(
     tx: &mut Tx<'_>,
     chain: ChainRow,
     user_cuid: &UserCuid,
-    Report { rule, previous, inherited, reason, is_news }: Report<'_>,
+    Report { rule, previous, inherited, reason, is_news, pause }: Report<'_>,
     now: Timestamp,
     rng: &Rng,
 ) -> Result<(), sqlx::Error> {
@@ -328,6 +332,7 @@ async fn write_report(
         inherited,
         previous,
         reason: reason.map(str::to_owned),
+        pause,
     };
     let id = rng.uuid_v7(now);
     let written = report.event(id.into(), chain.machine, &chain.position, now);

@@ -357,8 +357,6 @@ impl Store {
             WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $2 RETURNING user_cuid";
         const LINKED: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 RETURNING account_id";
         const OWNERS: &str = "SELECT COUNT(*) FROM persons WHERE account_id = $1";
-        const SETTLE: &str = "UPDATE device_codes
-            SET state = 'claimed', account_id = $2, person_id = $3, settled_via = $4, settled_at = $5 WHERE device_code_hash = $1";
         const ATTACHED: &str =
             "SELECT m.name, d.ip_address, d.key_hash, d.key_scopes FROM device_codes d JOIN machines m ON m.machine_uuid = d.machine_uuid
             WHERE d.device_code_hash = $1";
@@ -426,19 +424,9 @@ impl Store {
                     query(ATTACHED_BY).bind(machine.as_uuid()).bind(agent).execute(&mut *tx).await?;
                 }
                 if let Some(level) = agreed.consent {
-                    let author = if approver.via.agent().is_some() { Author::Agent } else { Author::Person };
-                    let identity = parsed("machines.user_cuid", &identity).map_err(undecodable)?;
-                    let choice = Choice { account: &account, identity: &identity, machine, level, author };
-                    write_choice(self, tx, &choice, now, rng).await?;
+                    agree_to_level(self, tx, approver, level, (&account, &identity, machine), now, rng).await?;
                 }
-                query(SETTLE)
-                    .bind(code.as_bytes())
-                    .bind(&account)
-                    .bind(person)
-                    .bind(approver.via.as_str())
-                    .bind(now)
-                    .execute(&mut *tx)
-                    .await?;
+                settle(tx, code, &account, approver, now).await?;
                 let row: AttachedRow = query(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
                 let Some(has_key) = grant_key(tx, agreed.key, machine, &account, &row, now).await? else {
                     return Ok(Err(ApprovalRefusal::TooManyKeys));
@@ -596,6 +584,43 @@ impl TryFrom<AskingRow> for AskingDevice {
         let AskingRow { name, first_seen_at, ip_address, is_attached, .. } = row;
         Ok(Self { code, name, first_seen_at, others, ip_address, key_scopes, is_attached, agent })
     }
+}
+
+/// Writes the level that the approver chose for a computer, which the account has now.
+async fn agree_to_level(
+    store: &Store,
+    tx: &mut Tx<'_>,
+    approver: &Approver,
+    level: ConsentLevel,
+    (account, identity, machine): (&str, &str, MachineUuid),
+    now: Timestamp,
+    rng: &Rng,
+) -> Result<(), sqlx::Error> {
+    let author = if approver.via.agent().is_some() { Author::Agent } else { Author::Person };
+    let identity = parsed("machines.user_cuid", identity).map_err(undecodable)?;
+    let choice = Choice { account, identity: &identity, machine, level, author };
+    write_choice(store, tx, &choice, now, rng).await
+}
+
+/// Marks a code as approved.
+async fn settle(
+    tx: &mut Tx<'_>,
+    code: &SecretHash,
+    account: &str,
+    approver: &Approver,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    const SETTLE: &str = "UPDATE device_codes
+        SET state = 'claimed', account_id = $2, person_id = $3, settled_via = $4, settled_at = $5 WHERE device_code_hash = $1";
+    query(SETTLE)
+        .bind(code.as_bytes())
+        .bind(account)
+        .bind(approver.person.as_uuid())
+        .bind(approver.via.as_str())
+        .bind(now)
+        .execute(tx)
+        .await
+        .map(drop)
 }
 
 /// The name of a tool's agent: that of the tool, and of its computer if that is short enough.

@@ -2,6 +2,7 @@
 
 use chrono::TimeDelta;
 use domain::consent::ConsentRule;
+use domain::consent::pause::Pauses;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::label::Label;
@@ -441,6 +442,7 @@ fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<
             account: parsed_opt("machines.account_id", first.account_id.as_deref())?,
             identity_account: parsed_opt("identities.account_id", first.identity_account_id.as_deref())?,
             consent: Vec::new(),
+            pauses: Pauses { account: first.account_paused_until, machine: first.machine_paused_until },
         },
         has_held: first.has_held,
         last_seen_at: first.last_seen_at,

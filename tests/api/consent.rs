@@ -14,6 +14,13 @@ use harness::event::{Chain, Machine};
 use harness::on_each_database;
 
 const CONSENT: &str = "/api/v1/consent";
+const PAUSE: &str = "/api/v1/consent/pause";
+
+/// The level in force of a computer, paused or not.
+async fn level_of(world: &World, machine: &Machine) -> String {
+    let body = world.get(CONSENT, &Credential::from(machine)).await.expect(200);
+    body["level"].as_str().unwrap().to_owned()
+}
 
 async fn level(world: &World, credential: impl Into<Credential>, query: &str) -> String {
     let body = world.get(&format!("{CONSENT}{query}"), &credential.into()).await.expect(200);
@@ -305,6 +312,113 @@ on_each_database! {
         approve(&third, &agent.token, Some("off")).await.expect(200);
         assert!(levels().await.contains(&record(false, "off", "agent")));
         assert_eq!((level(&world, &third, "").await, level(&world, &second, "").await), ("off".into(), "metadata-only".into()));
+    }
+
+    async fn recording_is_paused_for_a_time_and_continues_by_itself_with_its_levels(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        set(&world, person.cookie.clone(), json!({ "level": "full" })).await;
+        let records = async || world.get(CONSENT, &person.cookie).await.expect(200)["levels"].clone();
+        let before = records().await;
+        let mut chain = Chain::new(&machine);
+        world.event(&machine, &chain.next()).await.receipt();
+
+        let paused = world.post(PAUSE, &person.cookie, &json!({ "seconds": 3600 })).await.expect(200);
+        let until = &paused["paused_until"];
+        let later = world.attached_machine(&person).await;
+        for machine in [&machine, &later] {
+            let own = world.get(CONSENT, &Credential::from(machine)).await.expect(200);
+            assert_eq!(own, json!({ "level": "off", "paused_until": until }));
+            let canary = format!("canary-{}", machine.uuid);
+            let mut chain = Chain::new(machine);
+            let event = chain.peek_with(|event| event["payload"]["content"] = json!(canary));
+            world.event(machine, &event).await.held("consent_exceeded");
+            world.event(person.cookie.clone(), &event).await.held("consent_exceeded");
+            let unknown = chain.next_with(|event| {
+                event["event_type"] = json!("memory.dreamt");
+                event["payload"]["content"] = json!(canary);
+            });
+            world.event(machine, &unknown).await.held("unknown_event_type");
+            assert!(!contains(world.dir.path(), canary.as_bytes()), "the content is in a file");
+        }
+        // A level that is set meanwhile is recorded, and applies after the pause.
+        let response = world.post(CONSENT, &person.cookie, &json!({ "level": "full", "machine_uuid": later.uuid })).await.expect(200);
+        assert_eq!(response, json!({ "level": "off", "written": 1 }));
+        let all = world.get(CONSENT, &person.cookie).await.expect(200);
+        assert_eq!(&all["paused_until"], until);
+
+        world.advance(Duration::from_secs(3601));
+        assert_eq!(world.get(CONSENT, &Credential::from(&machine)).await.expect(200), json!({ "level": "full" }));
+        world.event(&machine, &chain.next()).await.receipt();
+        let after = records().await;
+        assert_eq!(after.as_array().unwrap().len(), before.as_array().unwrap().len() + 2, "the level of the later computer, and its exception");
+
+        // A pause that ends early is reported twice, one that ends by itself once.
+        world.post(PAUSE, &person.cookie, &json!({ "seconds": 60, "machine_uuid": machine.uuid })).await.expect(200);
+        assert_eq!(level_of(&world, &machine).await, "off");
+        assert_eq!(level_of(&world, &later).await, "full");
+        let ended = world.delete(&format!("{PAUSE}?machine_uuid={}", machine.uuid), &person.cookie).await.expect(200);
+        assert_eq!(ended, json!({ "paused_until": null }));
+        assert_eq!(level_of(&world, &machine).await, "full");
+        let reports = eventually("the reports are recorded", async || {
+            let events = world.activity(person.cookie.clone(), "?lane=security&limit=100").await.expect(200)["events"].clone();
+            // The level, the pause on two identities, the inherited level, the exception, and the pause of one computer twice.
+            (events.as_array().unwrap().len() == 1 + 2 + 1 + 1 + 2).then_some(events)
+        })
+        .await;
+        world.included(person.cookie.clone(), reports[0]["event_id"].as_str().unwrap()).await;
+    }
+
+    async fn a_computer_or_an_agent_may_pause_and_never_end_the_pause_of_another(world: World) {
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let (machine, other) = (world.attached_machine(&ada).await, world.attached_machine(&ada).await);
+        let agent = world.agent_of(&ada).await;
+        let own = Credential::from(&machine);
+        let of_machine = format!("{PAUSE}?machine_uuid={}", machine.uuid);
+        let pause = async |credential: &Credential, seconds: u64, named: bool| {
+            let mut body = json!({ "seconds": seconds });
+            if named {
+                body["machine_uuid"] = json!(machine.uuid);
+            }
+            world.post(PAUSE, credential, &body).await.expect(200)["paused_until"].as_str().unwrap().to_owned()
+        };
+        // Its own pause.
+        pause(&own, 600, false).await;
+        assert_eq!((level_of(&world, &machine).await, level_of(&world, &other).await), ("off".into(), "metadata-only".into()));
+        world.delete(&of_machine, &agent.token).await.refused(403, "session_required");
+        world.delete(PAUSE, &own).await.expect(200);
+        assert_eq!(level_of(&world, &machine).await, "metadata-only");
+        world.delete(PAUSE, &own).await.expect(200);
+
+        // A person's pause is lengthened at most, and ends by the person.
+        let mut until = pause(&ada.cookie, 600, true).await;
+        for (credential, seconds) in [(&own, 1200), (&agent.token, 1800)] {
+            assert_eq!(pause(credential, 60, true).await, until);
+            let longer = pause(credential, seconds, true).await;
+            assert!(longer > until);
+            until = longer;
+            world.delete(&of_machine, credential).await.refused(403, "session_required");
+        }
+        assert!(pause(&ada.cookie, 60, true).await < until);
+        world.delete(&of_machine, &ada.cookie).await.expect(200);
+
+        // An agent's pause of all computers.
+        pause(&agent.token, 600, false).await;
+        assert_eq!((level_of(&world, &machine).await, level_of(&world, &other).await), ("off".into(), "off".into()));
+        world.delete(PAUSE, &own).await.expect(200);
+        assert_eq!(level_of(&world, &machine).await, "off", "a computer ended the pause of its account");
+        world.delete(PAUSE, &agent.token).await.refused(403, "session_required");
+        world.delete(PAUSE, &ada.cookie).await.expect(200);
+        assert_eq!(level_of(&world, &machine).await, "metadata-only");
+
+        for body in [json!({}), json!({ "seconds": 0 }), json!({ "seconds": -1 }), json!({ "seconds": 8 * 86400 }), json!({ "seconds": 1, "more": 1 })] {
+            world.post(PAUSE, &ada.cookie, &body).await.refused(400, "invalid_request");
+        }
+        let foreign = json!({ "seconds": 1, "machine_uuid": other.uuid });
+        world.post(PAUSE, &own, &foreign).await.refused(400, "machine_uuid_mismatch");
+        world.post(PAUSE, &bob.cookie, &foreign).await.refused(403, "machine_not_owned");
+        world.post(PAUSE, &bob.cookie, &json!({ "seconds": 1 })).await.refused(409, "no_linked_cuid");
+        world.delete(&of_machine, &bob.cookie).await.refused(403, "machine_not_owned");
     }
 
     async fn every_consent_change_is_an_event_with_a_proof(world: World) {

@@ -84,6 +84,32 @@ pages! {
         world.event(&second, &Chain::new(&second).next()).await.held("consent_exceeded");
     }
 
+    async fn recording_is_paused_and_continued_by_buttons(world: World, browser: Browser) {
+        let person = world.person("jo@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        browser.signed_in(&person).await;
+        browser.visit("/account").await;
+        browser.press("Pause for an hour").await;
+        browser.sees("Recording is paused").await;
+        browser.sees("in 1 hour").await;
+        browser.look("paused").await;
+        assert_eq!(level(world, &machine, "").await, "off");
+        world.event(&machine, &Chain::new(&machine).next()).await.held("consent_exceeded");
+        browser.visit("/account").await;
+        browser.sees("Recording is paused").await;
+        browser.look("paused-account").await;
+        browser.press("End the pause now").await;
+        browser.sees("The pause has ended").await;
+        assert_eq!(level(world, &machine, "").await, "metadata-only");
+        // A computer that paused itself.
+        world.post("/api/v1/consent/pause", &(&machine).into(), &json!({ "seconds": 600 })).await.expect(200);
+        browser.visit("/account/consent").await;
+        browser.sees(&format!("{} is paused", name_of(&machine))).await;
+        browser.press(&format!("End the pause of {}", name_of(&machine))).await;
+        browser.sees("The pause has ended").await;
+        assert_eq!(level(world, &machine, "").await, "metadata-only");
+    }
+
     async fn without_a_choice_the_pages_say_that_nothing_is_enforced(world: World, browser: Browser) {
         let person = world.person("jo@example.com").await;
         let machine = world.attached_machine(&person).await;

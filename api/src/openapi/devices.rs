@@ -3,8 +3,8 @@
 use serde_json::json;
 use wire::Done;
 use wire::device::{
-    ApproveRequest, CodeRequest, DEVICE_GRANT, DenyRequest, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult, MachineAbout,
-    MachineRequest, MachineResult,
+    ApproveRequest, CodeRequest, DEVICE_GRANT, DenyRequest, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult,
+    MachineAbout, MachineRequest, MachineResult,
 };
 
 use super::operation::Operation;

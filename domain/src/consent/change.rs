@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::pause::PauseReport;
 use super::{ConsentLevel, ConsentRule};
 use crate::chain::{Position, Prev};
+use crate::clock::date_time;
 use crate::envelope::{AgentKinds, EncodedEvent, report, seal};
 use crate::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
 use crate::{Digest, Timestamp};
@@ -23,6 +25,8 @@ pub struct ConsentChange {
     pub previous: Option<ConsentLevel>,
     /// The reason that the author gave.
     pub reason: Option<String>,
+    /// Set if recording was paused or continued: `rule` is then the level in force, and no record changed.
+    pub pause: Option<PauseReport>,
 }
 
 impl ConsentChange {
@@ -49,6 +53,14 @@ impl ConsentChange {
         });
         if self.inherited {
             payload["inherited"] = json!(true);
+        }
+        match self.pause {
+            Some(PauseReport::Until(until)) => {
+                payload["pause"] = json!("began");
+                payload["paused_until"] = json!(date_time(until));
+            }
+            Some(PauseReport::Ended) => payload["pause"] = json!("ended"),
+            None => {}
         }
         seal(report(id, Self::EVENT_TYPE, at, scope, payload), position)
     }
@@ -78,13 +90,15 @@ mod tests {
         let rng = Rng::seeded(1);
         let now = Timestamp::UNIX_EPOCH;
         let machine = MachineUuid::from(rng.uuid_v7(now));
-        for (account, target, lane, reason) in [
-            (None, None, None, None),
+        for (account, target, lane, reason, pause) in [
+            (None, None, None, None, Some(PauseReport::Until(now))),
+            (None, None, None, None, Some(PauseReport::Ended)),
             (
                 Some("account1".parse().unwrap()),
                 Some(machine),
                 Some(crate::lane::Lane::Llm),
                 Some("too much \u{1F600} \"said\"".into()),
+                None,
             ),
         ] {
             let report = ConsentChange {
@@ -94,6 +108,7 @@ mod tests {
                 previous: Some(ConsentLevel::Full),
                 inherited: target.is_some(),
                 reason,
+                pause,
             };
             let first = Position::genesis(0);
             let written = report.event(rng.uuid_v7(now).into(), machine, &first, now);
@@ -104,6 +119,7 @@ mod tests {
             let registry = Registry::built_in().unwrap();
             assert_eq!(registry.judge(envelope), Ok(()));
             assert_eq!(envelope.payload.get("inherited").is_some(), target.is_some());
+            assert_eq!(envelope.payload.get("pause").is_some(), pause.is_some());
             let second = after(&first, written.seal);
             let moved = moved_to(&written.body, &second).unwrap();
             let sealed = Sealed::open(&moved.body, 65_536, &agents).unwrap();

@@ -6,6 +6,7 @@ use domain::envelope::Lane;
 use domain::ids::{MachineUuid, UserCuid};
 use domain::{Rng, Timestamp};
 
+use super::pause::report_lasting_pause;
 use super::{Report, level_of, lock_chain, rules_of, set_levels, write_level, write_report};
 use crate::Store;
 use crate::pool::{Tx, query, scalar};
@@ -70,11 +71,11 @@ pub(crate) async fn inherit_baseline(
         let before = level_of(tx, user_cuid, &rule).await?;
         if write_level(tx, user_cuid, &rule, before.is_some(), None, now).await? {
             // The level of the account did not change, so its owner is not notified.
-            let report = Report { rule, previous: before, inherited: true, reason: None, is_news: false };
+            let report = Report { rule, previous: before, inherited: true, reason: None, is_news: false, pause: None };
             write_report(store, tx, chain, user_cuid, report, now, rng).await?;
         }
     }
-    Ok(())
+    report_lasting_pause(store, tx, user_cuid, account, now, rng).await
 }
 
 /// A level that a person chooses while they attach a computer.

@@ -25,6 +25,7 @@ use store::machine::Computer;
 use self::matrix::{Cell, CellChange, CellState, ConsentMatrix, RowScope, columns};
 use self::undo::SaveUndo;
 use super::AccountOwner;
+use super::pause::PauseView;
 use super::undo::gone;
 use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, Site, flash, page};
 
@@ -59,6 +60,7 @@ struct ConsentPage {
     has_computers: bool,
     /// Whether no level for all computers and lanes is chosen.
     is_unchosen: bool,
+    pause: PauseView,
 }
 
 struct Row {
@@ -266,6 +268,7 @@ impl View<'_> {
                 undo: undo.map(|undo| UndoForm { base: undo.base(), fields: undo.fields() }),
                 default_level: words(self.consent.default_level()),
                 has_computers: !matrix.computers.is_empty(),
+                pause: PauseView::new(&matrix.pauses, &matrix.computers, self.site.ports.clock.now()),
                 is_unchosen: self.only.is_none() && !matrix.is_chosen(&RowScope::Everywhere),
                 frame,
             },
