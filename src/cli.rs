@@ -37,6 +37,7 @@ mod open;
 mod openapi;
 mod otlp;
 mod output;
+mod pause;
 mod profile;
 mod profile_folder;
 mod replacement;
@@ -124,6 +125,11 @@ enum Command {
     /// Show or set how much may be recorded
     #[command(subcommand)]
     Consent(consent::Command),
+    /// Pause recording for a time; it continues by itself
+    ///
+    /// Until then nothing is recorded, whichever levels are set, and no level changes. A computer may pause itself, and end the pause that it
+    /// began; a person may pause and continue every computer on the consent page.
+    Pause(pause::Arguments),
     /// Show recorded and held events, newest first
     Activity(activity::Arguments),
     /// Verify the audit proof of an event, or of a proof in a file offline
@@ -219,6 +225,7 @@ pub fn main() -> ExitCode {
         Command::Account(remote) => run(async move { account::account(&remote).await }),
         Command::Usage(arguments) => run(async move { usage::usage(&arguments).await }),
         Command::Consent(command) => run(consent::run(command)),
+        Command::Pause(arguments) => run(pause::pause(arguments)),
         Command::Activity(arguments) => run(activity::activity(arguments)),
         Command::Verify(arguments) => run(async move { verify::verify(&arguments).await }),
         Command::Audit(command) => run(audit::run(command)),

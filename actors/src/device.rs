@@ -192,7 +192,7 @@ impl DeviceCodes {
         };
         let Dependencies { clock, rng, keys_per_account_max, .. } = &*self.dependencies;
         let grant = || KeyGrant { id: rng.uuid_v7(clock.now()).into(), keys_max: *keys_per_account_max };
-        let agreed = Agreed { key: extras.key.then(grant), agent: extras.agent };
+        let agreed = Agreed { key: extras.key.then(grant), agent: extras.agent, consent: extras.consent };
         let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, agreed, reply }).await?;
         let approval = asked.transpose()?.unwrap_or(Err(ApprovalRefusal::CodeConsumed));
         let agent = asking.agent.filter(|_| extras.agent.is_some()).and_then(|agent| agent.claim_token);

@@ -1,14 +1,18 @@
 //! Consent: how much may be recorded (`docs/protocol/consent.md` and `docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0026-consent-outbox.md`).
 
+use std::time::Duration;
+
 use actors::intake::QUOTA_EXCEEDED;
-use app::services::consent::{Changed, Consent, ConsentRefusal, LevelChange};
+use app::services::consent::{Changed, Consent, ConsentRefusal, EffectiveLevel, LevelChange};
 use axum::extract::State;
 use domain::consent::Author;
 use domain::envelope::Lane;
 use domain::ids::MachineUuid;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest, ConsentWritten, REASON_CHARS_MAX};
+use wire::consent::{
+    ConsentAnswer, ConsentRecord, ConsentRequest, ConsentWritten, PauseRequest, PauseResult, REASON_CHARS_MAX,
+};
 
 use super::auth::Caller;
 use super::body::{self, JsonBody};
@@ -24,12 +28,10 @@ pub async fn read(
     let (machine, lane) = query.parsed()?;
     let lane = lane.unwrap_or(Lane::Memory);
     if let Caller::Machine { facts, .. } = &caller {
-        let level = consent.seen_by_computer(facts, machine, lane)?;
-        return body::answer(&ConsentAnswer::Effective { level });
+        return effective(consent.seen_by_computer(facts, machine, lane)?);
     }
     if let Some(machine) = machine {
-        let level = consent.of_computer(caller.account(), machine, lane).await?;
-        return body::answer(&ConsentAnswer::Effective { level });
+        return effective(consent.of_computer(caller.account(), machine, lane).await?);
     }
     let records = consent.records(caller.account()).await?;
     let record = |record: &store::consent::ConsentRecord| ConsentRecord {
@@ -39,7 +41,58 @@ pub async fn read(
         level: record.rule.level,
         set_by: record.rule.set_by,
     };
-    body::answer(&ConsentAnswer::Levels { levels: records.iter().map(record).collect() })
+    let paused_until = consent.pauses(caller.account()).await?.account;
+    body::answer(&ConsentAnswer::Levels { levels: records.iter().map(record).collect(), paused_until })
+}
+
+fn effective(EffectiveLevel { level, paused_until }: EffectiveLevel) -> ApiResult {
+    body::answer(&ConsentAnswer::Effective { level, paused_until })
+}
+
+/// `POST /api/v1/consent/pause`: until its end the effective level is `off`.
+pub async fn pause(
+    State(consent): State<Consent>,
+    caller: Caller,
+    JsonBody(PauseRequest { seconds, machine_uuid }): JsonBody<PauseRequest>,
+) -> ApiResult {
+    if seconds == 0 {
+        return Err(ApiError::invalid("seconds", "must be at least 1"));
+    }
+    let length = Duration::from_secs(seconds);
+    let until = match &caller {
+        Caller::Machine { facts, .. } => consent.pause_by_computer(facts, machine_uuid, length).await?,
+        _ => consent.pause_by_account(caller.account(), machine_uuid, author(&caller), length).await?,
+    };
+    body::answer(&PauseResult { paused_until: Some(until) })
+}
+
+/// `DELETE /api/v1/consent/pause`: ends a pause early.
+pub async fn end_pause(
+    State(consent): State<Consent>,
+    caller: Caller,
+    ApiQuery(query): ApiQuery<PauseParameters>,
+) -> ApiResult {
+    let machine = query.machine_uuid.as_deref().map(machine_uuid).transpose()?;
+    match &caller {
+        Caller::Machine { facts, .. } => consent.continue_by_computer(facts, machine).await?,
+        _ => consent.continue_by_account(caller.account(), machine, author(&caller)).await?,
+    }
+    body::answer(&PauseResult { paused_until: None })
+}
+
+/// The author that a record of this caller has.
+fn author(caller: &Caller) -> Author {
+    match caller {
+        Caller::Machine { .. } => Author::Computer,
+        Caller::Session { .. } => Author::Person,
+        Caller::Account { .. } | Caller::PreClaim { .. } | Caller::Key(_) => Author::Agent,
+    }
+}
+
+/// `?machine_uuid`
+#[derive(Debug, Deserialize)]
+pub struct PauseParameters {
+    machine_uuid: Option<String>,
 }
 
 /// `POST /api/v1/consent`: 200 `{level, written}` with the level in force; 502 when the records are written and their events are not
@@ -50,12 +103,7 @@ pub async fn write(State(consent): State<Consent>, caller: Caller, JsonBody(body
     let change = LevelChange { level, lane, reason, agent };
     let Changed { level, written, is_forwarded } = match &caller {
         Caller::Machine { facts, .. } => consent.set_by_computer(facts, machine_uuid, change).await?,
-        Caller::Session { account, .. } => {
-            consent.set_by_account(account.as_ref(), machine_uuid, Author::Person, change).await?
-        }
-        Caller::Account { .. } | Caller::PreClaim { .. } | Caller::Key(_) => {
-            consent.set_by_account(caller.account(), machine_uuid, Author::Agent, change).await?
-        }
+        _ => consent.set_by_account(caller.account(), machine_uuid, author(&caller), change).await?,
     };
     if is_forwarded {
         body::answer(&ConsentWritten { level, written: written as u64 })
@@ -70,6 +118,10 @@ impl From<ConsentRefusal> for ApiError {
             ConsentRefusal::OtherComputer => Code::MachineUuidMismatch.into(),
             ConsentRefusal::NotOwned => Code::MachineNotOwned.into(),
             ConsentRefusal::NoLinkedIdentity => Code::NoLinkedCuid.into(),
+            ConsentRefusal::PauseTooLong { longest } => {
+                Self::invalid("seconds", format!("must not be more than {}", longest.as_secs()))
+            }
+            ConsentRefusal::PauseOfAnother => Code::SessionRequired.into(),
             ConsentRefusal::BudgetSpent { retry_after } => Self::unavailable(QUOTA_EXCEEDED, retry_after),
             ConsentRefusal::Infra(error) => error.into(),
         }

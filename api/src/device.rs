@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use actors::device::{AnswerError, DeviceCodes, Poll, StartError};
+use actors::device::{AnswerError, DeviceCodes, Extras, Poll, StartError};
 use app::config::Urls;
 use app::services::devices::DeviceApprovals;
 use axum::extract::State;
@@ -11,8 +11,8 @@ use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode, WantedAgent, Want
 use serde_json::json;
 use wire::Done;
 use wire::device::{
-    AgentWanted, ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult,
-    KeyWanted,
+    AgentWanted, ApproveRequest, CodeRequest, DEVICE_GRANT, DenyRequest, DeviceCodeResult, DeviceTokenRequest,
+    DeviceTokenResult, KeyWanted,
 };
 
 use super::auth::{Caller, decision_refused, unauthorized};
@@ -76,9 +76,10 @@ pub async fn approve(
 ) -> ApiResult {
     let (person, with) = caller.decides().ok_or_else(|| unauthorized(Code::Unauthorized, true, &urls))?;
     let approver = devices.approver(person, with).map_err(|refusal| decision_refused(refusal, &urls))?;
-    let user_code = user_code(&body)?;
+    let user_code = user_code(&body.user_code)?;
     limits.code_guess(address)?;
-    devices.approve(&user_code, approver).await?.map_err(|error| refused(error, &devices))?;
+    let extras = Extras { consent: body.consent, ..Extras::default() };
+    devices.approve(&user_code, approver, extras).await?.map_err(|error| refused(error, &devices))?;
     body::answer(&Done::OK)
 }
 
@@ -89,11 +90,11 @@ pub async fn deny(
     State(urls): State<Arc<Urls>>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
-    JsonBody(body): JsonBody<ApproveRequest>,
+    JsonBody(body): JsonBody<DenyRequest>,
 ) -> ApiResult {
     let (person, with) = caller.decides().ok_or_else(|| unauthorized(Code::Unauthorized, true, &urls))?;
     let denier = devices.denier(person, with).map_err(|refusal| decision_refused(refusal, &urls))?;
-    let user_code = user_code(&body)?;
+    let user_code = user_code(&body.user_code)?;
     limits.code_guess(address)?;
     devices.deny(&user_code, denier).await?.map_err(|error| refused(error, &devices))?;
     body::answer(&Done::OK)
@@ -119,11 +120,11 @@ pub async fn token(State(devices): State<DeviceCodes>, JsonBody(body): JsonBody<
 }
 
 /// A text that is no valid code is refused like an unknown code.
-fn user_code(body: &ApproveRequest) -> Result<UserCode, ApiError> {
-    if body.user_code.is_empty() {
+fn user_code(typed: &str) -> Result<UserCode, ApiError> {
+    if typed.is_empty() {
         return Err(ApiError::invalid("user_code", "must not be empty"));
     }
-    body.user_code.parse().map_err(|_| Code::CodeConsumed.into())
+    typed.parse().map_err(|_| Code::CodeConsumed.into())
 }
 
 fn refused(error: AnswerError, devices: &DeviceApprovals) -> ApiError {

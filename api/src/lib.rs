@@ -109,6 +109,8 @@ pub fn routes() -> Vec<Route> {
         Route::delete("/api/v1/machines/{machine_uuid}", DETACHER, machines::detach),
         Route::get("/api/v1/consent", ANYONE, consent::read),
         Route::post("/api/v1/consent", SETTER, consent::write),
+        Route::post("/api/v1/consent/pause", SETTER, consent::pause),
+        Route::delete("/api/v1/consent/pause", SETTER, consent::end_pause),
         Route::post("/api/v1/events", SENDER, events::submit),
         Route::get("/api/v1/events/registry", NONE, events::registry),
         Route::get("/api/v1/activity", ANYONE, activity::page),

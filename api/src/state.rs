@@ -219,6 +219,7 @@ impl Services {
                 app.budgets.clone(),
                 settings.consent.default_level,
                 app.urls.base.clone(),
+                settings.consent.pause_max,
             ),
             devices: DeviceApprovals::new(
                 app.devices.clone(),

@@ -352,11 +352,18 @@ pub struct ConsentSettings {
     /// Pause between two tries to report changes that the statistics service did not take at once.
     #[serde(with = "humantime_serde")]
     pub outbox_every: Duration,
+    /// Longest pause of recording.
+    #[serde(with = "humantime_serde")]
+    pub pause_max: Duration,
 }
 
 impl Default for ConsentSettings {
     fn default() -> Self {
-        Self { default_level: domain::consent::ConsentLevel::MetadataOnly, outbox_every: Duration::from_secs(5) }
+        Self {
+            default_level: domain::consent::ConsentLevel::MetadataOnly,
+            outbox_every: Duration::from_secs(5),
+            pause_max: Duration::from_hours(24 * 7),
+        }
     }
 }
 
@@ -427,6 +434,11 @@ impl Settings {
             "is needed when machines.registration is \"key\"",
         );
         rule(!self.consent.outbox_every.is_zero(), "consent.outbox_every", "must be longer than 0s");
+        rule(
+            (Duration::from_hours(1)..=Duration::from_hours(24 * 365)).contains(&self.consent.pause_max),
+            "consent.pause_max",
+            "must be from 1h to 365days",
+        );
         rule(!self.janitor.every.is_zero(), "janitor.every", "must be longer than 0s");
         rule(self.admin.connections_max > 0, "admin.connections_max", "must be at least 1");
         rule(!self.admin.probe_deadline.is_zero(), "admin.probe_deadline", "must be longer than 0s");

@@ -4,7 +4,7 @@ use domain::ids::MachineUuid;
 use domain::lane::Lane;
 use http::Method;
 use serde::Serialize;
-use wire::consent::{ConsentAnswer, ConsentRequest, ConsentWritten};
+use wire::consent::{ConsentAnswer, ConsentRequest, ConsentWritten, PauseRequest, PauseResult};
 
 use crate::exchange::{ApiRequest, unreadable};
 use crate::{Client, Error};
@@ -24,6 +24,19 @@ impl Client {
         let query = serde_urlencoded::to_string(Query { machine_uuid: machine, lane });
         let query = query.map_err(|source| unreadable(&url, source))?;
         self.ask(ApiRequest::get(format!("{url}?{query}"))).await
+    }
+
+    /// `POST /api/v1/consent/pause`: pauses recording, on one computer or on all.
+    pub async fn recording_pause(&self, request: &PauseRequest) -> Result<PauseResult, Error> {
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/consent/pause")).json(request)?).await
+    }
+
+    /// `DELETE /api/v1/consent/pause`: ends a pause early. Only a session may end the pause of another party.
+    pub async fn recording_continue(&self, machine: Option<MachineUuid>) -> Result<PauseResult, Error> {
+        let url = self.base("/api/v1/consent/pause");
+        let query = serde_urlencoded::to_string(Query { machine_uuid: machine, lane: None });
+        let query = query.map_err(|source| unreadable(&url, source))?;
+        self.ask(ApiRequest::new(Method::DELETE, format!("{url}?{query}"))).await
     }
 
     /// `POST /api/v1/consent`. After the error `consent_audit_forward_failed`, the level is stored.

@@ -1,12 +1,13 @@
 //! Registration and attachment of computers (`docs/protocol/computers.md`).
 
+use domain::consent::ConsentLevel;
 use domain::ids::MachineUuid;
 use domain::secret::Secret;
 use http::Method;
 use wire::Done;
 use wire::device::{
-    ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult, MachineAbout,
-    MachineRequest, MachineResult,
+    ApproveRequest, CodeRequest, DEVICE_GRANT, DenyRequest, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult,
+    MachineAbout, MachineRequest, MachineResult,
 };
 
 use crate::exchange::ApiRequest;
@@ -39,15 +40,20 @@ impl Client {
         self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/device/token")).json(&body)?.freely()).await
     }
 
-    /// `POST /api/v1/device/approve`. Requires a session or an account token.
+    /// `POST /api/v1/device/approve`. Requires a session or an account token. No consent level changes.
     pub async fn device_approve(&self, user_code: &str) -> Result<Done, Error> {
-        let body = ApproveRequest { user_code: user_code.to_owned() };
+        self.device_approve_with(user_code, None).await
+    }
+
+    /// The same; with `consent`, that level becomes the one for all computers of the account, or an exception of this computer.
+    pub async fn device_approve_with(&self, user_code: &str, consent: Option<ConsentLevel>) -> Result<Done, Error> {
+        let body = ApproveRequest { user_code: user_code.to_owned(), consent };
         self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/device/approve")).json(&body)?).await
     }
 
     /// `POST /api/v1/device/deny`, with the credential of a person or of one of the person's agents.
     pub async fn device_deny(&self, user_code: &str) -> Result<Done, Error> {
-        let body = ApproveRequest { user_code: user_code.to_owned() };
+        let body = DenyRequest { user_code: user_code.to_owned() };
         self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/device/deny")).json(&body)?).await
     }
 }

@@ -1,6 +1,7 @@
 //! Consent levels, and the effective level among several records (`docs/decisions/0025-effective-consent-level.md`).
 
 pub mod change;
+pub mod pause;
 
 use serde::{Deserialize, Serialize};
 
@@ -133,6 +134,30 @@ pub fn computer_rule<'r>(
     most_specific(rules.into_iter().filter(|rule| !rule.set_by.is_for_person()), machine, lane)
 }
 
+/// The person's records that a level chosen for `machine` adds to `rules`. Without a level for all computers, it becomes that level. Otherwise
+/// it becomes an exception of the computer, unless the computer follows this level already; lanes in which all computers may record less stay
+/// as they are.
+pub fn chosen_rules(
+    rules: &[ConsentRule],
+    machine: MachineUuid,
+    level: ConsentLevel,
+    set_by: Author,
+) -> Vec<ConsentRule> {
+    let chosen = |machine, lane, level| ConsentRule { machine, lane, level, set_by };
+    match person_rule(rules, Some(machine), None) {
+        None => vec![chosen(None, None, level)],
+        Some(present) if present.level == level => Vec::new(),
+        Some(_) => {
+            let stricter = Lane::ALL.iter().copied().filter_map(|lane| {
+                let rule = person_rule(rules, Some(machine), Some(lane))?;
+                (rule.machine.is_none() && rule.lane.is_some() && rule.level < level)
+                    .then(|| chosen(Some(machine), Some(lane), rule.level))
+            });
+            std::iter::once(chosen(Some(machine), None, level)).chain(stricter).collect()
+        }
+    }
+}
+
 /// Prefers a rule for the machine over a baseline, then a rule for the lane over one for all lanes.
 fn most_specific<'r>(
     rules: impl Iterator<Item = &'r ConsentRule>,
@@ -196,6 +221,28 @@ mod tests {
         assert_eq!(effective_level(std::slice::from_ref(&own), None, None), None);
         assert_eq!(effective_level(&[own], Some(machine), None), Some(ConsentLevel::Off));
         assert!(Author::ALL.iter().all(|author| author.as_str().parse() == Ok(*author)));
+    }
+
+    #[test]
+    fn a_choice_is_for_all_computers_unless_they_have_a_level() {
+        use ConsentLevel::{Full, MetadataOnly, Off};
+        let machine = MachineUuid::from(Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH));
+        let rule = |machine, lane, level| ConsentRule { machine, lane, level, set_by: Author::Person };
+        let chosen = |rules: &[ConsentRule], level| chosen_rules(rules, machine, level, Author::Person);
+        assert_eq!(chosen(&[], MetadataOnly), [rule(None, None, MetadataOnly)]);
+        // A level of one lane, or one that the computer set, is no level for all computers.
+        let own = ConsentRule { set_by: Author::Computer, ..rule(Some(machine), None, Off) };
+        let others = [rule(None, Some(Lane::Llm), Off), own];
+        assert_eq!(chosen(&others, Full), [rule(None, None, Full)]);
+
+        let rules = [rule(None, None, Off), rule(None, Some(Lane::Llm), MetadataOnly)];
+        assert_eq!(chosen(&rules, Off), []);
+        assert_eq!(chosen(&rules, MetadataOnly), [rule(Some(machine), None, MetadataOnly)]);
+        let exception = rule(Some(machine), Some(Lane::Llm), MetadataOnly);
+        assert_eq!(chosen(&rules, Full), [rule(Some(machine), None, Full), exception]);
+        let excepted = [rule(None, None, Off), rule(Some(machine), None, Full)];
+        assert_eq!(chosen(&excepted, Full), []);
+        assert_eq!(chosen(&excepted, Off), [rule(Some(machine), None, Off)]);
     }
 
     #[test]

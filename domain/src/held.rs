@@ -6,10 +6,13 @@
 
 mod keeping;
 
+use crate::Timestamp;
 use crate::UnknownName;
+use crate::clock::date_time;
 use crate::consent::change::ConsentChange;
-use crate::consent::{ConsentRule, explicit_level};
-use crate::envelope::{AgentKinds, Envelope, Sealed, Unreadable};
+use crate::consent::pause::Pauses;
+use crate::consent::{ConsentLevel, ConsentRule, explicit_level};
+use crate::envelope::{AgentKinds, Envelope, Lane, Sealed, Unreadable};
 use crate::epoch;
 use crate::ids::{MachineUuid, UserAccountId, UserCuid};
 use crate::registry::{Registry, RegistryRefusal};
@@ -131,6 +134,8 @@ pub struct MachineFacts {
     pub identity_account: Option<UserAccountId>,
     /// Consent records of the identity.
     pub consent: Vec<ConsentRule>,
+    /// Pauses of recording.
+    pub pauses: Pauses,
 }
 
 impl MachineFacts {
@@ -139,6 +144,14 @@ impl MachineFacts {
     pub fn is_outsider(&self) -> bool {
         self.identity_account.is_some() && self.identity_account != self.account
     }
+
+    /// The level that is enforced for events of a lane: nothing while recording is paused. `None` if no level applies.
+    pub fn enforced_level(&self, lane: Lane, now: Timestamp) -> Option<ConsentLevel> {
+        match self.pauses.until(now) {
+            Some(_) => Some(ConsentLevel::Off),
+            None => explicit_level(&self.consent, self.machine_uuid, lane),
+        }
+    }
 }
 
 /// Decides whether to forward an event. Runs the checks in the documented order and returns the first failure.
@@ -146,6 +159,7 @@ pub fn judge(
     opened: &Result<Sealed, Unreadable>,
     standing: &SenderAuthority,
     registry: &Registry,
+    now: Timestamp,
 ) -> Result<(), HoldDecision> {
     let sealed = || {
         opened.as_ref().map_err(|unreadable| HoldDecision::new(HoldReason::MalformedEnvelope, unreadable.to_string()))
@@ -155,7 +169,7 @@ pub fn judge(
             HoldReason::Unattributed,
             "this agent is not claimed yet; events wait until a person claims it",
         )),
-        SenderAuthority::Machine(machine) => judge_of_machine(sealed()?, machine, registry),
+        SenderAuthority::Machine(machine) => judge_of_machine(sealed()?, machine, registry, now),
         SenderAuthority::Account { account, named } => {
             let sealed = sealed()?;
             let is_attached = |named: &&MachineFacts| {
@@ -165,13 +179,18 @@ pub fn judge(
                 .as_ref()
                 .filter(is_attached)
                 .ok_or_else(|| mismatch("/scope/machine_id: not a computer that is attached to this account"))?;
-            judge_of_machine(sealed, machine, registry)
+            judge_of_machine(sealed, machine, registry, now)
         }
     }
 }
 
 /// Decides for a parsed event whose sender is this computer or acts for it.
-pub fn judge_of_machine(sealed: &Sealed, machine: &MachineFacts, registry: &Registry) -> Result<(), HoldDecision> {
+pub fn judge_of_machine(
+    sealed: &Sealed,
+    machine: &MachineFacts,
+    registry: &Registry,
+    now: Timestamp,
+) -> Result<(), HoldDecision> {
     let envelope = &sealed.envelope;
     judge_scope(envelope, machine)?;
     registry.judge(envelope).map_err(|refusal| {
@@ -186,10 +205,16 @@ pub fn judge_of_machine(sealed: &Sealed, machine: &MachineFacts, registry: &Regi
         let detail = format!("/hash_chain/self: the event as received hashes to {}", sealed.seal);
         return Err(HoldDecision::new(HoldReason::HashMismatch, detail));
     }
-    match explicit_level(&machine.consent, machine.machine_uuid, envelope.lane) {
+    match machine.enforced_level(envelope.lane, now) {
         Some(allowed) if allowed < envelope.consent_level => {
             let declared = envelope.consent_level;
-            let detail = format!("/consent_level: the level in force is {allowed}, the event declares {declared}");
+            let detail = match machine.pauses.until(now) {
+                Some(until) => {
+                    let until = date_time(until);
+                    format!("/consent_level: recording is paused until {until}, the event declares {declared}")
+                }
+                None => format!("/consent_level: the level in force is {allowed}, the event declares {declared}"),
+            };
             Err(HoldDecision::new(HoldReason::ConsentExceeded, detail))
         }
         _ => Ok(()),
@@ -240,7 +265,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::consent::{Author, ConsentLevel};
+    use crate::consent::Author;
 
     fn event() -> Value {
         let vectors: Value = serde_json::from_slice(include_bytes!("../../tests/vectors/chain.json")).unwrap();
@@ -258,12 +283,13 @@ mod tests {
             account: Some("account1".parse().unwrap()),
             identity_account: Some("account1".parse().unwrap()),
             consent: vec![],
+            pauses: Pauses::default(),
         }
     }
 
     fn reason(event: &Value, standing: &SenderAuthority) -> Option<HoldReason> {
         let opened = Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([]));
-        judge(&opened, standing, &Registry::built_in().unwrap()).err().map(|hold| hold.reason)
+        judge(&opened, standing, &Registry::built_in().unwrap(), Timestamp::UNIX_EPOCH).err().map(|hold| hold.reason)
     }
 
     /// Breaks the rules one after the other, last check first: each earlier check must take precedence.
@@ -289,6 +315,26 @@ mod tests {
         event["seq"] = json!("first");
         assert_eq!(reason(&event, &standing), Some(HoldReason::MalformedEnvelope));
         assert_eq!(reason(&event, &SenderAuthority::Unclaimed), Some(HoldReason::Unattributed));
+    }
+
+    #[test]
+    fn a_pause_holds_events_of_every_level_but_off_and_ends_by_itself() {
+        let event = event();
+        let until = Timestamp::UNIX_EPOCH + chrono::TimeDelta::hours(1);
+        let pauses = [
+            Pauses { account: Some(until), machine: None },
+            Pauses { account: None, machine: Some(until) },
+            Pauses { account: Some(Timestamp::UNIX_EPOCH), machine: Some(until) },
+        ];
+        for pauses in pauses {
+            let machine = MachineFacts { pauses, consent: vec![rule(ConsentLevel::Full)], ..facts(&event) };
+            let opened = Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([])).unwrap();
+            let judged = |now| judge_of_machine(&opened, &machine, &Registry::built_in().unwrap(), now);
+            let hold = judged(Timestamp::UNIX_EPOCH).unwrap_err();
+            assert_eq!(hold.reason, HoldReason::ConsentExceeded);
+            assert!(hold.detail.contains("paused until 1970-01-01T01:00:00"), "{}", hold.detail);
+            assert_eq!(judged(until), Ok(()));
+        }
     }
 
     #[test]

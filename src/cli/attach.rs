@@ -9,12 +9,15 @@ use clap::Args;
 use client::Client;
 use domain::api_key::ApiKeyScope;
 use domain::clock::date_time;
+use domain::consent::ConsentLevel;
 use domain::foreign::visible;
 use domain::ids::{MachineUuid, RegistrationId};
+use domain::lane::Lane;
 use domain::secret::{Secret, SecretKind};
 use domain::{Digest, Rng, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use wire::consent::ConsentAnswer;
 use wire::device::{AgentWanted, CodeRequest, DeviceCodeResult, DeviceTokenResult, KeyWanted};
 use wire::form;
 
@@ -146,7 +149,11 @@ pub async fn approved(
     showing: PromptArgs,
 ) -> Result<Option<ApprovedComputer>, Failure> {
     let (pending, asked_before) = match resume(connection, errand).await? {
-        Resumed::Attached(attached, api_key) => return keep(connection, attached, api_key).map(Some),
+        Resumed::Attached(attached, api_key) => {
+            let approved = keep(connection, attached, api_key)?;
+            say_level(connection).await;
+            return Ok(Some(approved));
+        }
         Resumed::Pending(pending) => (pending, true),
         Resumed::Nothing => (ask(connection, errand).await?, false),
     };
@@ -178,7 +185,11 @@ pub async fn approved(
     }
     let answer = polled(&connection.client, code, asked_before);
     match shown.wait("waiting for you to approve", connection.clock().now(), answer).await {
-        WaitOutcome::Answered(Ok(attached)) => keep(connection, attached, pending.api_key).map(Some),
+        WaitOutcome::Answered(Ok(attached)) => {
+            let approved = keep(connection, attached, pending.api_key)?;
+            say_level(connection).await;
+            Ok(Some(approved))
+        }
         WaitOutcome::Answered(Err(error)) => Err(failure_of(connection, error, errand.command)),
         WaitOutcome::Interrupted => Err(Failure::refused(format!(
             "interrupted; the link still works, and `attache {}` continues to wait",
@@ -254,6 +265,28 @@ fn keep(
         connection.folder.forget(PENDING_CODE)?;
     }
     Ok(ApprovedComputer { api_key })
+}
+
+/// Prints how much may be recorded. Without an answer of the server nothing is printed: the computer is attached in any case.
+async fn say_level(connection: &ProfileConnection) {
+    let Ok(client) = connection.as_machine() else { return };
+    let mut levels = Vec::new();
+    for lane in Lane::ALL.iter().copied() {
+        match client.consent(None, Some(lane)).await {
+            Ok(ConsentAnswer::Effective { level, .. }) => levels.push(level),
+            _ => return,
+        }
+    }
+    let words = match levels.as_slice() {
+        [first, rest @ ..] if rest.iter().all(|level| level == first) => match first {
+            ConsentLevel::Off => "nothing",
+            ConsentLevel::MetadataOnly => "no content: what was done, when and for how long",
+            ConsentLevel::Full => "everything, with prompts, answers and file contents",
+        },
+        _ => "different levels for different lanes, see `attache consent get --lane LANE`",
+    };
+    let base = connection.client.base_url();
+    output::print_progress(connection.json, &format!("recorded is {words} (change it at {base}/account/consent)"));
 }
 
 /// The error message for a code that was denied or expired.

@@ -11,7 +11,7 @@ use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest};
 use super::connection::{CredentialArgs, Remote, failed};
 use super::failure::{Done, Failure};
 use super::terminal::STRONG;
-use super::{output, terminal};
+use super::{moment, output, terminal};
 
 /// Subcommands of `attache consent`.
 #[derive(Debug, Subcommand)]
@@ -89,15 +89,17 @@ async fn get(arguments: &Get) -> Done {
     let answer = connection.send_as(arguments.whom, async |client| client.consent(machine, lane).await).await?;
     let known = serde_json::to_value(&answer).map_err(Failure::caused)?;
     output::show(connection.json, &known, || match &answer {
-        ConsentAnswer::Effective { level } => {
+        ConsentAnswer::Effective { level, paused_until } => {
             let place = machine.map_or("this computer".to_owned(), |machine| machine.to_string());
             let lane = lane.unwrap_or(Lane::Memory);
-            format!("on {place}, in the lane {lane}: {}", terminal::styled(STRONG, level))
+            let paused =
+                paused_until.map(|until| format!(", paused until {}", moment::minute(until))).unwrap_or_default();
+            format!("on {place}, in the lane {lane}: {}{paused}", terminal::styled(STRONG, level))
         }
-        ConsentAnswer::Levels { levels } if levels.is_empty() => {
+        ConsentAnswer::Levels { levels, .. } if levels.is_empty() => {
             "no levels set: the server's default level is effective everywhere".to_owned()
         }
-        ConsentAnswer::Levels { levels } => {
+        ConsentAnswer::Levels { levels, .. } => {
             output::table(&["identity", "computer", "lane", "level", "set by"], levels.iter().map(row))
         }
     });

@@ -52,6 +52,7 @@ pub const ALL: &[Examples] = &[
             "attache consent set full --as agent # all computers of the account",
         ],
     ),
+    of("pause", &["attache pause # one hour, this computer", "attache pause --for 1d", "attache pause --end"]),
     of("machine register", &["attache machine register --name \"build server\""]),
     of("machine show", &["attache machine show", "attache machine show --json"]),
     of("profile list", &["attache profile list"]),

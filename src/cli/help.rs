@@ -10,7 +10,7 @@ use super::failure::FailureKind;
 /// Headings and the names of their commands, in the order in which they are printed.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Start here", &["login", "connect", "demo", "status", "open"]),
-    ("Your account", &["whoami", "attach", "account", "usage", "consent", "machine", "profile"]),
+    ("Your account", &["whoami", "attach", "account", "usage", "consent", "pause", "machine", "profile"]),
     ("Events and proofs", &["activity", "event", "verify", "audit"]),
     ("Memory", &["search", "add", "import", "space", "key"]),
     ("Agents", &["agent", "disconnect", "hook", "otlp", "mcp"]),

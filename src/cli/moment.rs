@@ -31,12 +31,17 @@ pub fn short(id: &str) -> String {
     if uuid::Uuid::try_parse(id).is_ok() { format!("…{}", &id[id.len() - SHOWN..]) } else { id.to_owned() }
 }
 
+/// A time with a precision of minutes.
+pub fn minute(at: Timestamp) -> String {
+    at.format("%Y-%m-%d %H:%M UTC").to_string()
+}
+
 /// The end of a time that lies in the future, for people.
 pub fn until(end: Option<Timestamp>, now: Timestamp) -> String {
     match end {
         None => "does not expire".to_owned(),
         Some(end) if end - now > TimeDelta::days(2) => format!("expires in {} days", (end - now).num_days()),
-        Some(end) => format!("expires at {}", end.format("%Y-%m-%d %H:%M UTC")),
+        Some(end) => format!("expires at {}", minute(end)),
     }
 }
 

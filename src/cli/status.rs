@@ -3,9 +3,11 @@
 use clap::Args;
 use client::{ActivityQuery, Error};
 use domain::Timestamp;
+use domain::clock::date_time;
 use domain::envelope::AgentKinds;
 use domain::foreign::visible;
 use serde_json::{Value, json};
+use wire::consent::ConsentAnswer;
 
 use super::connection::{ProfileConnection, Remote, failed};
 use super::event::pending_event;
@@ -40,6 +42,10 @@ pub async fn status(arguments: &Arguments) -> Done {
         Some(_) => last_event(&connection).await?,
         None => None,
     };
+    let paused = match computer.accepted() {
+        Some(_) => paused_until(&connection).await?,
+        None => None,
+    };
     let pending = pending_event(&connection.folder, AgentKinds::CLI)?;
     let hooks = hook::statuses(arguments.remote.profile.as_str())?;
     let known = json!({
@@ -49,6 +55,7 @@ pub async fn status(arguments: &Arguments) -> Done {
         "attached": account.is_some(),
         "email": account.and_then(|account| account.email.as_deref()),
         "last_event": last,
+        "paused_until": paused.map(date_time),
         "pending_event": pending.as_ref().map(|(id, event_type)| json!({ "event_id": id, "event_type": event_type })),
         "hooks": hooks,
         "api_key": key.accepted(),
@@ -80,8 +87,11 @@ pub async fn status(arguments: &Arguments) -> Done {
             |(id, event_type)| format!("{}, {id}: the next `attache event send` sends it", visible(event_type)),
         );
         let hooks: String = hooks.iter().map(|status| hook_line(status, now)).collect();
+        let paused = paused.map_or_else(String::new, |until| {
+            format!("\n{open} recording  paused until {}: `attache pause --end`", moment::minute(until))
+        });
         format!(
-            "{good} server     {base} answers\n{computer}\n{key}\n  last event {last}\n  pending    {pending}{hooks}"
+            "{good} server     {base} answers\n{computer}\n{key}{paused}\n  last event {last}\n  pending    {pending}{hooks}"
         )
     });
     if account.is_some() && key.accepted().is_some() {
@@ -100,6 +110,15 @@ fn hook_line(status: &ToolStatus, now: Timestamp) -> String {
     let last = progress.sent_at.map(|at| format!(", last {}", moment::ago(at, now))).unwrap_or_default();
     let error = progress.error.as_deref().map(|error| format!("\n             {}", visible(error))).unwrap_or_default();
     format!("\n  hooks      {tool}: {} sent, {spooled} waiting{last}{error}", progress.sent)
+}
+
+/// The end of the pause of recording that lasts.
+async fn paused_until(connection: &ProfileConnection) -> Result<Option<Timestamp>, Failure> {
+    match connection.as_machine()?.consent(None, None).await {
+        Ok(ConsentAnswer::Effective { paused_until, .. }) => Ok(paused_until),
+        Ok(ConsentAnswer::Levels { .. }) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// The newest recorded event of this computer.

@@ -1,8 +1,11 @@
 //! The levels that people, agents and computers set (`docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0053-persons-level-is-the-upper-bound.md`).
 
+pub(crate) mod baseline;
 mod notice;
+pub mod pause;
 
 use domain::consent::change::{ConsentChange, after};
+use domain::consent::pause::PauseReport;
 use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule, person_rule};
 use domain::envelope::Lane;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
@@ -12,6 +15,7 @@ use serde_json::json;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use self::baseline::{account_of, identities_of, is_common, lock_baseline};
 use crate::error::{Corrupt, StoreError};
 use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
@@ -94,37 +98,40 @@ impl Store {
         now: Timestamp,
         rng: &Rng,
     ) -> Result<Vec<UserCuid>, StoreError> {
-        let LevelAuthor { agent, reason, notice } = *author;
-        let reason = reason.map(storable);
-        let reason = reason.as_deref();
+        let reason = author.reason.map(storable);
+        let author = LevelAuthor { reason: reason.as_deref(), ..*author };
+        // In one order, so that two calls for the same identities do not wait for each other in a circle.
+        let mut identities = identities.to_vec();
+        identities.sort_unstable_by(|left, right| left.as_str().cmp(right.as_str()));
+        in_transaction!(&self.pool, |tx| set_levels(self, tx, &identities, rule, &author, now, rng).await)
+            .during(Operation::SetConsent)
+            .await
+    }
+
+    /// Sets one level for all computers of an account: for each identity that is linked to it, also for one that is being linked. `rule` has
+    /// no computer. Gives the identities whose level this changed.
+    #[boxed]
+    pub async fn consent_set_baseline(
+        &self,
+        account: &UserAccountId,
+        rule: &ConsentRule,
+        author: &LevelAuthor<'_>,
+        now: Timestamp,
+        rng: &Rng,
+    ) -> Result<Vec<UserCuid>, StoreError> {
+        let reason = author.reason.map(storable);
+        let author = LevelAuthor { reason: reason.as_deref(), ..*author };
         in_transaction!(&self.pool, |tx| {
-            let mut changed = Vec::new();
-            let mut news = None;
-            // In one order, so that two calls for the same identities do not wait for each other in a circle.
-            let mut identities: Vec<&UserCuid> = identities.iter().collect();
-            identities.sort_by_key(|identity| identity.as_str());
-            for user_cuid in identities {
-                let chain = lock_chain(tx, user_cuid, now, rng).await?;
-                let before = level_of(tx, user_cuid, rule).await?;
-                let is_changed = write_level(tx, user_cuid, rule, before.is_some(), reason, now).await?;
-                if let Some(chain) = chain.filter(|_| is_changed) {
-                    news = news.or_else(|| chain.account().map(|account| (account.to_owned(), before)));
-                    let report = Report { rule: rule.clone(), previous: before, inherited: false, agent, reason };
-                    write_report(self, tx, chain, user_cuid, report, now, rng).await?;
-                    changed.push(user_cuid.clone());
-                }
-            }
-            if let (Some(notice), Some((account, previous))) = (notice, news) {
-                notice::queue(tx, &account, (rule, agent, previous), notice, now).await?;
-            }
-            Ok(changed)
+            lock_baseline(tx, account.as_str()).await?;
+            let identities = identities_of(tx, account.as_str()).await?;
+            set_levels(self, tx, &identities, rule, &author, now, rng).await
         })
         .during(Operation::SetConsent)
         .await
     }
 
-    /// Changes records of the person, each only if it is as the edit expects it; all or none. `author` is the person or an agent. Where
-    /// an edit removes the last record of a scope, its report contains `default_level`. Each change is reported by one event, written with it.
+    /// Changes records of the person, each only if it is as the edit expects it; all or none. `author` is the person or an agent. Edits of a
+    /// level for all computers are stale if they leave out an identity of the account. Where an edit removes the last record of a scope, its report contains `default_level`. Each change is reported by one event, written with it.
     #[boxed]
     pub async fn consent_edit(
         &self,
@@ -142,6 +149,14 @@ impl Store {
             |tx| {
                 let mut identities: Vec<UserCuid> = Vec::new();
                 let mut records = 0;
+                let baselines: Vec<&ConsentEdit> = edits.iter().copied().filter(|edit| edit.machine.is_none()).collect();
+                let account = match baselines.first() {
+                    Some(edit) => account_of(tx, &edit.identity).await?,
+                    None => None,
+                };
+                if let Some(account) = &account {
+                    lock_baseline(tx, account).await?;
+                }
                 for edit in edits {
                     let chain = lock_chain(tx, &edit.identity, now, rng).await?;
                     let level = edit.after.unwrap_or(default_level);
@@ -160,11 +175,18 @@ impl Store {
                         let left = rules_of(tx, &edit.identity).await?;
                         rule.level = person_rule(&left, edit.machine, edit.lane).map_or(default_level, |rule| rule.level);
                     }
-                    let report = Report { rule, previous: before, inherited: edit.after.is_none(), agent: None, reason: None };
+                    let report = Report { rule, previous: before, inherited: edit.after.is_none(), agent: None, reason: None, is_news: true, pause: None };
                     write_report(self, tx, chain, &edit.identity, report, now, rng).await?;
                     records += 1;
                     if identities.last() != Some(&edit.identity) {
                         identities.push(edit.identity.clone());
+                    }
+                }
+                if let Some(account) = &account {
+                    for edit in baselines {
+                        if !is_common(tx, account, edit.lane, edit.after).await? {
+                            return Ok(ConsentEdited::Stale);
+                        }
                     }
                 }
                 Ok(ConsentEdited::Written { records, identities })
@@ -197,6 +219,39 @@ struct Report<'a> {
     inherited: bool,
     agent: Option<RegistrationId>,
     reason: Option<&'a str>,
+    /// Whether the owner is notified.
+    is_news: bool,
+    pause: Option<PauseReport>,
+}
+
+/// Sets one level for identities, in their order, and queues the letter to their owner; gives those whose level this changed.
+async fn set_levels(
+    store: &Store,
+    tx: &mut Tx<'_>,
+    identities: &[UserCuid],
+    rule: &ConsentRule,
+    &LevelAuthor { agent, reason, notice }: &LevelAuthor<'_>,
+    now: Timestamp,
+    rng: &Rng,
+) -> Result<Vec<UserCuid>, sqlx::Error> {
+    let mut changed = Vec::new();
+    let mut news = None;
+    for user_cuid in identities {
+        let chain = lock_chain(tx, user_cuid, now, rng).await?;
+        let before = level_of(tx, user_cuid, rule).await?;
+        let is_changed = write_level(tx, user_cuid, rule, before.is_some(), reason, now).await?;
+        if let Some(chain) = chain.filter(|_| is_changed) {
+            news = news.or_else(|| chain.account().map(|account| (account.to_owned(), before)));
+            let rule = rule.clone();
+            let report = Report { rule, previous: before, inherited: false, agent, reason, is_news: true, pause: None };
+            write_report(store, tx, chain, user_cuid, report, now, rng).await?;
+            changed.push(user_cuid.clone());
+        }
+    }
+    if let (Some(notice), Some((account, previous))) = (notice, news) {
+        notice::queue(tx, &account, (rule, agent, previous), notice, now).await?;
+    }
+    Ok(changed)
 }
 
 /// Locks an identity first: its levels, and its chain, change one after the other. `None` if it is unknown.
@@ -287,7 +342,7 @@ async fn write_report(
     tx: &mut Tx<'_>,
     chain: ChainRow,
     user_cuid: &UserCuid,
-    Report { rule, previous, inherited, agent, reason }: Report<'_>,
+    Report { rule, previous, inherited, agent, reason, is_news, pause }: Report<'_>,
     now: Timestamp,
     rng: &Rng,
 ) -> Result<(), sqlx::Error> {
@@ -300,12 +355,13 @@ async fn write_report(
         previous,
         agent,
         reason: reason.map(str::to_owned),
+        pause,
     };
     let id = rng.uuid_v7(now);
     let written = report.event(id.into(), chain.machine, &chain.position, now);
     let event = OutboxEvent { id: id.into(), account: report.account, body: written.body };
     insert_event(tx, user_cuid, &event, &chain.position, now).await?;
-    if let Some(account) = &event.account {
+    if let (Some(account), true) = (&event.account, is_news) {
         let data = json!({
             "event_id": id,
             "user_cuid": user_cuid,

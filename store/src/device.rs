@@ -1,23 +1,25 @@
 //! Device codes: how a computer is attached to the account of the approver (`docs/decisions/0012-device-codes.md` and `docs/decisions/0009-order-of-approval-checks.md`).
 
 use chrono::TimeDelta;
-use domain::Timestamp;
 use domain::agent_right::AgentRights;
 use domain::api_key::ApiKeyScope;
 use domain::claim::Claim;
 use domain::confirm::ConfirmedVia;
+use domain::consent::{Author, ConsentLevel};
 use domain::device::{DeviceCode, DeviceState, WantedAgent, WantedKey};
 use domain::foreign::visible;
 use domain::ids::{Email, MachineUuid, PersonId, RegistrationId, UserAccountId};
 use domain::label::Label;
 use domain::secret::SecretHash;
 use domain::tool::Tool;
+use domain::{Rng, Timestamp};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::api_key::{ComputersKey, KeyCreate, KeyGrant, add_key_of_computer, scopes_of_text, scopes_text};
 use crate::change::Change;
 use crate::claim::{claim_locked, lock_agent, lock_unclaimed};
+use crate::consent::baseline::{Choice, lock_baseline, write_choice};
 use crate::error::{Corrupt, StoreError};
 use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machine};
 use crate::mail::{QueuedMail, insert_mail};
@@ -145,6 +147,8 @@ pub struct Agreed {
     pub key: Option<KeyGrant>,
     /// The agent that asks with the computer is confirmed, with these rights.
     pub agent: Option<AgentRights>,
+    /// How much may be recorded: becomes the person's level ([`chosen_rules`](domain::consent::chosen_rules)). `None` changes no level.
+    pub consent: Option<ConsentLevel>,
 }
 
 /// Who approves or denies.
@@ -335,18 +339,18 @@ impl Store {
 
     /// Attaches the computer of a pending code to the account of the approver; with `agreed.key`, the key that it asks for becomes valid
     /// and takes the place of those that it had; with `agreed.agent`, the agent that asks with it is claimed for the account. Exactly one of
-    /// any number of calls approves, and never beside a denial. `notice` writes the letter about it, stored with the approval or not at all. An agent that was revoked
+    /// any number of calls approves, and never beside a denial. With `agreed.consent`, that level becomes the approver's. `notice` writes the letter about it, stored with the approval or not at all. An agent that was revoked
     /// meanwhile approves nothing: to it the code is consumed.
     pub async fn device_approve(
         &self,
-        code: &SecretHash,
-        machine: MachineUuid,
+        code: &DeviceCode,
         approver: &Approver,
         agreed: Agreed,
         notice: impl FnOnce(&AttachedDevice) -> QueuedMail + Send,
         now: Timestamp,
+        rng: &Rng,
     ) -> Result<Approval, StoreError> {
-        // Locked in this order by everyone: agent, person, computer, code, identity.
+        // Locked in this order by everyone: agent, person, account, computer, code, identity.
         const PERSON: &str = "UPDATE persons SET id = id WHERE id = $1 RETURNING account_id, email";
         const MACHINE: &str = "UPDATE machines SET machine_uuid = machine_uuid
             WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
@@ -354,12 +358,12 @@ impl Store {
             WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $2 RETURNING user_cuid";
         const LINKED: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 RETURNING account_id";
         const OWNERS: &str = "SELECT COUNT(*) FROM persons WHERE account_id = $1";
-        const SETTLE: &str = "UPDATE device_codes
-            SET state = 'claimed', account_id = $2, person_id = $3, settled_via = $4, settled_at = $5 WHERE device_code_hash = $1";
         const ATTACHED: &str =
             "SELECT m.name, d.ip_address, d.key_hash, d.key_scopes FROM device_codes d JOIN machines m ON m.machine_uuid = d.machine_uuid
             WHERE d.device_code_hash = $1";
         let person = approver.person.as_uuid();
+        let DeviceCode { code, machine, .. } = code;
+        let machine = *machine;
         in_transaction!(
             &self.pool,
             |tx| {
@@ -375,6 +379,9 @@ impl Store {
                 };
                 let (own, email): (Option<String>, String) =
                     query(PERSON).bind(person).fetch_one(&mut *tx).await?;
+                if let (Some(_), Some(account)) = (agreed.consent, &own) {
+                    lock_baseline(tx, account).await?;
+                }
                 let asking: Option<(String, Option<String>)> =
                     query(MACHINE).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
                 let asked_by: Option<String> =
@@ -409,7 +416,7 @@ impl Store {
                         Err(refusal) => return Ok(Err(refusal)),
                     },
                 };
-                if let Err(refusal) = attach_machine(tx, machine, &account, now).await? {
+                if let Err(refusal) = attach_machine(self, tx, machine, &account, now, rng).await? {
                     return Ok(Err(ApprovalRefusal::Attach(refusal)));
                 }
                 // A person's approval is their own from then on; an agent's does not take over an attachment that was there.
@@ -417,14 +424,10 @@ impl Store {
                     let agent = approver.via.agent().map(|agent| agent.as_uuid());
                     query(ATTACHED_BY).bind(machine.as_uuid()).bind(agent).execute(&mut *tx).await?;
                 }
-                query(SETTLE)
-                    .bind(code.as_bytes())
-                    .bind(&account)
-                    .bind(person)
-                    .bind(approver.via.as_str())
-                    .bind(now)
-                    .execute(&mut *tx)
-                    .await?;
+                if let Some(level) = agreed.consent {
+                    agree_to_level(self, tx, approver, level, (&account, &identity, machine), now, rng).await?;
+                }
+                settle(tx, code, &account, approver, now).await?;
                 let row: AttachedRow = query(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
                 let Some(has_key) = grant_key(tx, agreed.key, machine, &account, &row, now).await? else {
                     return Ok(Err(ApprovalRefusal::TooManyKeys));
@@ -587,6 +590,43 @@ impl TryFrom<AskingRow> for AskingDevice {
         let AskingRow { name, first_seen_at, ip_address, is_attached, .. } = row;
         Ok(Self { code, name, first_seen_at, others, ip_address, key_scopes, is_attached, agent })
     }
+}
+
+/// Writes the level that the approver chose for a computer, which the account has now.
+async fn agree_to_level(
+    store: &Store,
+    tx: &mut Tx<'_>,
+    approver: &Approver,
+    level: ConsentLevel,
+    (account, identity, machine): (&str, &str, MachineUuid),
+    now: Timestamp,
+    rng: &Rng,
+) -> Result<(), sqlx::Error> {
+    let author = if approver.via.agent().is_some() { Author::Agent } else { Author::Person };
+    let identity = parsed("machines.user_cuid", identity).map_err(undecodable)?;
+    let choice = Choice { account, identity: &identity, machine, level, author };
+    write_choice(store, tx, &choice, now, rng).await
+}
+
+/// Marks a code as approved.
+async fn settle(
+    tx: &mut Tx<'_>,
+    code: &SecretHash,
+    account: &str,
+    approver: &Approver,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    const SETTLE: &str = "UPDATE device_codes
+        SET state = 'claimed', account_id = $2, person_id = $3, settled_via = $4, settled_at = $5 WHERE device_code_hash = $1";
+    query(SETTLE)
+        .bind(code.as_bytes())
+        .bind(account)
+        .bind(approver.person.as_uuid())
+        .bind(approver.via.as_str())
+        .bind(now)
+        .execute(tx)
+        .await
+        .map(drop)
 }
 
 /// The name of a tool's agent: that of the tool, and of its computer if that is short enough.

@@ -1,25 +1,27 @@
 //! Computers: their secrets, the identity that lives on them, and the account that they are attached to (`docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0008-registration-of-computers.md` and `docs/decisions/0009-order-of-approval-checks.md`).
 
 use chrono::TimeDelta;
-use domain::Timestamp;
 use domain::consent::ConsentRule;
+use domain::consent::pause::Pauses;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::label::Label;
 use domain::secret::SecretHash;
 use domain::webhook::NotificationKind;
+use domain::{Rng, Timestamp};
 use serde_json::json;
 use sqlx_macros::FromRow;
 
 use crate::account::IDENTITY_ADD;
 use crate::api_key::REVOKE_OF_MACHINE;
+use crate::consent::baseline::inherit_baseline;
 use crate::error::{Corrupt, StoreError};
 use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::probes::KNOWN_COLUMNS;
 use crate::probes::rows::{ComputerRow, KnownRow};
-use crate::row::{chunks, limit, parsed, parsed_opt, storable};
+use crate::row::{chunks, limit, parsed, parsed_opt, storable, undecodable};
 use crate::{Store, in_transaction, joined, probes};
 use async_recursion::async_recursion as boxed;
 
@@ -194,10 +196,11 @@ impl Store {
         machine: MachineUuid,
         account: &UserAccountId,
         now: Timestamp,
+        rng: &Rng,
     ) -> Result<Result<(), AttachRefusal>, StoreError> {
         in_transaction!(
             &self.pool,
-            |tx| attach_machine(tx, machine, account.as_str(), now).await,
+            |tx| attach_machine(self, tx, machine, account.as_str(), now, rng).await,
             commit if Result::is_ok
         )
         .during(Operation::AttachMachine)
@@ -357,21 +360,24 @@ fn detached<'a>(machine: MachineUuid, to: Recipient<'a>, reason: &'static str, n
     Notice::new(NotificationKind::ComputerDetached, machine.as_uuid(), to, now, data)
 }
 
-/// Attaches a computer in the caller's transaction, which has to be rolled back after a refusal. The order of the refusals is fixed
+/// Attaches a computer in the caller's transaction, which has to be rolled back after a refusal. An identity that is linked by it gets the
+/// account's levels for all computers. The order of the refusals is fixed
 /// (`docs/decisions/0006-accounts-persons-identities-computers.md`, `docs/decisions/0008-registration-of-computers.md` and
 /// `docs/decisions/0009-order-of-approval-checks.md`).
 pub(crate) async fn attach_machine(
+    store: &Store,
     tx: &mut Tx<'_>,
     machine: MachineUuid,
     account: &str,
     now: Timestamp,
+    rng: &Rng,
 ) -> Result<Result<(), AttachRefusal>, sqlx::Error> {
     // The machine is locked by a write that changes nothing: of two accounts that attach it at once, the second sees the first.
     // A computer without a secret was detached: no process can act as it any more.
     const LOCK: &str = "UPDATE machines SET machine_uuid = machine_uuid
         WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
-    const LINK: &str =
-        "UPDATE identities SET account_id = COALESCE(account_id, $2) WHERE user_cuid = $1 RETURNING account_id";
+    const LINKED: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 RETURNING account_id";
+    const LINK: &str = "UPDATE identities SET account_id = $2 WHERE user_cuid = $1";
     const OWNERS: &str = "SELECT COUNT(*) FROM persons WHERE account_id = $1";
     const ATTACH: &str = "UPDATE machines SET account_id = $2, attached_at = COALESCE(attached_at, $3)
         WHERE machine_uuid = $1 AND (account_id IS NULL OR account_id = $2)";
@@ -383,15 +389,23 @@ pub(crate) async fn attach_machine(
     if attached_to.is_some_and(|other| other != account) {
         return Ok(Err(AttachRefusal::MachineAlreadyClaimed));
     }
-    let linked_to: String = scalar(LINK).bind(&user_cuid).bind(account).fetch_one(&mut *tx).await?;
-    if linked_to != account {
-        let owners: i64 = scalar(OWNERS).bind(&linked_to).fetch_one(&mut *tx).await?;
-        let has_owner = owners > 0;
-        return Ok(Err(if has_owner {
-            AttachRefusal::CuidAlreadyClaimed
-        } else {
-            AttachRefusal::PersonBoundToOtherAccount
-        }));
+    let linked_to: Option<String> = scalar(LINKED).bind(&user_cuid).fetch_one(&mut *tx).await?;
+    match linked_to {
+        Some(other) if other != account => {
+            let owners: i64 = scalar(OWNERS).bind(&other).fetch_one(&mut *tx).await?;
+            let has_owner = owners > 0;
+            return Ok(Err(if has_owner {
+                AttachRefusal::CuidAlreadyClaimed
+            } else {
+                AttachRefusal::PersonBoundToOtherAccount
+            }));
+        }
+        Some(_) => {}
+        None => {
+            query(LINK).bind(&user_cuid).bind(account).execute(&mut *tx).await?;
+            let identity = parsed("machines.user_cuid", &user_cuid).map_err(undecodable)?;
+            inherit_baseline(store, tx, &identity, account, now, rng).await?;
+        }
     }
     query(ATTACH).bind(machine.as_uuid()).bind(account).bind(now).execute(&mut *tx).await?;
     query(REMEMBER).bind(account).bind(machine.as_uuid()).bind(&user_cuid).execute(&mut *tx).await?;
@@ -428,6 +442,7 @@ fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<
             account: parsed_opt("machines.account_id", first.account_id.as_deref())?,
             identity_account: parsed_opt("identities.account_id", first.identity_account_id.as_deref())?,
             consent: Vec::new(),
+            pauses: Pauses { account: first.account_paused_until, machine: first.machine_paused_until },
         },
         has_held: first.has_held,
         last_seen_at: first.last_seen_at,

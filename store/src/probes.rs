@@ -15,7 +15,9 @@ pub(crate) const KNOWN_COLUMNS: &str = "m.machine_uuid, m.user_cuid, m.account_i
     m.last_seen_at, c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
     c.set_by AS rule_set_by,
     COALESCE((SELECT TRUE FROM held_events h
-        WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held' LIMIT 1), FALSE) AS has_held";
+        WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held' LIMIT 1), FALSE) AS has_held,
+    m.paused_until AS machine_paused_until,
+    (SELECT a.paused_until FROM accounts a WHERE a.user_account_id = m.account_id) AS account_paused_until";
 
 /// Computers with their consent levels: [`KnownRow`].
 const SELECT_KNOWN: &str = joined!(

@@ -10,10 +10,17 @@ use blackbox::browser::Browser;
 use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::World;
-use harness::event::Chain;
+use harness::event::{Chain, Machine};
 use harness::on_each_database;
 
 const CONSENT: &str = "/api/v1/consent";
+const PAUSE: &str = "/api/v1/consent/pause";
+
+/// The level in force of a computer, paused or not.
+async fn level_of(world: &World, machine: &Machine) -> String {
+    let body = world.get(CONSENT, &Credential::from(machine)).await.expect(200);
+    body["level"].as_str().unwrap().to_owned()
+}
 
 async fn level(world: &World, credential: impl Into<Credential>, query: &str) -> String {
     let body = world.get(&format!("{CONSENT}{query}"), &credential.into()).await.expect(200);
@@ -203,17 +210,215 @@ on_each_database! {
         assert_eq!(level(&world, &machine, "?lane=llm").await, "off");
         assert_eq!(level(&world, &machine, "?lane=memory").await, "metadata-only");
 
-        // Two identities with different levels: the page says so, and a choice sets it for both.
+        // A computer that is attached later has the levels for all computers, and follows them.
         let second = world.attached_machine(&person).await;
-        assert_eq!(level(&world, &second, "").await, "metadata-only");
-        let everywhere = [("base", "all.all=mixed all.llm=mixed"), ("all.all", "full"), ("all.memory", ""), ("all.llm", "off")];
-        assert_eq!(browser.get("/account/consent").await.page(200).matches(">Differs<").count(), 2);
-        save(&everywhere, "Saved: 2 levels changed").await;
         assert_eq!((level(&world, &second, "").await, level(&world, &second, "?lane=llm").await), ("full".into(), "off".into()));
-        save(&everywhere, "No levels were changed").await;
+        assert_eq!(browser.get("/account/consent").await.page(200).matches(">Differs<").count(), 0);
+        save(&[base, ("all.all", "metadata-only"), ("all.memory", ""), ("all.llm", "off")], "Saved: 1 level changed").await;
+        assert_eq!((level(&world, &second, "").await, level(&world, &second, "?lane=llm").await), ("metadata-only".into(), "off".into()));
+        let base = ("base", "all.all=metadata-only all.llm=off");
+        save(&[base, ("all.all", "metadata-only"), ("all.llm", "off")], "No levels were changed").await;
         // A field without a choice is sent empty.
         let names = ["all", "rsi"].map(|lane| format!("{}.{lane}", second.uuid));
         save(&[base, (names[0].as_str(), ""), (names[1].as_str(), "")], "No levels were changed").await;
+    }
+
+    async fn a_level_for_all_computers_binds_one_that_is_attached_later_from_its_first_event_on(world: World) {
+        let person = world.person("ada@example.com").await;
+        let first = world.attached_machine(&person).await;
+        set(&world, person.cookie.clone(), json!({ "level": "off" })).await;
+        set(&world, person.cookie.clone(), json!({ "level": "metadata-only", "lane": "llm" })).await;
+        // Every road that links an identity: a person's approval, an agent's, and an operator's command.
+        let [by_person, by_agent, by_operator] = [world.machine().await, world.machine().await, world.machine().await];
+        let agent = world.agent_of(&person).await;
+        for (machine, credential) in [(&by_person, &person.cookie), (&by_agent, &agent.token)] {
+            let code = world.device_code(machine).await.expect(200);
+            world.device_approve(credential, code["user_code"].as_str().unwrap()).await.expect(200);
+        }
+        let (store, now) = (&world.server.app.store, world.clock().now());
+        store.machine_attach(by_operator.uuid.parse().unwrap(), &person.account, now, world.rng()).await.unwrap().unwrap();
+        for machine in [&by_person, &by_agent, &by_operator] {
+            let canary = format!("canary-{}", machine.uuid);
+            let mut chain = Chain::new(machine);
+            let event = chain.peek_with(|event| event["payload"]["content"] = json!(canary));
+            world.event(machine, &event).await.held("consent_exceeded");
+            let prompt = chain.next_with(|event| {
+                event["event_type"] = json!("llm.completed");
+                event["lane"] = json!("llm");
+                event["payload"] = json!({ "model": "m", "prompt": canary });
+            });
+            world.event(machine, &prompt).await.held("consent_exceeded");
+            assert!(!contains(world.dir.path(), canary.as_bytes()), "the content is in a file");
+            assert_eq!((level(&world, machine, "").await, level(&world, machine, "?lane=llm").await), ("off".into(), "metadata-only".into()));
+            // It may record less than all computers, and not more.
+            let own = world.post(CONSENT, &Credential::from(machine), &json!({ "level": "full" })).await.expect(200);
+            assert_eq!(own["level"], "off");
+            assert_eq!(level(&world, machine, "").await, "off");
+            world.post(CONSENT, &Credential::from(machine), &json!({ "level": "off", "lane": "llm" })).await.expect(200);
+            assert_eq!(level(&world, machine, "?lane=llm").await, "off");
+        }
+        let page = Browser::of(&world, &person).get("/account/consent").await;
+        assert!(!page.page(200).contains(">Differs<") && page.page(200).contains("follows all computers"), "{page:?}");
+        // Each level that it got is an event with a proof, whose author is the one who set it.
+        let inherited = eventually("the reports are recorded", async || {
+            let events = world.activity(person.cookie.clone(), "?lane=security&limit=100").await.expect(200)["events"].clone();
+            let reports = events.as_array().unwrap().iter().filter(|event| event["event_type"] == "consent.changed").count();
+            (reports == 2 + 3 * 2 + 3 * 2).then_some(events)
+        })
+        .await;
+        world.included(person.cookie.clone(), inherited[0]["event_id"].as_str().unwrap()).await;
+        world.event(&first, &Chain::new(&first).next()).await.held("consent_exceeded");
+    }
+
+    async fn an_approval_writes_the_level_that_it_names(world: World) {
+        let person = world.person("ada@example.com").await;
+        let approve = async |machine: &Machine, credential: &Credential, consent: Option<&str>| {
+            let code = world.device_code(machine).await.expect(200);
+            let mut body = json!({ "user_code": code["user_code"] });
+            if let Some(consent) = consent {
+                body["consent"] = json!(consent);
+            }
+            world.post("/api/v1/device/approve", credential, &body).await
+        };
+        let full = |machine: &Machine| Chain::new(machine).next();
+        let levels = async || {
+            let records = world.get(CONSENT, &person.cookie).await.expect(200)["levels"].clone();
+            let of = |record: &Value| (record["machine_uuid"].is_null(), record["level"].as_str().unwrap().to_owned(), record["set_by"].as_str().unwrap().to_owned());
+            records.as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+        };
+        let record = |is_baseline: bool, level: &str, set_by: &str| (is_baseline, level.to_owned(), set_by.to_owned());
+        // Without the member no level is written, and nothing is enforced.
+        let unbound = world.machine().await;
+        approve(&unbound, &person.cookie, None).await.expect(200);
+        assert_eq!(levels().await, []);
+        world.event(&unbound, &full(&unbound)).await.receipt();
+        approve(&world.machine().await, &person.cookie, Some("most")).await.refused(400, "invalid_request");
+
+        // The first choice is for all computers, also for those that were attached before.
+        let first = world.machine().await;
+        approve(&first, &person.cookie, Some("metadata-only")).await.expect(200);
+        assert_eq!(levels().await, [record(true, "metadata-only", "person"), record(true, "metadata-only", "person")]);
+        for machine in [&first, &unbound] {
+            world.event(machine, &full(machine)).await.held("consent_exceeded");
+            let own = world.post(CONSENT, &Credential::from(machine), &json!({ "level": "full" })).await.expect(200);
+            assert_eq!(own["level"], "metadata-only", "a computer raised its level");
+        }
+        // The same choice changes nothing more; another one is an exception of its computer, with its author.
+        let second = world.machine().await;
+        approve(&second, &person.cookie, Some("metadata-only")).await.expect(200);
+        assert_eq!(levels().await.iter().filter(|(is_baseline, ..)| !is_baseline).count(), 2, "only the computers' own");
+        let third = world.machine().await;
+        let agent = world.agent_of(&person).await;
+        approve(&third, &agent.token, Some("off")).await.expect(200);
+        assert!(levels().await.contains(&record(false, "off", "agent")));
+        assert_eq!((level(&world, &third, "").await, level(&world, &second, "").await), ("off".into(), "metadata-only".into()));
+    }
+
+    async fn recording_is_paused_for_a_time_and_continues_by_itself_with_its_levels(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        set(&world, person.cookie.clone(), json!({ "level": "full" })).await;
+        let records = async || world.get(CONSENT, &person.cookie).await.expect(200)["levels"].clone();
+        let before = records().await;
+        let mut chain = Chain::new(&machine);
+        world.event(&machine, &chain.next()).await.receipt();
+
+        let paused = world.post(PAUSE, &person.cookie, &json!({ "seconds": 3600 })).await.expect(200);
+        let until = &paused["paused_until"];
+        let later = world.attached_machine(&person).await;
+        for machine in [&machine, &later] {
+            let own = world.get(CONSENT, &Credential::from(machine)).await.expect(200);
+            assert_eq!(own, json!({ "level": "off", "paused_until": until }));
+            let canary = format!("canary-{}", machine.uuid);
+            let mut chain = Chain::new(machine);
+            let event = chain.peek_with(|event| event["payload"]["content"] = json!(canary));
+            world.event(machine, &event).await.held("consent_exceeded");
+            world.event(person.cookie.clone(), &event).await.held("consent_exceeded");
+            let unknown = chain.next_with(|event| {
+                event["event_type"] = json!("memory.dreamt");
+                event["payload"]["content"] = json!(canary);
+            });
+            world.event(machine, &unknown).await.held("unknown_event_type");
+            assert!(!contains(world.dir.path(), canary.as_bytes()), "the content is in a file");
+        }
+        // A level that is set meanwhile is recorded, and applies after the pause.
+        let response = world.post(CONSENT, &person.cookie, &json!({ "level": "full", "machine_uuid": later.uuid })).await.expect(200);
+        assert_eq!(response, json!({ "level": "off", "written": 1 }));
+        let all = world.get(CONSENT, &person.cookie).await.expect(200);
+        assert_eq!(&all["paused_until"], until);
+
+        world.advance(Duration::from_secs(3601));
+        assert_eq!(world.get(CONSENT, &Credential::from(&machine)).await.expect(200), json!({ "level": "full" }));
+        world.event(&machine, &chain.next()).await.receipt();
+        let after = records().await;
+        assert_eq!(after.as_array().unwrap().len(), before.as_array().unwrap().len() + 2, "the level of the later computer, and its exception");
+
+        // A pause that ends early is reported twice, one that ends by itself once.
+        world.post(PAUSE, &person.cookie, &json!({ "seconds": 60, "machine_uuid": machine.uuid })).await.expect(200);
+        assert_eq!(level_of(&world, &machine).await, "off");
+        assert_eq!(level_of(&world, &later).await, "full");
+        let ended = world.delete(&format!("{PAUSE}?machine_uuid={}", machine.uuid), &person.cookie).await.expect(200);
+        assert_eq!(ended, json!({ "paused_until": null }));
+        assert_eq!(level_of(&world, &machine).await, "full");
+        let reports = eventually("the reports are recorded", async || {
+            let events = world.activity(person.cookie.clone(), "?lane=security&limit=100").await.expect(200)["events"].clone();
+            // The level, the pause on two identities, the inherited level, the exception, and the pause of one computer twice.
+            (events.as_array().unwrap().len() == 1 + 2 + 1 + 1 + 2).then_some(events)
+        })
+        .await;
+        world.included(person.cookie.clone(), reports[0]["event_id"].as_str().unwrap()).await;
+    }
+
+    async fn a_computer_or_an_agent_may_pause_and_never_end_the_pause_of_another(world: World) {
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let (machine, other) = (world.attached_machine(&ada).await, world.attached_machine(&ada).await);
+        let agent = world.agent_of(&ada).await;
+        let own = Credential::from(&machine);
+        let of_machine = format!("{PAUSE}?machine_uuid={}", machine.uuid);
+        let pause = async |credential: &Credential, seconds: u64, named: bool| {
+            let mut body = json!({ "seconds": seconds });
+            if named {
+                body["machine_uuid"] = json!(machine.uuid);
+            }
+            world.post(PAUSE, credential, &body).await.expect(200)["paused_until"].as_str().unwrap().to_owned()
+        };
+        // Its own pause.
+        pause(&own, 600, false).await;
+        assert_eq!((level_of(&world, &machine).await, level_of(&world, &other).await), ("off".into(), "metadata-only".into()));
+        world.delete(&of_machine, &agent.token).await.refused(403, "session_required");
+        world.delete(PAUSE, &own).await.expect(200);
+        assert_eq!(level_of(&world, &machine).await, "metadata-only");
+        world.delete(PAUSE, &own).await.expect(200);
+
+        // A person's pause is lengthened at most, and ends by the person.
+        let mut until = pause(&ada.cookie, 600, true).await;
+        for (credential, seconds) in [(&own, 1200), (&agent.token, 1800)] {
+            assert_eq!(pause(credential, 60, true).await, until);
+            let longer = pause(credential, seconds, true).await;
+            assert!(longer > until);
+            until = longer;
+            world.delete(&of_machine, credential).await.refused(403, "session_required");
+        }
+        assert!(pause(&ada.cookie, 60, true).await < until);
+        world.delete(&of_machine, &ada.cookie).await.expect(200);
+
+        // An agent's pause of all computers.
+        pause(&agent.token, 600, false).await;
+        assert_eq!((level_of(&world, &machine).await, level_of(&world, &other).await), ("off".into(), "off".into()));
+        world.delete(PAUSE, &own).await.expect(200);
+        assert_eq!(level_of(&world, &machine).await, "off", "a computer ended the pause of its account");
+        world.delete(PAUSE, &agent.token).await.refused(403, "session_required");
+        world.delete(PAUSE, &ada.cookie).await.expect(200);
+        assert_eq!(level_of(&world, &machine).await, "metadata-only");
+
+        for body in [json!({}), json!({ "seconds": 0 }), json!({ "seconds": -1 }), json!({ "seconds": 8 * 86400 }), json!({ "seconds": 1, "more": 1 })] {
+            world.post(PAUSE, &ada.cookie, &body).await.refused(400, "invalid_request");
+        }
+        let foreign = json!({ "seconds": 1, "machine_uuid": other.uuid });
+        world.post(PAUSE, &own, &foreign).await.refused(400, "machine_uuid_mismatch");
+        world.post(PAUSE, &bob.cookie, &foreign).await.refused(403, "machine_not_owned");
+        world.post(PAUSE, &bob.cookie, &json!({ "seconds": 1 })).await.refused(409, "no_linked_cuid");
+        world.delete(&of_machine, &bob.cookie).await.refused(403, "machine_not_owned");
     }
 
     async fn every_consent_change_is_an_event_with_a_proof(world: World) {

@@ -27,6 +27,8 @@ const SPECIFIED: &[(&str, &str, &[&str])] = &[
     ("GET", "/api/v1/audit/verify", &["machine", "account", "session"]),
     ("GET", "/api/v1/consent", &["machine", "account", "session"]),
     ("POST", "/api/v1/consent", &["machine", "account", "session"]),
+    ("POST", "/api/v1/consent/pause", &["machine", "account", "session"]),
+    ("DELETE", "/api/v1/consent/pause", &["machine", "account", "session"]),
     // Beyond the specification: what an agent may read but must not make, since it would outlive the agent.
     ("GET", "/api/v1/keys", &["account", "session"]),
     ("POST", "/api/v1/keys", &["session"]),

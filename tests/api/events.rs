@@ -211,7 +211,7 @@ on_each_database! {
         let event = chain.next_with(|event| event["scope"]["user_account_id"] = json!(account));
         world.event(&machine, &event).await.held("identity_mismatch");
         let uuid = machine.uuid.parse().unwrap();
-        world.server.app.store.machine_attach(uuid, &person.account, world.clock().now()).await.unwrap().unwrap();
+        world.server.app.store.machine_attach(uuid, &person.account, world.clock().now(), world.rng()).await.unwrap().unwrap();
         world.event(&machine, &event).await.receipt();
         assert_eq!(world.activity(&machine, "").await.expect(200)["unclassified"], json!([]));
     }

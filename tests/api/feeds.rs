@@ -95,6 +95,17 @@ async fn set_level(world: &World, person: &Person, level: &str) {
 }
 
 on_each_database! {
+    async fn an_entry_about_a_held_event_names_its_sender(world: World) {
+        let world = on(world).await;
+        let (person, compromised) = owner(&world).await;
+        let innocent = world.attached_machine(&person).await;
+        let hers = create(&world, &person, &ALL).await;
+        world.event(&compromised, &Chain::new(&innocent).next()).await.held("identity_mismatch");
+        let document = read(&world, &hers).await;
+        let text = String::from_utf8_lossy(&document.body);
+        assert!(text.contains(&compromised.uuid) && !text.contains(&innocent.uuid), "{text}");
+    }
+
     async fn each_kind_of_fact_is_an_entry_without_content(world: World) {
         let world = on(world).await;
         let ((person, machine), stranger) = (owner(&world).await, world.person("bob@example.com").await);

@@ -178,7 +178,7 @@ on_each_database! {
         let first = world.machine().await;
         let second = world.machine_of(&first.user_cuid).await;
         let (planted, recorded) = (record(&world, &first).await, record(&world, &second).await);
-        let attached = store.machine_attach(uuid_of(&second), &ada.account, world.clock().now()).await.unwrap();
+        let attached = store.machine_attach(uuid_of(&second), &ada.account, world.clock().now(), world.rng()).await.unwrap();
         assert_eq!(attached, Ok(()));
         assert_eq!(shown(&world, ada.cookie.clone()).await, [recorded]);
         world.proof(ada.cookie.clone(), &planted).await.refused(404, "event_not_found");

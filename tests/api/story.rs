@@ -100,8 +100,8 @@ on_each_database! {
         let request = ConsentRequest { level: ConsentLevel::Off, reason: None, machine_uuid: None, lane: None };
         assert_eq!(ada.consent_set(&request).await.unwrap().written, 1);
         let now = computer.consent(None, None).await.unwrap();
-        assert_eq!(now, ConsentAnswer::Effective { level: ConsentLevel::Off });
-        assert!(matches!(ada.consent(None, None).await.unwrap(), ConsentAnswer::Levels { levels } if levels.len() == 1));
+        assert_eq!(now, ConsentAnswer::Effective { level: ConsentLevel::Off, paused_until: None });
+        assert!(matches!(ada.consent(None, None).await.unwrap(), ConsentAnswer::Levels { levels, .. } if levels.len() == 1));
         let next = Chain::of_agent(&machine, "codex").next();
         assert!(matches!(computer.event_submit(next.to_string()).await.unwrap(), SubmitResult::Held { held: true, .. }));
         assert_eq!(ada.activity(&ActivityQuery::default()).await.unwrap().unclassified.unwrap()[0].reason, "consent_exceeded");

@@ -162,7 +162,7 @@ on_each_database! {
         // On attachment the computer's usage moves to the account; usage of others with the same identity does not.
         let person = world.person("ada@example.com").await;
         world.server.app.store
-            .machine_attach(machine.uuid.parse().unwrap(), &person.account, world.clock().now()).await.unwrap().unwrap();
+            .machine_attach(machine.uuid.parse().unwrap(), &person.account, world.clock().now(), world.rng()).await.unwrap().unwrap();
         assert_eq!(left(&world, person.cookie.clone()).await, (83.3, 100.0));
     }
 

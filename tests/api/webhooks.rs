@@ -85,6 +85,22 @@ async fn verify(secrets: &[&str], requests: &[Received]) {
 }
 
 on_each_database! {
+    async fn a_held_event_is_that_of_its_sender_whichever_computer_it_names(world: World) {
+        let world = on(world).await;
+        let (receiver, address) = Receiver::start().await;
+        let person = world.person("ada@example.com").await;
+        add(&world, &person, address, "hers").await;
+        let (compromised, innocent) = (world.attached_machine(&person).await, world.attached_machine(&person).await);
+        world.event(&compromised, &Chain::new(&innocent).next()).await.held("identity_mismatch");
+        let sent = receiver.wait("hers", 1).await[0].json();
+        assert_eq!((&sent["type"], &sent["data"]["reason"]), (&json!("event.held"), &json!("identity_mismatch")));
+        assert_eq!(sent["data"]["machine_uuid"], json!(compromised.uuid));
+        // A session is no computer.
+        world.event(person.cookie.clone(), &Chain::new(&world.machine().await).next()).await.held("identity_mismatch");
+        let sent = receiver.wait("hers", 2).await;
+        assert!(sent.iter().any(|one| one.json()["data"]["machine_uuid"].is_null()), "{sent:?}");
+    }
+
     async fn each_kind_of_fact_is_sent_once_signed_and_without_content(world: World) {
         let world = on(world).await;
         let (receiver, address) = Receiver::start().await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::browser::{Browser, Role, pages};
 use blackbox::world::World;
-use harness::event::Machine;
+use harness::event::{Chain, Machine};
 
 /// The response to the computer.
 async fn level(world: &World, machine: &Machine, query: &str) -> String {
@@ -25,8 +25,8 @@ pages! {
         browser.visit("/account").await;
         browser.follow("Consent").await;
         browser.sees("How much your computers may record").await;
-        browser.sees("Only levels that you choose are enforced").await;
-        browser.sees("follows all computers").await;
+        browser.sees("These levels also apply to every computer that is attached later").await;
+        browser.sees("not chosen: nothing is enforced").await;
         browser.look("default").await;
         // Saving without a choice sets no level, and the default can be chosen.
         browser.sees("No changes").await;
@@ -64,6 +64,68 @@ pages! {
         browser.press("Undo the last save").await;
         browser.sees("memory: Everything").await;
         assert_eq!(level(world, &machine, "?lane=memory").await, "full");
+    }
+
+    async fn a_computer_that_is_attached_later_follows_the_levels_for_all(world: World, browser: Browser) {
+        let person = world.person("jo@example.com").await;
+        world.attached_machine(&person).await;
+        browser.signed_in(&person).await;
+        browser.visit("/account/consent").await;
+        browser.select("All computers, all lanes", "Nothing").await;
+        browser.press("Save").await;
+        browser.sees("Saved: 1 level changed").await;
+        let second = world.attached_machine(&person).await;
+        browser.visit("/account/consent").await;
+        browser.sees(&name_of(&second)).await;
+        let text = browser.text().await;
+        assert!(!text.contains("Differs") && !text.contains("not chosen") && text.contains("follows all computers"), "{text}");
+        browser.look("later").await;
+        assert_eq!(level(world, &second, "?lane=llm").await, "off");
+        world.event(&second, &Chain::new(&second).next()).await.held("consent_exceeded");
+    }
+
+    async fn recording_is_paused_and_continued_by_buttons(world: World, browser: Browser) {
+        let person = world.person("jo@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        browser.signed_in(&person).await;
+        browser.visit("/account").await;
+        browser.press("Pause for an hour").await;
+        browser.sees("Recording is paused").await;
+        browser.sees("in 1 hour").await;
+        browser.look("paused").await;
+        assert_eq!(level(world, &machine, "").await, "off");
+        world.event(&machine, &Chain::new(&machine).next()).await.held("consent_exceeded");
+        browser.visit("/account").await;
+        browser.sees("Recording is paused").await;
+        browser.look("paused-account").await;
+        browser.press("End the pause now").await;
+        browser.sees("The pause has ended").await;
+        assert_eq!(level(world, &machine, "").await, "metadata-only");
+        // A computer that paused itself.
+        world.post("/api/v1/consent/pause", &(&machine).into(), &json!({ "seconds": 600 })).await.expect(200);
+        browser.visit("/account/consent").await;
+        browser.sees(&format!("{} is paused", name_of(&machine))).await;
+        browser.press(&format!("End the pause of {}", name_of(&machine))).await;
+        browser.sees("The pause has ended").await;
+        assert_eq!(level(world, &machine, "").await, "metadata-only");
+    }
+
+    async fn without_a_choice_the_pages_say_that_nothing_is_enforced(world: World, browser: Browser) {
+        let person = world.person("jo@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        browser.signed_in(&person).await;
+        browser.visit(&format!("/account/computers/{}", machine.uuid)).await;
+        browser.sees("Not chosen: nothing is enforced").await;
+        browser.look("computer-unchosen").await;
+        browser.visit("/account/consent").await;
+        browser.sees("Not chosen: nothing is enforced").await;
+        browser.look("unchosen").await;
+        browser.press("Choose No content").await;
+        browser.sees("Saved: 1 level changed").await;
+        assert!(!browser.text().await.to_lowercase().contains("nothing is enforced"));
+        world.event(&machine, &Chain::new(&machine).next()).await.held("consent_exceeded");
+        browser.visit(&format!("/account/computers/{}", machine.uuid)).await;
+        browser.sees("No content").await;
     }
 
     async fn a_level_that_changed_elsewhere_is_reported_and_not_overwritten(world: World, browser: Browser) {

@@ -77,7 +77,7 @@ pages! {
         browser.signed_in(&person).await;
         browser.visit(codes["verification_uri_complete"].as_str().unwrap()).await;
         browser.sees("Claude Code asks to act for you").await;
-        browser.sees("metadata only").await;
+        browser.sees("No content: what it did").await;
         browser.choose("My computer shows this code").await;
         browser.look("joined").await;
         browser.press("Approve").await;
@@ -93,6 +93,36 @@ pages! {
         browser.sees("Claude Code on it acts for you").await;
         browser.look("joined-attached").await;
         claimed().await.expect(200);
+    }
+
+    async fn an_approval_asks_for_a_level_and_binds_the_computer(world: World, browser: Browser) {
+        let person = world.person("jo@example.com").await;
+        let (first, second) = (world.machine().await, world.machine().await);
+        let level = async |machine: &Machine| {
+            let own = world.post("/api/v1/consent", &machine.into(), &json!({ "level": "full" })).await.expect(200);
+            own["level"].as_str().unwrap().to_owned()
+        };
+        let records = async || world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"].clone();
+        browser.signed_in(&person).await;
+        browser.visit(&Asking::to_be_attached(world, &first).await.link).await;
+        browser.choose("My computer shows this code").await;
+        browser.sees("You have chosen no level yet").await;
+        browser.look("level").await;
+        browser.press("Approve").await;
+        browser.sees("is attached").await;
+        let chosen = records().await;
+        assert_eq!((chosen.as_array().unwrap().len(), &chosen[0]["level"], &chosen[0]["set_by"]), (1, &json!("metadata-only"), &json!("person")));
+        assert_eq!(chosen[0]["machine_uuid"], json!(null));
+        assert_eq!(level(&first).await, "metadata-only", "the computer raised its level");
+
+        // The present level is selected, and another one is an exception of the computer.
+        browser.visit(&Asking::to_be_attached(world, &second).await.link).await;
+        browser.choose("My computer shows this code").await;
+        browser.sees("Your present level is selected").await;
+        browser.choose("Nothing: no events are recorded").await;
+        browser.press("Approve").await;
+        browser.sees("is attached").await;
+        assert_eq!((level(&second).await, level(&first).await), ("off".to_owned(), "metadata-only".to_owned()));
     }
 
     async fn a_computer_is_denied(world: World, browser: Browser) {
@@ -133,7 +163,7 @@ pages! {
         let asking = Asking::to_be_attached(world, &machine).await;
         browser.signed_in(&jo).await;
         browser.visit(&asking.link).await;
-        let attached = world.server.app.store.machine_attach(machine.uuid.parse().unwrap(), &mo.account, world.clock().now());
+        let attached = world.server.app.store.machine_attach(machine.uuid.parse().unwrap(), &mo.account, world.clock().now(), world.rng());
         assert_eq!(attached.await.unwrap(), Ok(()));
         browser.choose("My computer shows this code").await;
         browser.press("Approve").await;

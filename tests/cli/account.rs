@@ -43,6 +43,25 @@ async fn the_account_is_shown_at_a_glance_and_whole_as_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pause_is_begun_shown_and_ended() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let machine = adas(&home, &server).await;
+    assert!(home.run(&["pause", "--for", "2h"]).said().contains("recording of this computer is paused until"));
+    let own = asked(&server, "/api/v1/consent", &machine).await;
+    assert_eq!(own["level"], "off");
+    assert!(home.run(&["consent", "get"]).said().contains("paused until"));
+    // Without a key for the memory, `status` fails and shows everything.
+    assert!(home.run(&["status"]).stdout.contains("recording  paused until"));
+    assert_eq!(home.run(&["pause", "--end", "--json"]).json(), json!({ "paused_until": null }));
+    assert_eq!(asked(&server, "/api/v1/consent", &machine).await, json!({ "level": "metadata-only" }));
+    assert!(home.run(&["pause", "--as", "agent"]).said().contains("all computers of the account"));
+    assert_eq!(asked(&server, "/api/v1/consent", &machine).await["level"], "off");
+    home.run(&["pause", "--end", "--as", "agent"]).refused(5, &["a person ends it"]);
+    home.run(&["pause", "--for", "60d"]).refused(1, &["seconds"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn usage_is_a_bar_for_people_and_the_servers_answer_as_json() {
     let home = Home::new().set("plans.free.memory_events", "4");
     let server = home.serve().await;

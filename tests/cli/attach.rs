@@ -47,6 +47,7 @@ async fn a_computer_is_attached_once_its_person_approves_the_code_that_it_shows(
         said.contains("attached to the account of ada@example.com") && said.contains("undo: detach it at"),
         "{said}"
     );
+    assert!(said.contains("recorded is no content: what was done"), "{said}");
     assert!(!said.contains('\u{1b}') && complained.is_empty(), "no terminal, no colours and no spinner: {complained}");
     let computers = ada.account_computers().await.unwrap().computers;
     assert_eq!(computers[0].machine_uuid.to_string(), computer(&home).uuid);

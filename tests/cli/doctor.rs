@@ -2,6 +2,7 @@
 
 use harness::upstream::{TOKEN, Upstream};
 use serde_json::{Value, json};
+use sqlx::{Connection as _, PgConnection};
 use tokio::net::TcpListener;
 
 use crate::account::adas;

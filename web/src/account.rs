@@ -21,6 +21,7 @@ pub mod data;
 pub mod feed;
 pub mod home;
 mod kinds;
+pub mod pause;
 pub mod undo;
 pub mod webhooks;
 

@@ -4,10 +4,12 @@
 //!    itself. The code of a link that may come from a foreign page is not looked up before the person confirms: it could use up guesses.
 //! 2. The page shows the computer, its address, the time of the request, and the rights that approval grants. The buttons Deny and
 //!    Approve are side by side and equally large. Approve becomes the stronger one when the code was typed, or compared with the computer's.
-//! 3. A key that the computer asks for has a box, an agent one for each right, none of which is ticked beforehand: one approval covers
+//! 3. The person chooses how much may be recorded; *No content* is preselected where no level for all computers was chosen yet. An unchanged
+//!    choice changes no level (`docs/decisions/0103-consent-of-later-computers.md`).
+//! 4. A key that the computer asks for has a box, an agent one for each right, none of which is ticked beforehand: one approval covers
 //!    the ticked ones
 //!    (`docs/decisions/0086-one-approval-at-login.md`, `docs/decisions/0093-one-approval-for-an-agent.md`).
-//! 4. Approving asks for a recent sign-in.
+//! 5. Approving asks for a recent sign-in.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +20,6 @@ use api::limits::RateLimiters;
 use api::seal::Seal;
 use api::{HttpState, origin};
 use app::services::confirmation::RecentSignIn;
-use app::services::consent::Consent;
 use app::services::devices::DeviceApprovals;
 use askama::Template;
 use axum::extract::{FromRef, State};
@@ -26,11 +27,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect};
 use domain::agent_right::{AgentRight, AgentRights};
 use domain::api_key::ApiKeyScope;
-use domain::consent::{ConsentLevel, ConsentRule, effective_level};
+use domain::consent::ConsentLevel;
 use domain::device::{DeviceState, PollState, UserCode};
 use serde::Deserialize;
 use store::device::{AskingDevice, OTHERS_MAX};
 
+use super::account::consent::{chosen_level, words};
 use super::network::Network;
 use super::visitor::{quoted, sign_in_again, sign_in_path};
 use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, SignedIn, Site, page};
@@ -40,7 +42,6 @@ use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Sign
 pub struct DevicePages {
     site: Site,
     devices: DeviceApprovals,
-    consent: Consent,
     recent: RecentSignIn,
     limits: Arc<RateLimiters>,
     seal: Seal,
@@ -51,7 +52,6 @@ impl FromRef<HttpState> for DevicePages {
         Self {
             site: Site::from_ref(state),
             devices: FromRef::from_ref(state),
-            consent: FromRef::from_ref(state),
             recent: FromRef::from_ref(state),
             limits: FromRef::from_ref(state),
             seal: FromRef::from_ref(state),
@@ -92,6 +92,10 @@ pub struct Decided {
     may_confirm_agents: Option<String>,
     may_confirm_computers: Option<String>,
     may_detach_computers: Option<String>,
+    /// How much may be recorded.
+    consent: Option<ConsentLevel>,
+    /// The level that was in force when the form was built; empty or absent if none was chosen.
+    consent_was: Option<String>,
 }
 
 impl Decided {
@@ -107,6 +111,11 @@ impl Decided {
         };
         let rights: AgentRights = AgentRight::ALL.iter().copied().filter(ticked).collect();
         (!rights.is_empty()).then_some(rights)
+    }
+
+    /// The level that the person chose, if it differs from the one that was in force.
+    fn chosen(&self) -> Option<ConsentLevel> {
+        self.consent.filter(|level| self.consent_was.as_deref() != Some(level.as_str()))
     }
 }
 
@@ -170,8 +179,8 @@ struct Asking {
     agent: Option<AskingTool>,
     /// Whether it is attached to the account of the visitor already.
     is_attached: bool,
-    /// How much may be recorded, if an agent asks.
-    level: Option<&'static str>,
+    /// The person's level for the computer; `None` if none was chosen.
+    level: Option<ConsentLevel>,
 }
 
 /// The agent of a tool, as the page names it.
@@ -188,6 +197,17 @@ struct AskingTool {
 impl Asking {
     fn called(&self) -> &str {
         self.name.as_deref().unwrap_or("The computer")
+    }
+
+    /// The levels of the form: value, name, meaning, and whether it is preselected.
+    fn levels(&self) -> [(&'static str, &'static str, &'static str, bool); 3] {
+        let preselected = self.level.unwrap_or(ConsentLevel::MetadataOnly);
+        let meanings = [
+            (ConsentLevel::Off, "no events are recorded"),
+            (ConsentLevel::MetadataOnly, "what it did, when and for how long, without prompts, answers or files"),
+            (ConsentLevel::Full, "with prompts, answers and file contents"),
+        ];
+        meanings.map(|(level, meaning)| (level.as_str(), words(level), meaning, level == preselected))
     }
 }
 
@@ -220,7 +240,10 @@ pub async fn show(
         CodeLookup::Blocked => (StatusCode::GONE, View::Blocked),
         CodeLookup::Asking(asking) => {
             let looker = Looker { visitor: &visitor, address, has_typed: is_signed && link.typed.is_some() };
-            let level = if asking.agent.is_some() { Some(level(&pages, &visitor).await?) } else { None };
+            let level = match &visitor.account {
+                Some(account) => chosen_level(&pages.site, account, asking.code.machine).await?,
+                None => None,
+            };
             asking_view(&pages, &looker, &user_code, *asking, level)
         }
     };
@@ -249,8 +272,8 @@ pub async fn decide(
         },
         DeviceDecision::Approve => match devices.approver(person, with) {
             Ok(approver) => {
-                let extras = Extras { key: form.with_key.is_some(), agent: form.rights() };
-                devices.approve_with(&user_code, approver, extras).await
+                let extras = Extras { key: form.with_key.is_some(), agent: form.rights(), consent: form.chosen() };
+                devices.approve(&user_code, approver, extras).await
             }
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
         },
@@ -285,7 +308,7 @@ fn asking_view(
     looker: &Looker<'_>,
     user_code: &UserCode,
     asking: AskingDevice,
-    level: Option<&'static str>,
+    level: Option<ConsentLevel>,
 ) -> (StatusCode, View) {
     let now = pages.site.ports.clock.now();
     let Looker { visitor, address, has_typed } = *looker;
@@ -339,23 +362,6 @@ fn permitted(scopes: &[ApiKeyScope]) -> String {
         [first, second, last] => format!("{first}, {second}, and {last}"),
         _ => words.join(", "),
     }
-}
-
-/// How much of events the account lets record on all computers and lanes.
-async fn level(pages: &DevicePages, visitor: &SignedIn) -> Result<&'static str, PageError> {
-    let records = match &visitor.account {
-        Some(account) => {
-            pages.site.ports.store.consent_of_account(account).await.map_err(PageError::store(&pages.site))?
-        }
-        None => Vec::new(),
-    };
-    let rules: Vec<ConsentRule> = records.into_iter().map(|record| record.rule).collect();
-    let level = effective_level(&rules, None, None).unwrap_or(pages.consent.default_level());
-    Ok(match level {
-        ConsentLevel::Off => "nothing is recorded",
-        ConsentLevel::MetadataOnly => "metadata only: what it did, when and for how long, without content",
-        ConsentLevel::Full => "everything, with prompts, answers and file contents",
-    })
 }
 
 /// How long a computer that was never attached may be idle before it is removed.

@@ -88,6 +88,7 @@ pub fn routes() -> Vec<Page> {
         show("/account", get(account::home::show)),
         show("/account/consent", get(account::consent::show)),
         form("/account/consent", post(account::consent::save)),
+        form("/account/pause", post(account::pause::change)),
         show("/account/consent/{machine_uuid}", get(account::consent::show_computer)),
         show("/account/activity", get(account::activity::show)),
         show("/account/activity/export", get(account::activity::export::export)),

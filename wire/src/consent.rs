@@ -1,5 +1,6 @@
 //! Bodies of consent levels (`docs/protocol/consent.md`).
 
+use domain::Timestamp;
 use domain::consent::{Author, ConsentLevel};
 use domain::ids::{MachineUuid, UserCuid};
 use domain::lane::Lane;
@@ -18,12 +19,20 @@ pub enum ConsentAnswer {
         /// The effective level.
         #[schema(value_type = schema::ConsentLevel)]
         level: ConsentLevel,
+        /// End of the pause of recording that lasts; absent if recording is not paused.
+        #[serde(default, with = "form::moment_or_null", skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = schema::Moment, required = false)]
+        paused_until: Option<Timestamp>,
     },
     /// All records.
     Levels {
         /// One record for each identity, computer and lane with a level, and another one where the computer set its
         /// own.
         levels: Vec<ConsentRecord>,
+        /// End of the pause of the account that lasts; absent if its recording is not paused.
+        #[serde(default, with = "form::moment_or_null", skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = schema::Moment, required = false)]
+        paused_until: Option<Timestamp>,
     },
 }
 
@@ -70,6 +79,28 @@ pub struct ConsentRequest {
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::Lane)]
     pub lane: Option<Lane>,
+}
+
+/// The body of `POST /api/v1/consent/pause`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PauseRequest {
+    /// Length of the pause in seconds, at most `consent.pause_max` of the server.
+    #[schema(minimum = 1)]
+    pub seconds: u64,
+    /// The computer; every computer of the account if absent.
+    #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::UuidV7)]
+    pub machine_uuid: Option<MachineUuid>,
+}
+
+/// The pause that lasts after a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PauseResult {
+    /// Its end; `null` if the pause has ended.
+    #[serde(with = "form::moment_or_null")]
+    #[schema(value_type = Option<schema::Moment>, required = true)]
+    pub paused_until: Option<Timestamp>,
 }
 
 /// Result of a change.

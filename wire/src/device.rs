@@ -2,6 +2,7 @@
 //! `docs/decisions/0008-registration-of-computers.md`; RFC 8628).
 
 use domain::api_key::ApiKeyScope;
+use domain::consent::ConsentLevel;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::secret::Secret;
 use domain::tool::Tool;
@@ -145,9 +146,22 @@ pub struct DeviceCodeResult {
     pub expires_in: u64,
 }
 
-/// The body of `POST /api/v1/device/approve` and `/deny`.
+/// The body of `POST /api/v1/device/approve`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApproveRequest {
+    /// User code that the computer shows. Case and punctuation are ignored.
+    #[schema(min_length = 1)]
+    pub user_code: String,
+    /// How much may be recorded: becomes the level for all computers of the account, or of this computer if that level differs. Without it no
+    /// level changes.
+    #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::ConsentLevel)]
+    pub consent: Option<ConsentLevel>,
+}
+
+/// The body of `POST /api/v1/device/deny`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DenyRequest {
     /// User code that the computer shows. Case and punctuation are ignored.
     #[schema(min_length = 1)]
     pub user_code: String,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::agent_right::AgentRights;
+use domain::consent::ConsentLevel;
 use domain::device::UserCode;
 use domain::ids::UserAccountId;
 use domain::secret::{CodeKey, Secret, SecretHash};
@@ -82,6 +83,8 @@ pub struct Extras {
     pub key: bool,
     /// The agent that asks with the computer is confirmed, with these rights.
     pub agent: Option<AgentRights>,
+    /// How much may be recorded; `None` changes no level.
+    pub consent: Option<ConsentLevel>,
 }
 
 /// A computer that was attached.

@@ -160,8 +160,7 @@ impl DevicePoller {
             queued(mail::attached(device.owner.clone(), &what, base_url), rng, now)
         };
         domain::failpoint!("devices.approve");
-        let approval =
-            store.device_approve(&state.code.code, state.code.machine, approver, agreed, notice, now).await?;
+        let approval = store.device_approve(&state.code, approver, agreed, notice, now, rng).await?;
         domain::failpoint!("devices.approved");
         match &approval {
             Ok(account) => {

@@ -78,7 +78,7 @@ impl EventProcessor {
         }
         let sealed = match opened {
             // The decision alone matters here: `handle` judges again what does not pass, and its reason is stored.
-            Ok(sealed) if judge_of_machine(&sealed, &facts, &self.registry).is_ok() => sealed,
+            Ok(sealed) if judge_of_machine(&sealed, &facts, &self.registry, self.clock.now()).is_ok() => sealed,
             opened => {
                 self.note_held(machine, self.clock.now());
                 return Err((Sender::Machine { facts, has_held }, opened));
@@ -143,7 +143,7 @@ impl EventProcessor {
                 return IntakeOutcome::STORE_UNAVAILABLE;
             }
         };
-        let verdict = match (judge(&opened, &standing, &self.registry), opened) {
+        let verdict = match (judge(&opened, &standing, &self.registry, self.clock.now()), opened) {
             (Ok(()), Ok(sealed)) => self.forward(sender, &standing, body, sealed).await,
             (Err(hold), opened) => self.hold(sender, &standing, body, &opened, hold).await,
             // The judge refuses what could not be opened.
@@ -282,20 +282,23 @@ impl EventProcessor {
         standing: &SenderAuthority,
         opened: &Result<Sealed, Unreadable>,
     ) -> Result<bool, StoreError> {
+        let now = self.clock.now();
         let rules: Vec<ConsentRule>;
-        let (rules, machine): (&[ConsentRule], _) = match standing {
-            SenderAuthority::Unclaimed => (&[], None),
-            SenderAuthority::Machine(facts) => (&facts.consent, Some(facts.machine_uuid)),
+        let (rules, machine, is_paused): (&[ConsentRule], _, _) = match standing {
+            SenderAuthority::Unclaimed => (&[], None, false),
+            SenderAuthority::Machine(facts) => {
+                (&facts.consent, Some(facts.machine_uuid), facts.pauses.until(now).is_some())
+            }
             SenderAuthority::Account { account, named: Some(facts) } if facts.account.as_ref() == Some(account) => {
-                (&facts.consent, Some(facts.machine_uuid))
+                (&facts.consent, Some(facts.machine_uuid), facts.pauses.until(now).is_some())
             }
             SenderAuthority::Account { account, .. } => {
                 let records = self.store.consent_of_account(account).await?;
                 rules = records.into_iter().map(|record| record.rule).collect();
-                (&rules, None)
+                (&rules, None, self.store.pauses_of_account(account, now).await?.is_any())
             }
         };
-        Ok(may_keep(opened, rules, machine, &self.registry))
+        Ok(may_keep(opened, rules, machine, is_paused, &self.registry))
     }
 
     fn entry(&self, sender: &Sender, standing: &SenderAuthority, waiting: Waiting<'_>, hold: &HoldDecision) -> NewHeld {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wire::Done;
 use wire::account::{AccountComputers, AccountSummary, KeyRequest, Keys, LabelRequest, NewKey, Sessions};
-use wire::consent::{ConsentAnswer, ConsentRequest, ConsentWritten};
+use wire::consent::{ConsentAnswer, ConsentRequest, ConsentWritten, PauseRequest, PauseResult};
 use wire::usage::UsageBar;
 
 use super::operation::Operation;
@@ -129,5 +129,19 @@ fn consent() -> Vec<Operation> {
             .answers::<ConsentWritten>(200, "The level is set.", json!({ "level": "metadata-only", "written": 1 }))
             .refuses(&codes)
             .refuses(&[Code::NoLinkedCuid, Code::ConsentAuditForwardFailed]),
+        Operation::post("/api/v1/consent/pause", "pauseRecording", "Pause recording")
+            .says("Until its end the effective level is `off`: of one computer, or without `machine_uuid` of all computers of the \
+             account. It ends by itself, and no recorded level changes. A computer or an agent may lengthen a pause of another \
+             party, and does not shorten it.")
+            .takes::<PauseRequest>(json!({ "seconds": 3600 }))
+            .answers::<PauseResult>(200, "Recording is paused.", json!({ "paused_until": MOMENT }))
+            .refuses(&[Code::InvalidRequest, Code::MachineUuidMismatch, Code::MachineNotOwned, Code::NoLinkedCuid]),
+        Operation::delete("/api/v1/consent/pause", "endPause", "End a pause of recording early")
+            .says("A session ends any pause of the account and of its computers. A computer ends the pause of itself that it began. \
+             Anything else is 403 `session_required`. Without a pause nothing changes.")
+            .query("machine_uuid", "The computer.", &json!({ "$ref": "#/components/schemas/UuidV7" }))
+            .answers::<PauseResult>(200, "The pause has ended.", json!({ "paused_until": Value::Null }))
+            .refuses(&[Code::InvalidRequest, Code::MachineUuidMismatch, Code::MachineNotOwned, Code::NoLinkedCuid])
+            .refuses(&[Code::SessionRequired]),
     ]
 }

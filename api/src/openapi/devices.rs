@@ -3,8 +3,8 @@
 use serde_json::json;
 use wire::Done;
 use wire::device::{
-    ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult, MachineAbout,
-    MachineRequest, MachineResult,
+    ApproveRequest, CodeRequest, DEVICE_GRANT, DenyRequest, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult,
+    MachineAbout, MachineRequest, MachineResult,
 };
 
 use super::operation::Operation;
@@ -65,13 +65,14 @@ pub(super) fn operations() -> Vec<Operation> {
             .says("The page behind the link sends this request. Requires a recent sign-in of the browser: otherwise 401 with \
              `reason: sign_in_again` and the challenge of RFC 9470. An identity without an account is linked through \
              the computer that registered first under it; any other one is 409 `cuid_already_claimed`, and `details` \
-             contains the next step.")
-            .takes::<ApproveRequest>(json!({ "user_code": "BCDF-GHJK" }))
+             contains the next step. With `consent`, the level becomes that of all computers of the account if none was chosen yet, \
+             else an exception of this computer; without it no level changes.")
+            .takes::<ApproveRequest>(json!({ "user_code": "BCDF-GHJK", "consent": "metadata-only" }))
             .answers::<Done>(200, "The computer is attached to the account.", json!({ "ok": true }))
             .refuses(&[Code::InvalidRequest, Code::AccountRequired, Code::CodeConsumed])
             .refuses(&CONFLICTS),
         Operation::post("/api/v1/device/deny", "denyDevice", "Deny a computer")
-            .takes::<ApproveRequest>(json!({ "user_code": "BCDF-GHJK" }))
+            .takes::<DenyRequest>(json!({ "user_code": "BCDF-GHJK" }))
             .answers::<Done>(200, "The computer's polls are answered `access_denied` from now on.", json!({ "ok": true }))
             .refuses(&[Code::InvalidRequest, Code::CodeConsumed]),
         Operation::post("/api/v1/device/token", "pollDevice", "Poll until attached")

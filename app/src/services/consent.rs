@@ -8,12 +8,15 @@ use actors::Unavailable;
 use actors::budget::{BudgetDecision, Budgets};
 use actors::mail::queued;
 use actors::outbox::Outbox;
+use domain::Timestamp;
+use domain::consent::pause::Pause;
 use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule, effective_level, explicit_level};
 use domain::envelope::Lane;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::mail;
 use store::StoreError;
+use store::consent::pause::{AccountPauses, PauseChange, PauseScope};
 use store::consent::{ConsentEdited, ConsentRecord, LevelAuthor, OthersLevel};
 use store::held::Sender;
 
@@ -36,6 +39,8 @@ pub struct Consent {
     default_level: ConsentLevel,
     /// Prefix of links in mails, without a slash at the end.
     base_url: String,
+    /// Longest pause of recording (`consent.pause_max`).
+    pause_max: Duration,
 }
 
 /// A level that is to be set.
@@ -49,6 +54,15 @@ pub struct LevelChange {
     pub reason: Option<String>,
     /// The agent that sets it, if one does.
     pub agent: Option<RegistrationId>,
+}
+
+/// The level that is reported for a computer and a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EffectiveLevel {
+    /// The level; `off` while recording is paused.
+    pub level: ConsentLevel,
+    /// End of the pause that lasts.
+    pub paused_until: Option<Timestamp>,
 }
 
 /// The result of a change.
@@ -92,6 +106,15 @@ pub enum ConsentRefusal {
     /// No identity is linked to the account.
     #[error("no identity is linked to the account")]
     NoLinkedIdentity,
+    /// The pause is longer than the server permits.
+    #[error("the pause is longer than the server permits")]
+    PauseTooLong {
+        /// `consent.pause_max`.
+        longest: Duration,
+    },
+    /// The pause was begun by another party, and ends early by a person alone.
+    #[error("a person alone may end this pause early")]
+    PauseOfAnother,
     /// The sender has used up its budget.
     #[error("the budget of the sender is used up")]
     BudgetSpent {
@@ -111,8 +134,20 @@ impl From<StoreError> for ConsentRefusal {
 
 impl Consent {
     /// `default_level` is reported where a person set no level.
-    pub fn new(ports: Ports, outbox: Outbox, budgets: Budgets, default_level: ConsentLevel, base_url: String) -> Self {
-        Self { ports, outbox, budgets, default_level, base_url }
+    pub fn new(
+        ports: Ports,
+        outbox: Outbox,
+        budgets: Budgets,
+        default_level: ConsentLevel,
+        base_url: String,
+        pause_max: Duration,
+    ) -> Self {
+        Self { ports, outbox, budgets, default_level, base_url, pause_max }
+    }
+
+    /// Longest pause of recording.
+    pub fn pause_max(&self) -> Duration {
+        self.pause_max
     }
 
     /// The level that is reported where a person set none; it is never enforced.
@@ -126,11 +161,11 @@ impl Consent {
         facts: &MachineFacts,
         named: Option<MachineUuid>,
         lane: Lane,
-    ) -> Result<ConsentLevel, ConsentRefusal> {
+    ) -> Result<EffectiveLevel, ConsentRefusal> {
         only_itself(facts, named)?;
         Ok(match rules_of_outsider(facts) {
-            Some(rules) => self.reported(&rules, facts.machine_uuid, lane),
-            None => self.reported(&facts.consent, facts.machine_uuid, lane),
+            Some(rules) => self.reported(&rules, facts, lane),
+            None => self.reported(&facts.consent, facts, lane),
         })
     }
 
@@ -141,19 +176,109 @@ impl Consent {
         account: Option<&UserAccountId>,
         machine: MachineUuid,
         lane: Lane,
-    ) -> Result<ConsentLevel, ConsentRefusal> {
+    ) -> Result<EffectiveLevel, ConsentRefusal> {
         let facts = self.owned(account, machine).await?;
-        Ok(self.reported(&facts.consent, facts.machine_uuid, lane))
+        Ok(self.reported(&facts.consent, &facts, lane))
+    }
+
+    /// The pauses of an account that last.
+    #[boxed]
+    pub async fn pauses(&self, account: Option<&UserAccountId>) -> Result<AccountPauses, ConsentRefusal> {
+        let Some(account) = account else { return Ok(AccountPauses::default()) };
+        Ok(self.ports.store.pauses_of_account(account, self.ports.clock.now()).await?)
+    }
+
+    /// Pauses recording on behalf of a computer, for itself; returns the end of the pause.
+    #[boxed]
+    pub async fn pause_by_computer(
+        &self,
+        facts: &MachineFacts,
+        named: Option<MachineUuid>,
+        length: Duration,
+    ) -> Result<Timestamp, ConsentRefusal> {
+        let scope = scope_of_computer(facts, named)?;
+        self.charge(facts).await?;
+        self.pause(scope, Author::Computer, length).await
+    }
+
+    /// Pauses recording on behalf of an account: of one of its computers, or of all.
+    #[boxed]
+    pub async fn pause_by_account(
+        &self,
+        account: Option<&UserAccountId>,
+        machine: Option<MachineUuid>,
+        author: Author,
+        length: Duration,
+    ) -> Result<Timestamp, ConsentRefusal> {
+        let scope = self.scope_of_account(account, machine).await?;
+        self.pause(scope, author, length).await
+    }
+
+    /// Ends the pause of a computer early on its own behalf, if it began it.
+    #[boxed]
+    pub async fn continue_by_computer(
+        &self,
+        facts: &MachineFacts,
+        named: Option<MachineUuid>,
+    ) -> Result<(), ConsentRefusal> {
+        let scope = scope_of_computer(facts, named)?;
+        self.charge(facts).await?;
+        self.end_pause(scope, Author::Computer).await
+    }
+
+    /// Ends a pause early on behalf of an account; a person may, an agent may not.
+    #[boxed]
+    pub async fn continue_by_account(
+        &self,
+        account: Option<&UserAccountId>,
+        machine: Option<MachineUuid>,
+        author: Author,
+    ) -> Result<(), ConsentRefusal> {
+        let scope = self.scope_of_account(account, machine).await?;
+        self.end_pause(scope, author).await
+    }
+
+    async fn pause(&self, scope: PauseScope, by: Author, length: Duration) -> Result<Timestamp, ConsentRefusal> {
+        if length > self.pause_max {
+            return Err(ConsentRefusal::PauseTooLong { longest: self.pause_max });
+        }
+        let Ports { store, clock, rng } = self.ports.clone();
+        let now = clock.now();
+        let wanted = Pause { until: now + length, by };
+        let work = async move { store.recording_pause(&scope, wanted, now, &rng).await };
+        let PauseChange { until, identities, .. } = actors::detached(work).await.map_err(InfraError::from)??;
+        self.reported_soon(identities.len(), identities).await;
+        Ok(until.unwrap_or(wanted.until))
+    }
+
+    async fn end_pause(&self, scope: PauseScope, author: Author) -> Result<(), ConsentRefusal> {
+        let Ports { store, clock, rng } = self.ports.clone();
+        let (now, default_level) = (clock.now(), self.default_level);
+        let work = async move { store.recording_continue(&scope, author, default_level, now, &rng).await };
+        let PauseChange { identities, is_refused, .. } = actors::detached(work).await.map_err(InfraError::from)??;
+        if is_refused {
+            return Err(ConsentRefusal::PauseOfAnother);
+        }
+        self.reported_soon(identities.len(), identities).await;
+        Ok(())
+    }
+
+    async fn scope_of_account(
+        &self,
+        account: Option<&UserAccountId>,
+        machine: Option<MachineUuid>,
+    ) -> Result<PauseScope, ConsentRefusal> {
+        Ok(match machine {
+            Some(machine) => PauseScope::Machine(self.owned(account, machine).await?.user_cuid, machine),
+            None => PauseScope::Account(self.with_identities(account).await?),
+        })
     }
 
     /// All records of an account.
     #[boxed]
     pub async fn records(&self, account: Option<&UserAccountId>) -> Result<Vec<ConsentRecord>, ConsentRefusal> {
-        self.linked_identities(account).await?;
-        Ok(match account {
-            Some(account) => self.ports.store.consent_of_account(account).await?,
-            None => Vec::new(),
-        })
+        let account = self.with_identities(account).await?;
+        Ok(self.ports.store.consent_of_account(&account).await?)
     }
 
     /// Sets a level on behalf of a computer, for itself. A computer without an account pays for the report with its budget.
@@ -169,7 +294,7 @@ impl Consent {
             return Err(ConsentRefusal::NotOwned);
         }
         self.charge(facts).await?;
-        self.change(vec![facts.user_cuid.clone()], Some(facts.machine_uuid), Author::Computer, change).await
+        self.change(Whose::Identity(facts.user_cuid.clone()), Some(facts.machine_uuid), Author::Computer, change).await
     }
 
     /// Sets a level on behalf of an account: for one of its computers, or for all computers of all its identities.
@@ -181,18 +306,17 @@ impl Consent {
         author: Author,
         change: LevelChange,
     ) -> Result<Changed, ConsentRefusal> {
-        let identities = match machine {
-            Some(machine) => vec![self.owned(account, machine).await?.user_cuid],
-            None => self.linked_identities(account).await?,
+        let whose = match machine {
+            Some(machine) => Whose::Identity(self.owned(account, machine).await?.user_cuid),
+            None => Whose::Account(self.with_identities(account).await?),
         };
-        self.change(identities, machine, author, change).await
+        self.change(whose, machine, author, change).await
     }
 
-    /// Writes a rule for each of these identities and reports the changes. The records stay, even if the report is delayed.
-    #[boxed]
-    pub async fn write(
+    /// Writes a rule and reports the changes. The records stay, even if the report is delayed.
+    async fn write(
         &self,
-        identities: Vec<UserCuid>,
+        whose: Whose,
         rule: ConsentRule,
         agent: Option<RegistrationId>,
         reason: Option<String>,
@@ -213,7 +337,10 @@ impl Consent {
             };
             let is_own = rule.set_by == Author::Person;
             let author = LevelAuthor { agent, reason: reason.as_deref(), notice: (!is_own).then_some(&letter) };
-            store.consent_set_by(&identities, &rule, &author, now, &rng).await
+            match whose {
+                Whose::Identity(identity) => store.consent_set_by(&[identity], &rule, &author, now, &rng).await,
+                Whose::Account(account) => store.consent_set_baseline(&account, &rule, &author, now, &rng).await,
+            }
         };
         let changed = actors::detached(work).await??;
         Ok(self.reported_soon(changed.len(), changed).await)
@@ -251,13 +378,13 @@ impl Consent {
 
     async fn change(
         &self,
-        identities: Vec<UserCuid>,
+        whose: Whose,
         machine: Option<MachineUuid>,
         author: Author,
         LevelChange { level, lane, reason, agent }: LevelChange,
     ) -> Result<Changed, ConsentRefusal> {
         let rule = ConsentRule { machine, lane, level, set_by: author };
-        let Written { records, is_forwarded } = self.write(identities, rule, agent, reason).await?;
+        let Written { records, is_forwarded } = self.write(whose, rule, agent, reason).await?;
         // The response to a delayed report contains no level.
         let in_force = if is_forwarded { self.in_force(machine, lane).await? } else { None };
         Ok(Changed { level: in_force.unwrap_or(level), written: records, is_forwarded })
@@ -272,7 +399,11 @@ impl Consent {
     ) -> Result<Option<ConsentLevel>, ConsentRefusal> {
         let Some(machine) = machine else { return Ok(None) };
         let known = self.ports.store.machine_facts(machine).await?;
+        let now = self.ports.clock.now();
         Ok(known.and_then(|known| {
+            if known.facts.pauses.until(now).is_some() {
+                return Some(ConsentLevel::Off);
+            }
             let own = rules_of_outsider(&known.facts);
             effective_level(own.as_ref().unwrap_or(&known.facts.consent), Some(machine), lane)
         }))
@@ -291,8 +422,11 @@ impl Consent {
         }
     }
 
-    fn reported(&self, rules: &[ConsentRule], machine: MachineUuid, lane: Lane) -> ConsentLevel {
-        explicit_level(rules, machine, lane).unwrap_or(self.default_level)
+    fn reported(&self, rules: &[ConsentRule], facts: &MachineFacts, lane: Lane) -> EffectiveLevel {
+        let paused_until = facts.pauses.until(self.ports.clock.now());
+        let recorded = explicit_level(rules, facts.machine_uuid, lane).unwrap_or(self.default_level);
+        let level = if paused_until.is_some() { ConsentLevel::Off } else { recorded };
+        EffectiveLevel { level, paused_until }
     }
 
     async fn owned(
@@ -305,13 +439,21 @@ impl Consent {
         owned.ok_or(ConsentRefusal::NotOwned)
     }
 
-    async fn linked_identities(&self, account: Option<&UserAccountId>) -> Result<Vec<UserCuid>, ConsentRefusal> {
-        let identities = match account {
-            Some(account) => self.ports.store.identities_of_account(account).await?,
-            None => Vec::new(),
-        };
-        if identities.is_empty() { Err(ConsentRefusal::NoLinkedIdentity) } else { Ok(identities) }
+    /// The account, if an identity is linked to it.
+    async fn with_identities(&self, account: Option<&UserAccountId>) -> Result<UserAccountId, ConsentRefusal> {
+        let account = account.ok_or(ConsentRefusal::NoLinkedIdentity)?;
+        let identities = self.ports.store.identities_of_account(account).await?;
+        if identities.is_empty() { Err(ConsentRefusal::NoLinkedIdentity) } else { Ok(account.clone()) }
     }
+}
+
+/// The identities that a level is written for.
+#[derive(Debug)]
+enum Whose {
+    /// One identity.
+    Identity(UserCuid),
+    /// All identities that are linked to the account.
+    Account(UserAccountId),
 }
 
 /// For an outsider, the rules that it set for itself. The person's rules for all computers are private to the owner of the identity.
@@ -319,6 +461,14 @@ impl Consent {
 fn rules_of_outsider(facts: &MachineFacts) -> Option<Vec<ConsentRule>> {
     let own = || facts.consent.iter().filter(|rule| rule.machine == Some(facts.machine_uuid)).cloned().collect();
     facts.is_outsider().then(own)
+}
+
+fn scope_of_computer(facts: &MachineFacts, named: Option<MachineUuid>) -> Result<PauseScope, ConsentRefusal> {
+    only_itself(facts, named)?;
+    if facts.is_outsider() {
+        return Err(ConsentRefusal::NotOwned);
+    }
+    Ok(PauseScope::Machine(facts.user_cuid.clone(), facts.machine_uuid))
 }
 
 fn only_itself(facts: &MachineFacts, named: Option<MachineUuid>) -> Result<(), ConsentRefusal> {

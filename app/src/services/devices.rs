@@ -62,22 +62,17 @@ impl DeviceApprovals {
         Ok(MayDeny(Approver { person, via }))
     }
 
-    /// Attaches the computer that shows this code to the person's account. A key and an agent that it asks for stay without effect.
+    /// Attaches the computer that shows this code to the person's account. The key and the agent of the extras take effect if the person
+    /// decides in a browser: no other client shows a page that names them, and a key that an agent made would outlive the agent.
     #[boxed]
-    pub async fn approve(&self, code: &UserCode, approver: MayApprove) -> AskResult<(), AnswerError> {
-        self.approve_with(code, approver, Extras::default()).await
-    }
-
-    /// The same, and the extras take effect if the person decides in a browser: no other client shows a page that names it, and a
-    /// key that an agent made would outlive the agent.
-    #[boxed]
-    pub async fn approve_with(
+    pub async fn approve(
         &self,
         code: &UserCode,
         MayApprove(approver): MayApprove,
         extras: Extras,
     ) -> AskResult<(), AnswerError> {
-        let extras = if approver.via == ConfirmedVia::Session { extras } else { Extras::default() };
+        let by_session = approver.via == ConfirmedVia::Session;
+        let extras = Extras { key: extras.key && by_session, agent: extras.agent.filter(|_| by_session), ..extras };
         let approval = self.codes.approve(code, approver, extras).await?;
         Ok(approval.map(|approved| {
             // The ceremony of the agent may have been polled, and has the state from before in its memory.

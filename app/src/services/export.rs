@@ -162,6 +162,12 @@ impl AccountExport {
                 "set_by": record.rule.set_by,
             })
         }));
+        let pauses = store.pauses_of_account(account, now).await?;
+        let of_account = pauses.account.map(|until| (None, until));
+        let of_machines = pauses.machines.into_iter().map(|(machine, until)| (Some(machine), until));
+        all.extend(of_account.into_iter().chain(of_machines).map(
+            |(machine, until)| json!({ "kind": "pause", "machine_uuid": machine, "paused_until": date_time(until) }),
+        ));
         all.extend(store.api_keys_of_account(account, ROWS_MAX).await?.iter().map(key_line));
         all.extend(store.webhooks_of_account(account, ROWS_MAX).await?.iter().map(webhook_line));
         all.extend(store.feed_of_account(account).await?.iter().map(feed_line));

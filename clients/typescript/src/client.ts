@@ -152,6 +152,17 @@ export class Client extends Http {
     return (await this.json<{ level: Level }>("POST", "/api/v1/consent", { json, idempotent: true })).level;
   }
 
+  /** Pauses recording, on this computer or as an agent on all; returns the time at which the pause ends by itself. */
+  async pauseRecording(seconds: number, machineUuid?: string): Promise<string> {
+    const json = { seconds, machine_uuid: machineUuid };
+    return (await this.json<{ paused_until: string }>("POST", "/api/v1/consent/pause", { json, idempotent: true })).paused_until;
+  }
+
+  /** Ends a pause early that this computer began; the pause of another party only a person ends. */
+  async endPause(machineUuid?: string): Promise<void> {
+    await this.json("DELETE", "/api/v1/consent/pause", { query: { machine_uuid: machineUuid } });
+  }
+
   /** Event types by name. */
   async eventRegistry(): Promise<Map<string, EventType>> {
     const { event_types } = await this.json<{ event_types: EventType[] }>("GET", "/api/v1/events/registry");

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::pause::PauseReport;
 use super::{ConsentLevel, ConsentRule};
 use crate::chain::{Position, Prev};
+use crate::clock::date_time;
 use crate::envelope::{AgentKinds, EncodedEvent, report, seal};
 use crate::ids::{EventId, MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use crate::{Digest, Timestamp};
@@ -25,6 +27,8 @@ pub struct ConsentChange {
     pub agent: Option<RegistrationId>,
     /// The reason that the author gave.
     pub reason: Option<String>,
+    /// Set if recording was paused or continued: `rule` is then the level in force, and no record changed.
+    pub pause: Option<PauseReport>,
 }
 
 impl ConsentChange {
@@ -55,6 +59,14 @@ impl ConsentChange {
         if self.inherited {
             payload["inherited"] = json!(true);
         }
+        match self.pause {
+            Some(PauseReport::Until(until)) => {
+                payload["pause"] = json!("began");
+                payload["paused_until"] = json!(date_time(until));
+            }
+            Some(PauseReport::Ended) => payload["pause"] = json!("ended"),
+            None => {}
+        }
         seal(report(id, Self::EVENT_TYPE, at, scope, payload), position)
     }
 }
@@ -83,13 +95,15 @@ mod tests {
         let rng = Rng::seeded(1);
         let now = Timestamp::UNIX_EPOCH;
         let machine = MachineUuid::from(rng.uuid_v7(now));
-        for (account, target, lane, reason) in [
-            (None, None, None, None),
+        for (account, target, lane, reason, pause) in [
+            (None, None, None, None, Some(PauseReport::Until(now))),
+            (None, None, None, None, Some(PauseReport::Ended)),
             (
                 Some("account1".parse().unwrap()),
                 Some(machine),
                 Some(crate::lane::Lane::Llm),
                 Some("too much \u{1F600} \"said\"".into()),
+                None,
             ),
         ] {
             let report = ConsentChange {
@@ -100,6 +114,7 @@ mod tests {
                 inherited: target.is_some(),
                 agent: target.map(|_| rng.uuid_v7(now).into()),
                 reason,
+                pause,
             };
             let first = Position::genesis(0);
             let written = report.event(rng.uuid_v7(now).into(), machine, &first, now);
@@ -111,6 +126,7 @@ mod tests {
             assert_eq!(registry.judge(envelope), Ok(()));
             assert_eq!(envelope.payload.get("inherited").is_some(), target.is_some());
             assert_eq!(envelope.payload.get("agent_id").is_some(), target.is_some());
+            assert_eq!(envelope.payload.get("pause").is_some(), pause.is_some());
             let second = after(&first, written.seal);
             let moved = moved_to(&written.body, &second).unwrap();
             let sealed = Sealed::open(&moved.body, 65_536, &agents).unwrap();

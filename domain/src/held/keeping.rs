@@ -6,14 +6,18 @@ use crate::ids::MachineUuid;
 use crate::registry::Registry;
 
 /// Whether the body may be stored. `rules` are the consent records of the identity of `machine`, or of all identities
-/// of the account if the sender acts for none of its computers.
+/// of the account if the sender acts for none of its computers. `is_paused` says whether recording is paused.
 pub fn may_keep(
     opened: &Result<Sealed, Unreadable>,
     rules: &[ConsentRule],
     machine: Option<MachineUuid>,
+    is_paused: bool,
     registry: &Registry,
 ) -> bool {
-    let lowest = |lanes: &[Lane]| lanes.iter().filter_map(|lane| level(rules, machine, *lane)).min();
+    let lowest = |lanes: &[Lane]| {
+        let lowest = lanes.iter().filter_map(|lane| level(rules, machine, *lane)).min();
+        if is_paused { Some(ConsentLevel::Off) } else { lowest }
+    };
     let Ok(Sealed { envelope, .. }) = opened else {
         // An unreadable event may belong to any lane and have content anywhere.
         return lowest(Lane::ALL).is_none_or(|level| level == ConsentLevel::Full);
@@ -54,7 +58,7 @@ mod tests {
         let opened = Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([]));
         let rule = |level| ConsentRule { machine: None, lane: None, level, set_by: Author::Person };
         let rules: Vec<ConsentRule> = level.into_iter().map(rule).collect();
-        may_keep(&opened, &rules, machine, &Registry::built_in().unwrap())
+        may_keep(&opened, &rules, machine, false, &Registry::built_in().unwrap())
     }
 
     fn both(level: Option<ConsentLevel>, change: impl Fn(&mut Value)) -> bool {

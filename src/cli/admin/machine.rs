@@ -73,7 +73,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             }
         }
         Command::Attach { machine_uuid, account, format } => {
-            match store.machine_attach(machine_uuid, &account, clock.now()).await.map_err(Failure::caused)? {
+            match store.machine_attach(machine_uuid, &account, clock.now(), rng).await.map_err(Failure::caused)? {
                 Ok(()) => {
                     let value = json!({ "machine_uuid": machine_uuid, "user_account_id": account });
                     output::show(format.json, &value, || format!("{machine_uuid} is attached to {account}"));

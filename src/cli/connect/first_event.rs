@@ -32,7 +32,7 @@ pub enum FirstEvent {
 pub async fn send(connection: &ProfileConnection, tool: Tool) -> Result<FirstEvent, Failure> {
     let machine = connection.as_machine()?;
     let answer = machine.consent(None, Some(Lane::Skill)).await.map_err(failed)?;
-    if matches!(answer, ConsentAnswer::Effective { level: ConsentLevel::Off }) {
+    if matches!(answer, ConsentAnswer::Effective { level: ConsentLevel::Off, .. }) {
         return Ok(FirstEvent::NotAllowed);
     }
     let mut sender = EventSender::new(connection, tool.as_str(), ReportFormat::Silent)?;

@@ -318,7 +318,7 @@ impl<'f> Sender<'f> {
         let mut levels = Levels::default();
         for lane in LANES {
             match client.consent(None, Some(lane)).await.map_err(failed)? {
-                ConsentAnswer::Effective { level } => levels.set(lane, level, &self.clock),
+                ConsentAnswer::Effective { level, .. } => levels.set(lane, level, &self.clock),
                 ConsentAnswer::Levels { .. } => {
                     return Err(Failure::refused("the server returned no effective consent level"));
                 }

@@ -109,15 +109,16 @@ impl Store {
         let new = candidates.filter(|(_, outcome)| matches!(outcome, HeldOutcome::Held(_)));
         let notices: Vec<Notice<'_>> = new
             .filter_map(|(held, _)| {
-                let to = match (&held.sender, ledger.account(held)) {
-                    (Sender::Machine(machine), _) => Recipient::OwnerOf(*machine),
-                    (_, Some(account)) => Recipient::Account(account.as_str()),
+                // The credential names the computer; the envelope may name another one.
+                let (to, machine) = match (&held.sender, ledger.account(held)) {
+                    (Sender::Machine(machine), _) => (Recipient::OwnerOf(*machine), Some(*machine)),
+                    (_, Some(account)) => (Recipient::Account(account.as_str()), None),
                     (_, None) => return None,
                 };
                 let data = json!({
                     "held_id": held.id,
                     "event_id": held.outline.event_id,
-                    "machine_uuid": held.outline.machine_uuid,
+                    "machine_uuid": machine,
                     "reason": held.reason.as_str(),
                 });
                 Some(Notice::new(NotificationKind::EventHeld, held.id.as_uuid(), to, held.received_at, data))

@@ -91,6 +91,8 @@ crate::row! {
         pub(crate) rule_level: Option<String>,
         pub(crate) rule_set_by: Option<String>,
         pub(crate) has_held: bool,
+        pub(crate) machine_paused_until: Option<Timestamp>,
+        pub(crate) account_paused_until: Option<Timestamp>,
     }
 }
 

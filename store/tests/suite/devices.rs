@@ -91,7 +91,7 @@ async fn approve_by(store: &Store, code: &DeviceCode, person: &Person, by: &Appr
         let mail = OutgoingMail { to: owner, subject: "attached".into(), text: attached.account.to_string() };
         QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
     };
-    store.device_approve(&code.code, code.machine, by, Agreed::default(), notice, at).await.unwrap()
+    store.device_approve(code, by, Agreed::default(), notice, at, &Rng::system()).await.unwrap()
 }
 
 async fn state(store: &Store, code: &DeviceCode) -> DeviceState {
@@ -144,8 +144,8 @@ async fn agree(
         QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
     };
     let rights = [AgentRight::Read, AgentRight::ConfirmAgents].into_iter().collect();
-    let agreed = Agreed { key: None, agent: agent.then_some(rights) };
-    let done = world.store.device_approve(&code.code, code.machine, &by(person), agreed, notice, at).await.unwrap();
+    let agreed = Agreed { agent: agent.then_some(rights), ..Agreed::default() };
+    let done = world.store.device_approve(code, &by(person), agreed, notice, at, &world.rng).await.unwrap();
     (done, named.into_inner().unwrap())
 }
 
@@ -444,7 +444,7 @@ on_each_database! {
         let code = code_of_new_computer(world).await;
         let account = provisioned(world, &code.identity).await;
         // It may have been attached by an operator already.
-        assert_eq!(store.machine_attach(code.machine, &account, now()).await.unwrap(), Ok(()));
+        assert_eq!(store.machine_attach(code.machine, &account, now(), &world.rng).await.unwrap(), Ok(()));
         assert_eq!(approve(store, &code, &unowned, at(1)).await, Ok(account.clone()));
         let owner = store.account_by_id(&account).await.unwrap().unwrap().owner.unwrap();
         assert_eq!(owner.0, unowned.id);
@@ -772,7 +772,7 @@ on_each_database! {
                 let mail = OutgoingMail { to: ada.email.clone(), subject: "attached".into(), text: String::new() };
                 QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
             };
-            let done = store.device_approve(&code.code, machine, &by(&ada), Agreed { key: grant, agent: None }, notice, at).await.unwrap();
+            let done = store.device_approve(code, &by(&ada), Agreed { key: grant, ..Agreed::default() }, notice, at, &world.rng).await.unwrap();
             (done, has_key.into_inner().unwrap())
         };
 

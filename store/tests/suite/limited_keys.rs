@@ -83,7 +83,16 @@ impl<'w> Library<'w> {
 
 fn unchanged(memory: &Memory) -> MemoryEdit<'_> {
     let (id, account, seen) = (memory.id, &memory.account, memory.changed);
-    MemoryEdit { id, account, seen, text: None, tags: None, spaces: None, key_spaces: None, quota: memory_quota(10_000) }
+    MemoryEdit {
+        id,
+        account,
+        seen,
+        text: None,
+        tags: None,
+        spaces: None,
+        key_spaces: None,
+        quota: memory_quota(10_000),
+    }
 }
 
 /// One random sequence of writes, and what its writers sent and permitted.

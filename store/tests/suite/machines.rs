@@ -119,8 +119,8 @@ on_each_database! {
         let store = &world.store;
         let ada = world.account("ada@example.com").await;
         let (machine, cuid, secret) = world.machine().await;
-        assert_eq!(store.machine_attach(machine, &ada, at(5)).await.unwrap(), Ok(()));
-        assert_eq!(store.machine_attach(machine, &ada, at(9)).await.unwrap(), Ok(()));
+        assert_eq!(store.machine_attach(machine, &ada, at(5), &world.rng).await.unwrap(), Ok(()));
+        assert_eq!(store.machine_attach(machine, &ada, at(9), &world.rng).await.unwrap(), Ok(()));
         let known = store.machine_by_secret(&secret).await.unwrap().unwrap();
         assert_eq!(known.facts.account, Some(ada.clone()));
         assert_eq!(store.identity(&cuid).await.unwrap().unwrap().account, Some(ada.clone()));
@@ -146,7 +146,7 @@ on_each_database! {
         for secret in [first_secret, second_secret] {
             assert_eq!((facts(secret).await.identity_account, facts(secret).await.is_outsider()), (None, false));
         }
-        store.machine_attach(machine, &ada, now()).await.unwrap().unwrap();
+        store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap().unwrap();
         assert!(!facts(first_secret).await.is_outsider());
         let second = facts(second_secret).await;
         assert_eq!((second.account.as_ref(), second.identity_account.as_ref()), (None, Some(&ada)));
@@ -160,16 +160,16 @@ on_each_database! {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let unknown = world.rng.uuid_v7(now()).into();
-        assert_eq!(store.machine_attach(unknown, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
+        assert_eq!(store.machine_attach(unknown, &ada, now(), &world.rng).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
 
         let (machine, cuid, _) = world.attached(&bob).await;
-        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineAlreadyClaimed));
+        assert_eq!(store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap(), Err(AttachRefusal::MachineAlreadyClaimed));
 
         // The identity of an attached computer, on another one.
         let second = world.machine_of(&cuid, now()).await;
-        let refused = store.machine_attach(second, &ada, now()).await.unwrap();
+        let refused = store.machine_attach(second, &ada, now(), &world.rng).await.unwrap();
         assert_eq!(refused, Err(AttachRefusal::CuidAlreadyClaimed));
-        assert_eq!(store.machine_attach(second, &bob, now()).await.unwrap(), Ok(()));
+        assert_eq!(store.machine_attach(second, &bob, now(), &world.rng).await.unwrap(), Ok(()));
 
         // An identity for which an account was provisioned, without an owner.
         let (machine, cuid, secret) = {
@@ -185,9 +185,9 @@ on_each_database! {
         };
         let made = store.account_provision(Some(&cuid), None, None, now(), &world.rng).await.unwrap();
         let Provision::Created(provisioned) = made else { panic!("{made:?}") };
-        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Err(AttachRefusal::PersonBoundToOtherAccount));
+        assert_eq!(store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap(), Err(AttachRefusal::PersonBoundToOtherAccount));
         assert_eq!(store.machine_by_secret(&secret).await.unwrap().unwrap().facts.account, None);
-        assert_eq!(store.machine_attach(machine, &provisioned, now()).await.unwrap(), Ok(()));
+        assert_eq!(store.machine_attach(machine, &provisioned, now(), &world.rng).await.unwrap(), Ok(()));
     }
 
     async fn an_account_still_reads_records_of_its_former_computers(world: &World) {
@@ -197,7 +197,7 @@ on_each_database! {
         let (machine, cuid, _) = world.machine().await;
         let other = world.machine_of(&cuid, now()).await;
         assert_eq!(recorders(&ada).await, Recorders::default());
-        store.machine_attach(machine, &ada, now()).await.unwrap().unwrap();
+        store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap().unwrap();
         let own = Recorders::of_computer(machine, cuid.clone());
         assert_eq!(recorders(&ada).await, own, "a computer that only names the identity is not the account's");
         assert_eq!(recorders(&bob).await, Recorders::default());
@@ -225,8 +225,8 @@ on_each_database! {
             let bob = world.account(&format!("bob{round}@example.com")).await;
             let (machine, cuid, secret) = world.machine().await;
             let (one, two) = tokio::join!(
-                world.store.machine_attach(machine, &ada, now()),
-                second.machine_attach(machine, &bob, now()),
+                world.store.machine_attach(machine, &ada, now(), &world.rng),
+                second.machine_attach(machine, &bob, now(), &world.rng),
             );
             let winner = match (one.unwrap(), two.unwrap()) {
                 (Ok(()), Err(AttachRefusal::MachineAlreadyClaimed)) => ada,
@@ -249,7 +249,7 @@ on_each_database! {
         assert!(!store.machine_detach(machine, &ada, now()).await.unwrap());
         assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
         assert!(store.computers_of_account(&ada, 10).await.unwrap().is_empty());
-        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
+        assert_eq!(store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
     }
 
     async fn computers_are_listed_newest_first_and_by_owner(world: &World) {
@@ -260,7 +260,7 @@ on_each_database! {
             let machine_uuid = world.rng.uuid_v7(now()).into();
             let new = NewMachine { machine_uuid, user_cuid: &world.cuid(), name: None, secret: world.secret() };
             store.machine_register(&new, at(seconds)).await.unwrap();
-            store.machine_attach(machine_uuid, &ada, at(20)).await.unwrap().unwrap();
+            store.machine_attach(machine_uuid, &ada, at(20), &world.rng).await.unwrap().unwrap();
             registered.push(machine_uuid);
         }
         world.attached(&bob).await;

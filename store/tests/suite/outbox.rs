@@ -5,7 +5,7 @@ use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule};
 use domain::envelope::{AgentKinds, Lane, Sealed};
 use domain::ids::UserCuid;
 use store::Store;
-use store::consent::ConsentEdited;
+use store::consent::{ConsentEdited, LevelAuthor};
 use store::machine::{NewMachine, Register};
 
 use crate::world::{World, at, now};
@@ -62,6 +62,94 @@ on_each_database! {
         }
         assert_eq!(store.outbox_identities(10).await.unwrap(), std::slice::from_ref(&cuid));
         assert_eq!(store.outbox_of(&cuid, 10).await.unwrap()[0].account, Some(account));
+    }
+
+    async fn an_identity_gets_the_levels_of_its_account_when_it_is_linked(world: &World) {
+        let store = &world.store;
+        let account = world.account("ada@example.com").await;
+        let (first, first_cuid, _) = world.attached(&account).await;
+        let (_, second_cuid, _) = world.attached(&account).await;
+        let baseline = |lane, level, set_by| ConsentRule { machine: None, lane, level, set_by };
+        let off = baseline(None, ConsentLevel::Off, Author::Person);
+        assert_eq!(store.consent_set_baseline(&account, &off, &LevelAuthor { reason: Some("why"), ..LevelAuthor::default() }, at(1), &world.rng).await.unwrap().len(), 2);
+        let llm = baseline(Some(Lane::Llm), ConsentLevel::MetadataOnly, Author::Agent);
+        store.consent_set_baseline(&account, &llm, &LevelAuthor::default(), at(2), &world.rng).await.unwrap();
+        // Levels of one computer are not for others, and of two different levels the newest counts.
+        let own = ConsentRule { machine: Some(first), lane: Some(Lane::Rsi), level: ConsentLevel::Full, set_by: Author::Person };
+        store.consent_set(std::slice::from_ref(&first_cuid), &own, None, at(3), &world.rng).await.unwrap();
+        let newest = baseline(Some(Lane::Llm), ConsentLevel::Full, Author::Person);
+        store.consent_set(&[second_cuid], &newest, None, at(4), &world.rng).await.unwrap();
+
+        let (_, cuid, secret) = world.attached(&account).await;
+        assert_eq!(store.consent_rules(&cuid).await.unwrap(), [off.clone(), newest.clone()]);
+        let facts = store.machine_by_secret(&secret).await.unwrap().unwrap().facts;
+        assert_eq!(facts.consent.len(), 2);
+        let events = waiting(store, &cuid).await;
+        let payloads: Vec<_> = events.iter().map(|event| event.envelope.payload.clone()).collect();
+        let expected = |level: &str, lane: Option<&str>| serde_json::json!({
+            "level": level, "previous_level": null, "machine_uuid": null, "lane": lane, "set_by": "person", "reason": null, "inherited": true,
+        });
+        assert_eq!(serde_json::json!(payloads), serde_json::json!([expected("off", None), expected("full", Some("llm"))]));
+        assert_eq!(events[0].envelope.scope.user_account_id.as_ref(), Some(&account));
+        // Approving it again changes nothing, nor does it for an account without levels.
+        store.machine_attach(facts.machine_uuid, &account, at(5), &world.rng).await.unwrap().unwrap();
+        assert_eq!(waiting(store, &cuid).await.len(), 2);
+        let (_, foreign, _) = world.attached(&world.account("bob@example.com").await).await;
+        assert_eq!(store.consent_rules(&foreign).await.unwrap(), []);
+    }
+
+    async fn a_level_that_is_set_while_an_identity_is_linked_is_that_of_both(world: &World) {
+        let account = world.account("ada@example.com").await;
+        world.attached(&account).await;
+        for round in 0..8 {
+            let level = if round % 2 == 0 { ConsentLevel::Off } else { ConsentLevel::Full };
+            let rule = rule(None, level);
+            let ((machine, ..), second) = (world.machine().await, world.second().await);
+            let (set, attached) = tokio::join!(
+                world.store.consent_set_baseline(&account, &rule, &LevelAuthor::default(), at(round), &world.rng),
+                second.machine_attach(machine, &account, at(round), &world.rng),
+            );
+            set.unwrap();
+            attached.unwrap().unwrap();
+            let records = world.store.consent_of_account(&account).await.unwrap();
+            assert_eq!(records.len(), 2 + usize::try_from(round).unwrap());
+            assert!(records.iter().all(|record| record.rule == rule), "{round}: {records:?}");
+        }
+    }
+
+    async fn an_edit_that_leaves_out_an_identity_is_stale(world: &World) {
+        let store = &world.store;
+        let account = world.account("ada@example.com").await;
+        let cuids = [world.attached(&account).await.1, world.attached(&account).await.1];
+        let edit = |cuid: &UserCuid| ConsentEdit { identity: cuid.clone(), machine: None, lane: None, before: None, after: Some(ConsentLevel::Off) };
+        let apply = async |edits: &[ConsentEdit]| {
+            store.consent_edit(edits, Author::Person, ConsentLevel::MetadataOnly, now(), &world.rng).await.unwrap()
+        };
+        assert_eq!(apply(&[edit(&cuids[0])]).await, ConsentEdited::Stale);
+        assert_eq!(store.consent_of_account(&account).await.unwrap(), []);
+        assert!(matches!(apply(&cuids.each_ref().map(edit)).await, ConsentEdited::Written { records: 2, .. }));
+    }
+
+    async fn the_migration_gives_a_linked_identity_the_newest_levels_of_its_account(world: &World) {
+        let store = &world.store;
+        let account = world.account("ada@example.com").await;
+        let linked = [world.attached(&account).await.1, world.attached(&account).await.1, world.attached(&account).await.1];
+        set(world, store, &linked[0], &rule(None, ConsentLevel::Full), 1).await;
+        set(world, store, &linked[1], &rule(None, ConsentLevel::Off), 2).await;
+        set(world, store, &linked[0], &rule(Some(Lane::Llm), ConsentLevel::Full), 3).await;
+        let (_, foreign, _) = world.attached(&world.account("bob@example.com").await).await;
+        for _ in 0..2 {
+            world.tamper(include_str!("../../../migrations/sqlite/0036_baselines_for_servers_from_0023.sql")).await;
+        }
+        let [full, off, llm] = [(None, ConsentLevel::Full), (None, ConsentLevel::Off), (Some(Lane::Llm), ConsentLevel::Full)];
+        let expected = |levels: &[(Option<Lane>, ConsentLevel)]| -> Vec<ConsentRule> {
+            levels.iter().map(|(lane, level)| rule(*lane, *level)).collect()
+        };
+        assert_eq!(store.consent_rules(&linked[0]).await.unwrap(), expected(&[full, llm]));
+        for cuid in &linked[1..] {
+            assert_eq!(store.consent_rules(cuid).await.unwrap(), expected(&[off, llm]));
+        }
+        assert_eq!(store.consent_rules(&foreign).await.unwrap(), []);
     }
 
     async fn edits_are_written_together_and_a_scope_follows_the_general_level_again(world: &World) {

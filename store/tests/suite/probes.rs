@@ -26,7 +26,7 @@ async fn attach_many(world: &World, count: usize) -> (domain::ids::UserAccountId
         let (machine_uuid, user_cuid) = (world.rng.uuid_v7(now()).into(), world.cuid());
         let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret: world.secret() };
         assert_eq!(world.store.machine_register(&new, at(second)).await.unwrap(), Register::Registered);
-        world.store.machine_attach(machine_uuid, &account, at(second)).await.unwrap().unwrap();
+        world.store.machine_attach(machine_uuid, &account, at(second), &world.rng).await.unwrap().unwrap();
         computers.push(Computer {
             machine_uuid,
             user_cuid,

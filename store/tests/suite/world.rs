@@ -167,7 +167,7 @@ impl World {
     /// A computer that is attached to an account.
     pub async fn attached(&self, account: &UserAccountId) -> (MachineUuid, UserCuid, SecretHash) {
         let machine = self.machine().await;
-        assert_eq!(self.store.machine_attach(machine.0, account, now()).await.unwrap(), Ok(()));
+        assert_eq!(self.store.machine_attach(machine.0, account, now(), &self.rng).await.unwrap(), Ok(()));
         machine
     }
 

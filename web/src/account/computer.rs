@@ -10,6 +10,7 @@ use serde::Deserialize;
 use store::machine::Computer;
 
 use super::AccountOwner;
+use super::consent::{chosen_level, words};
 use super::home::{OverviewPages, STRIP_DAYS, state_of, strip_of};
 use super::undo::gone;
 use crate::strip::DayStrip;
@@ -38,6 +39,8 @@ struct ComputerPage {
     attached_by: Option<String>,
     last_seen: Moment,
     is_ended: bool,
+    /// The person's level for all lanes, in words; `None` if they chose none.
+    level: Option<&'static str>,
     strip: DayStrip,
     fault: Option<&'static str>,
 }
@@ -89,6 +92,7 @@ async fn draw(
     let now = site.ports.clock.now();
     let computer = find(site, owner, machine_uuid).await?;
     let history = bars.history(&owner.account, STRIP_DAYS).await.map_err(PageError::of(site))?;
+    let level = chosen_level(site, &owner.account, computer.machine_uuid).await?;
     let own = computer.label.as_ref().map(Label::as_str).unwrap_or_default().to_owned();
     let (label, fault) = fault.map_or((own, None), |(typed, fault)| (typed, Some(fault)));
     Ok(page(
@@ -106,6 +110,7 @@ async fn draw(
             attached_by: computer.attached_by.map(|agent| agent.to_string()),
             last_seen: Moment::new(computer.last_seen_at, now),
             is_ended: computer.account.is_none(),
+            level: level.map(words),
             strip: strip_of(history.iter().filter(|day| day.recorder.machine == computer.machine_uuid), now),
             uuid: computer.machine_uuid.to_string(),
             fault,

@@ -17,13 +17,15 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use domain::consent::{Author, ConsentLevel};
+use domain::consent::{Author, ConsentLevel, person_rule};
 use domain::envelope::Lane;
+use domain::ids::{MachineUuid, UserAccountId};
 use store::machine::Computer;
 
 use self::matrix::{Cell, CellChange, CellState, ConsentMatrix, RowScope, columns};
 use self::undo::SaveUndo;
 use super::AccountOwner;
+use super::pause::PauseView;
 use super::undo::gone;
 use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, Site, flash, page};
 
@@ -56,6 +58,9 @@ struct ConsentPage {
     undo: Option<UndoForm>,
     default_level: &'static str,
     has_computers: bool,
+    /// Whether no level for all computers and lanes is chosen.
+    is_unchosen: bool,
+    pause: PauseView,
 }
 
 struct Row {
@@ -63,6 +68,8 @@ struct Row {
     name: String,
     /// The exceptions in words; empty if the computer follows the general levels.
     exceptions: Vec<String>,
+    /// Whether a level for all lanes applies.
+    is_chosen: bool,
     open: bool,
     cells: Vec<Field>,
 }
@@ -71,6 +78,8 @@ struct Other {
     uuid: String,
     name: String,
     exceptions: usize,
+    /// Whether a level for all lanes applies.
+    is_chosen: bool,
 }
 
 struct Field {
@@ -240,6 +249,7 @@ impl View<'_> {
             uuid: computer.machine_uuid.to_string(),
             name: matrix::name(computer),
             exceptions: matrix.exceptions(&RowScope::of(computer)).len(),
+            is_chosen: matrix.is_chosen(&RowScope::of(computer)),
         };
         let general = self.only.is_none().then(|| self.row(matrix, &RowScope::Everywhere, submitted));
         let rows: Vec<Row> =
@@ -258,6 +268,8 @@ impl View<'_> {
                 undo: undo.map(|undo| UndoForm { base: undo.base(), fields: undo.fields() }),
                 default_level: words(self.consent.default_level()),
                 has_computers: !matrix.computers.is_empty(),
+                pause: PauseView::new(&matrix.pauses, &matrix.computers, self.site.ports.clock.now()),
+                is_unchosen: self.only.is_none() && !matrix.is_chosen(&RowScope::Everywhere),
                 frame,
             },
         )
@@ -276,6 +288,7 @@ impl View<'_> {
                 .into_iter()
                 .map(|(lane, level)| format!("{}: {}", lane.map_or("all lanes", Lane::as_str), words(level)))
                 .collect(),
+            is_chosen: matrix.is_chosen(scope),
             scope: scope.to_string(),
             name,
             cells,
@@ -313,8 +326,19 @@ fn field(matrix: &ConsentMatrix, name: &str, cell: &Cell, submitted: &Submitted)
     }
 }
 
+/// The person's level for a computer and all lanes; `None` if they chose none, so that none is enforced.
+pub(crate) async fn chosen_level(
+    site: &Site,
+    account: &UserAccountId,
+    machine: MachineUuid,
+) -> Result<Option<ConsentLevel>, PageError> {
+    let records = site.ports.store.consent_of_account(account).await.map_err(PageError::store(site))?;
+    let rules = records.iter().map(|record| &record.rule);
+    Ok(person_rule(rules, Some(machine), None).map(|rule| rule.level))
+}
+
 /// A level in words.
-pub(super) fn words(level: ConsentLevel) -> &'static str {
+pub(crate) fn words(level: ConsentLevel) -> &'static str {
     match level {
         ConsentLevel::Off => "Nothing",
         ConsentLevel::MetadataOnly => "No content",

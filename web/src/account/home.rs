@@ -16,6 +16,7 @@ use wire::usage::ByteLimit;
 use super::AccountOwner;
 use super::agent::{agent_kind, agent_name};
 use super::computer::computer_name;
+use super::pause::PauseView;
 use crate::strip::DayStrip;
 use crate::{Moment, PageError, PageLayout, PageResult, Site, page};
 use api::HttpState;
@@ -56,6 +57,7 @@ struct HomePage {
     /// The next steps of a new account; `None` once all are done.
     steps: Option<Steps>,
     computers: Vec<ComputerRow>,
+    pause: PauseView,
     agents: Vec<AgentRow>,
     ended_computers: Vec<ComputerRow>,
     ended_agents: Vec<AgentRow>,
@@ -120,8 +122,9 @@ pub async fn show(State(pages): State<OverviewPages>, owner: AccountOwner) -> Pa
     let now = site.ports.clock.now();
     let page_error = PageError::store(site);
     let store = &site.ports.store;
-    let (computers, agents, ended, kept, history, usage) = tokio::join!(
+    let (computers, pauses, agents, ended, kept, history, usage) = tokio::join!(
         store.computers_of_account(&owner.account, COMPUTERS_MAX),
+        store.pauses_of_account(&owner.account, now),
         store.agents_of_account(&owner.account, AGENTS_MAX),
         store.computers_ended(&owner.account, ENDED_MAX),
         store.memories_kept(&owner.account),
@@ -133,7 +136,9 @@ pub async fn show(State(pages): State<OverviewPages>, owner: AccountOwner) -> Pa
     let agents: Vec<Registration> = agents.map_err(&page_error)?;
     let (ended_agents, agents): (Vec<Registration>, Vec<Registration>) =
         agents.into_iter().partition(|agent| agent.revoked_at.is_some());
-    let computers: Vec<ComputerRow> = computers.map_err(&page_error)?.into_iter().map(computer).collect();
+    let computers = computers.map_err(&page_error)?;
+    let pause = PauseView::new(&pauses.map_err(&page_error)?, &computers, now);
+    let computers: Vec<ComputerRow> = computers.into_iter().map(computer).collect();
     let (kept, limit) = (kept.map_err(&page_error)?, u64::from(*memories_max));
     let steps = Steps::of(!computers.is_empty(), !agents.is_empty(), kept > 0);
     Ok(page(
@@ -144,6 +149,7 @@ pub async fn show(State(pages): State<OverviewPages>, owner: AccountOwner) -> Pa
             base_url: site.urls.base.clone(),
             steps: (steps.done < 3).then_some(steps),
             computers,
+            pause,
             agents: agents.iter().map(|agent| agent_row(agent, now)).collect(),
             ended_computers: ended.map_err(&page_error)?.into_iter().map(computer).collect(),
             ended_agents: ended_agents.iter().map(|agent| agent_row(agent, now)).collect(),

@@ -255,6 +255,16 @@ class AsyncClient(_AsyncHttp):
         answer: Level = (await self._json("POST", "/api/v1/consent", json=body, idempotent=True))["level"]
         return answer
 
+    async def pause_recording(self, seconds: int, machine_uuid: Optional[str] = None) -> str:
+        """Pauses recording, on this computer or as an agent on all; returns the time at which the pause ends by itself."""
+        body = {"seconds": seconds, **({"machine_uuid": machine_uuid} if machine_uuid else {})}
+        until: str = (await self._json("POST", "/api/v1/consent/pause", json=body, idempotent=True))["paused_until"]
+        return until
+
+    async def end_pause(self, machine_uuid: Optional[str] = None) -> None:
+        """Ends a pause early that this computer began; the pause of another party only a person ends."""
+        await self._json("DELETE", "/api/v1/consent/pause", params={"machine_uuid": machine_uuid} if machine_uuid else {})
+
     async def event_registry(self) -> Dict[str, Dict[str, Any]]:
         """Event types by name, each with ``lane``, ``content_fields`` and ``payload_schema``."""
         answer = await self._json("GET", "/api/v1/events/registry")

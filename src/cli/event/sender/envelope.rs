@@ -94,7 +94,7 @@ impl EventSender {
             return Ok(*level);
         }
         match self.client.consent(None, Some(lane)).await.map_err(failed)? {
-            ConsentAnswer::Effective { level } => {
+            ConsentAnswer::Effective { level, .. } => {
                 self.consent.insert(lane, level);
                 Ok(level)
             }

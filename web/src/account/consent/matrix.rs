@@ -8,6 +8,7 @@ use domain::consent::{ConsentEdit, ConsentLevel, ConsentRule, computer_rule, per
 use domain::envelope::Lane;
 use domain::ids::{MachineUuid, UserCuid};
 use store::consent::ConsentRecord;
+use store::consent::pause::AccountPauses;
 use store::machine::Computer;
 
 use crate::account::AccountOwner;
@@ -152,21 +153,25 @@ pub struct ConsentMatrix {
     pub computers: Vec<Computer>,
     /// Recorded levels of the account.
     pub records: Vec<ConsentRecord>,
+    /// Pauses that last.
+    pub pauses: AccountPauses,
 }
 
 impl ConsentMatrix {
     /// Reads the levels of an account.
     pub async fn load(site: &Site, owner: &AccountOwner) -> Result<Self, PageError> {
         let (store, page_error) = (&site.ports.store, PageError::store(site));
-        let (identities, computers, records) = tokio::join!(
+        let (identities, computers, records, pauses) = tokio::join!(
             store.identities_of_account(&owner.account),
             store.computers_of_account(&owner.account, COMPUTERS_MAX),
             store.consent_of_account(&owner.account),
+            store.pauses_of_account(&owner.account, site.ports.clock.now()),
         );
         Ok(Self {
             identities: identities.map_err(&page_error)?,
             computers: computers.map_err(&page_error)?,
             records: records.map_err(&page_error)?,
+            pauses: pauses.map_err(&page_error)?,
         })
     }
 
@@ -283,6 +288,12 @@ impl ConsentMatrix {
         self.identities_of(&cell.scope).iter().filter_map(of).min()
     }
 
+    /// Whether a level of the person for all lanes applies to a row. Without one, nothing is enforced but the levels of single lanes.
+    pub fn is_chosen(&self, scope: &RowScope) -> bool {
+        let cell = Cell { scope: scope.clone(), lane: None };
+        self.state(&cell) != CellState::Follows || self.inherited(&cell).is_some()
+    }
+
     /// The choices of a computer of its own.
     pub fn exceptions(&self, scope: &RowScope) -> Vec<(Option<Lane>, ConsentLevel)> {
         let own = columns().map(|lane| (lane, self.state(&Cell { scope: scope.clone(), lane }).level()));
@@ -344,7 +355,8 @@ mod tests {
             label: None,
         };
         let scope = RowScope::of(&computer);
-        (ConsentMatrix { identities, computers: vec![computer], records: Vec::new() }, scope)
+        let pauses = AccountPauses::default();
+        (ConsentMatrix { identities, computers: vec![computer], records: Vec::new(), pauses }, scope)
     }
 
     fn put(
