@@ -62,7 +62,8 @@ fn lines() -> Vec<Line> {
         for line in text(&format!("docs/protocol/{page}")).lines() {
             if let Some(heading) = line.strip_prefix("##") {
                 let heading = heading.trim_start_matches('#').trim().to_lowercase();
-                let kept: String = heading.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter)).collect();
+                let kept: String =
+                    heading.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter)).collect();
                 link = format!("{page}#{}", kept.replace(' ', "-"));
             }
             lines.push(Line { link: link.clone(), text: line.to_owned() });
@@ -82,8 +83,11 @@ fn place<'l>(lines: &'l [Line], method: &str, path: &str) -> Option<&'l str> {
         text.strip_prefix(name).is_some_and(|rest| ends.iter().any(|end| rest.starts_with(end)))
     };
     let named = format!("`{method} {path}");
-    let begins = |line: &Line| is_exact(line.text.trim_start_matches(['|', ' ']).trim_start_matches("**(addition)** "), &named);
-    let contains = |line: &Line| !line.text.starts_with('-') && line.text.match_indices(&named).any(|(at, _)| is_exact(&line.text[at..], &named));
+    let begins =
+        |line: &Line| is_exact(line.text.trim_start_matches(['|', ' ']).trim_start_matches("**(addition)** "), &named);
+    let contains = |line: &Line| {
+        !line.text.starts_with('-') && line.text.match_indices(&named).any(|(at, _)| is_exact(&line.text[at..], &named))
+    };
     let is_row = |line: &Line| method == "GET" && is_exact(&line.text, &format!("| `{path}"));
     let found = lines.iter().find(|line| begins(line)).or_else(|| lines.iter().find(|line| contains(line)));
     found.or_else(|| lines.iter().find(|line| is_row(line))).map(|line| line.link.as_str())
@@ -100,16 +104,20 @@ fn generated() -> String {
     let mut tables = String::new();
     for (title, routes) in [("Account and agent API", api::routes()), ("Knowledge API", api::knowledge_routes())] {
         let (heading, line) = if title == "Knowledge API" { (" Scope |", "---|") } else { ("", "") };
-        write!(tables, "\n## {title}\n\n| Method and path |{heading} Summary | Described in |\n|---|{line}---|---|\n").unwrap();
+        write!(tables, "\n## {title}\n\n| Method and path |{heading} Summary | Described in |\n|---|{line}---|---|\n")
+            .unwrap();
         for route in routes {
             let name = format!("{} {}", route.method, route.path);
             let operation = operations.iter().find(|operation| operation.is_of(&route)).unwrap();
             let link = place(&lines, route.method.as_str(), route.path);
-            let link = link.unwrap_or_else(|| panic!("no page of docs/protocol explains {name}: a line has to begin with `{name}`"));
+            let link = link.unwrap_or_else(|| {
+                panic!("no page of docs/protocol explains {name}: a line has to begin with `{name}`")
+            });
             let addition = if SPECIFIED.contains(&name.as_str()) { "" } else { " **(addition)**" };
             let (page, _) = link.split_once('#').unwrap_or((link, ""));
             let path = route.path.replace("{*path}", "…");
-            let scope = if route.is_knowledge() { format!(" {} |", scope(operation.description())) } else { String::new() };
+            let scope =
+                if route.is_knowledge() { format!(" {} |", scope(operation.description())) } else { String::new() };
             let summary = operation.summary();
             writeln!(tables, "| {} `{path}`{addition} |{scope} {summary} | [{page}]({link}) |", route.method).unwrap();
         }

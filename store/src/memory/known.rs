@@ -1,6 +1,6 @@
 //! Which memory an item is: the writer's view of duplicates (`docs/decisions/0111-known-to-the-writer.md`).
 //!
-//! A key limited to spaces learns nothing of other memories, whatever it writes, so several memories of a shelf may have the same `dedupe`.
+//! A key limited to spaces learns nothing of other memories from its writes, so several memories of a shelf may have the same `dedupe`.
 
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId};
@@ -65,8 +65,7 @@ pub(super) async fn known_memory(
     if alike.is_some() || !by_id {
         return Ok(alike);
     }
-    let named: Option<KnownRow> =
-        query(NAMED).bind(shelf_number).bind(put.id.as_uuid()).fetch_optional(tx).await?;
+    let named: Option<KnownRow> = query(NAMED).bind(shelf_number).bind(put.id.as_uuid()).fetch_optional(tx).await?;
     first_known(named, put, wanted)
 }
 

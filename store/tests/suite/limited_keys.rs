@@ -1,4 +1,4 @@
-//! What a key limited to spaces can read: its own texts and those of its spaces, whatever it writes (`docs/decisions/0111-known-to-the-writer.md`).
+//! A key limited to spaces reads its own texts and those of its spaces, after any sequence of writes (`docs/decisions/0111-known-to-the-writer.md`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -48,29 +48,15 @@ impl<'w> Library<'w> {
     /// Adds a text under a key of duplicates.
     async fn add(&self, key: Option<&[SpaceId]>, dedupe: &str, text: &str, spaces: &[SpaceId]) -> Put {
         let chunks = [ChunkPut { content: text, vector: None }];
-        let put = MemoryPut {
-            dedupe: Digest::of(dedupe.as_bytes()),
-            key_spaces: key,
-            ..self.put(text, &chunks, spaces)
-        };
+        let put =
+            MemoryPut { dedupe: Digest::of(dedupe.as_bytes()), key_spaces: key, ..self.put(text, &chunks, spaces) };
         self.world.store.memory_put(&put, now()).await.unwrap()
     }
 
-    async fn import(
-        &self,
-        key: Option<&[SpaceId]>,
-        id: MemoryId,
-        dedupe: &str,
-        text: &str,
-        spaces: &[SpaceId],
-    ) -> Put {
+    async fn import(&self, key: Option<&[SpaceId]>, id: MemoryId, dedupe: &str, text: &str, spaces: &[SpaceId]) -> Put {
         let chunks = [ChunkPut { content: text, vector: None }];
-        let put = MemoryPut {
-            id,
-            dedupe: Digest::of(dedupe.as_bytes()),
-            key_spaces: key,
-            ..self.put(text, &chunks, spaces)
-        };
+        let put =
+            MemoryPut { id, dedupe: Digest::of(dedupe.as_bytes()), key_spaces: key, ..self.put(text, &chunks, spaces) };
         let other_id = self.world.rng.uuid_v7(now()).into();
         let restored = Restored { created_at: now(), updated_at: now(), tags: &[], other_id };
         self.world.store.memory_import(&put, &restored).await.unwrap()
@@ -136,7 +122,14 @@ impl Sequence<'_> {
     }
 
     /// Records a text that a writer sent to these spaces, and the memory that it became or was.
-    async fn sent(&mut self, writer: Option<&[SpaceId]>, dedupe: &str, text: &str, spaces: &[SpaceId], memory: Option<MemoryId>) {
+    async fn sent(
+        &mut self,
+        writer: Option<&[SpaceId]>,
+        dedupe: &str,
+        text: &str,
+        spaces: &[SpaceId],
+        memory: Option<MemoryId>,
+    ) {
         self.texts.insert(text.to_owned(), dedupe.to_owned());
         let stored = match memory {
             Some(id) => self.library.read(id).await,
@@ -182,7 +175,8 @@ impl Sequence<'_> {
                 format!("{writer} imports {} as {dedupe} {text:?} to {spaces:?}: {put:?}", known.id)
             }
             (7, Some(known)) => {
-                let may = key.is_none_or(|key| known.spaces.iter().all(|space| key.contains(space)) && !known.spaces.is_empty());
+                let may = key
+                    .is_none_or(|key| known.spaces.iter().all(|space| key.contains(space)) && !known.spaces.is_empty());
                 if !may {
                     return format!("{writer} may not change {}", known.id);
                 }
@@ -196,7 +190,9 @@ impl Sequence<'_> {
                         let dedupe = self.dedupe_of[&known.id].clone();
                         self.sent(key, &dedupe, &text, &known.spaces, Some(known.id)).await;
                     }
-                    Edit::Duplicate(other) => assert!(key.is_none() || before.contains(&other), "{writer} is told of {other}"),
+                    Edit::Duplicate(other) => {
+                        assert!(key.is_none() || before.contains(&other), "{writer} learns of {other}")
+                    }
                     other => panic!("{other:?}"),
                 }
                 format!("{writer} changes {} to {text:?} as {content:?}: {edit:?}", known.id)
@@ -236,7 +232,7 @@ impl Sequence<'_> {
                 id
             }
             Put::Existing(id) | Put::Updated(id) => {
-                assert!(key.is_none() || before.contains(&id), "the key is told of {id}, which it does not read");
+                assert!(key.is_none() || before.contains(&id), "the key learns of {id}, which it does not read");
                 id
             }
             Put::QuotaExceeded => panic!("the account is full"),
@@ -262,7 +258,7 @@ impl Sequence<'_> {
 }
 
 on_each_database! {
-    async fn a_limited_key_reads_what_it_sent_and_what_is_in_its_spaces(world: &World) {
+    async fn a_limited_key_reads_its_own_texts_and_those_of_its_spaces(world: &World) {
         for seed in 0..30 {
             let library = Library::new(world, &format!("reader{seed}@example.com")).await;
             let mut sequence = Sequence {
