@@ -50,8 +50,7 @@ async fn deleted_texts_are_in_no_file_of_the_data_folder() {
 
     // A memory, its title, and the text that another one had before.
     let long = format!("Walrus erasedwordqa {} erasedwordqb", "and much more text of the same memory. ".repeat(500));
-    let body =
-        json!({ "contents": [{ "title": "Title erasedwordqc", "content": long }, { "content": "Old erasedwordqd" }] });
+    let body = json!({ "contents": [{ "title": "Title erasedwordqc", "content": long }, { "title": "A note", "content": "Old erasedwordqd" }] });
     let messages = world.add(&key, body).await.whole().await;
     let id =
         |nth: u64| messages.iter().find(|message| message["index"] == nth).unwrap()["id"].as_str().unwrap().to_owned();
@@ -79,7 +78,11 @@ async fn deleted_texts_are_in_no_file_of_the_data_folder() {
         assert!(store.held_discard(entry.id, world.clock().now()).await.unwrap());
     }
     assert_eq!(form(&world, &bob.cookie, "/account/close", "email=erasedwordqf%40example.com").await, 303);
-    // What belongs to deleted things has its own retention: sessions, mails, batches.
+    // Its notice is sent before the time moves on. Sessions, mails and batches have a retention of their own.
+    eventually("the notice is sent", async || {
+        (!files_with(&folder.join("outbox"), "your account was closed").is_empty()).then_some(())
+    })
+    .await;
     world.advance(Duration::from_hours(41 * 24));
     for word in &words {
         eventually("it is in no file", async || files_with(&folder, word).is_empty().then_some(())).await;

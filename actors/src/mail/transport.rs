@@ -152,7 +152,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
 /// The time at the beginning of a file name. Names in their order are in the order of their times.
 const NAME_TIME: &str = "%Y%m%dT%H%M%S%.3fZ";
 
-/// Removes the mails that were written before this time, and what a crash left of them, at most this many; their number. Other files stay.
+/// Removes the mails that were written before this time, and incomplete ones of a crash, at most this many; their number. Other files stay.
 pub fn remove_files(folder: &Path, before: Timestamp, most: usize) -> io::Result<usize> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -217,11 +217,13 @@ fn settings() -> Vec<Operation> {
         Operation::put("/v1/settings", "replaceSettings", "Replace the filter settings")
             .says("Absent members are cleared. The settings apply to content that is added from now on. Scope `settings`.")
             .takes::<FilterUpdate>(settings.clone())
-            .answers::<SettingsChanged>(200, "The changed settings.", changed.clone()),
+            .answers::<SettingsChanged>(200, "The changed settings.", changed.clone())
+            .refuses(&[Code::SpaceForbidden]),
         Operation::patch("/v1/settings", "changeSettings", "Change filter settings")
             .says("Absent members are not changed; `null` clears. Scope `settings`.")
             .takes::<FilterUpdate>(change)
-            .answers::<SettingsChanged>(200, "The changed settings.", changed),
+            .answers::<SettingsChanged>(200, "The changed settings.", changed)
+            .refuses(&[Code::SpaceForbidden]),
         Operation::get("/v1/settings", "readSettings", "Read the filter settings")
             .says("Scope `settings`.")
             .answers::<Settings>(200, "The filter settings.", json!({ "settings": settings, "warnings": [] })),

@@ -1,6 +1,6 @@
 //! Which memory an item is: the writer's view of duplicates (`docs/decisions/0111-known-to-the-writer.md`).
 //!
-//! A key limited to spaces learns nothing of other memories, whatever it writes, so several memories of a shelf may have the same `dedupe`.
+//! A key limited to spaces learns nothing of other memories from its writes, so several memories of a shelf may have the same `dedupe`.
 
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId};

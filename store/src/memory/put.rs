@@ -242,7 +242,7 @@ async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sq
 }
 
 /// The id of a new memory: an imported one keeps its own unless another memory of this server has it. A key limited to spaces gets a new id
-/// in any case: one that was taken would tell it of a memory outside its spaces.
+/// in any case: otherwise the id would reveal a memory outside its spaces.
 async fn free_id(tx: &mut Tx<'_>, put: &MemoryPut<'_>, restored: Option<&Restored<'_>>) -> Result<Uuid, sqlx::Error> {
     const TAKEN: &str = "SELECT id FROM memories WHERE id = $1";
     let Some(restored) = restored else { return Ok(put.id.as_uuid()) };

@@ -56,7 +56,7 @@ pub struct DatabaseSettings {
     /// Most prepared statements kept, per connection.
     pub statements_max: usize,
     /// SQLite: overwrite deleted content with zeros (`docs/decisions/0112-erasure.md`). No setting of an operator: the log switches it off,
-    /// because it deletes only what it has copied.
+    /// because it deletes only copied rows.
     #[serde(skip, default = "overwrites")]
     pub overwrites_deleted: bool,
 }

@@ -1,4 +1,4 @@
-//! What a key limited to spaces can read: its own texts and those of its spaces, whatever it writes (`docs/decisions/0111-known-to-the-writer.md`).
+//! A key limited to spaces reads its own texts and those of its spaces, after any sequence of writes (`docs/decisions/0111-known-to-the-writer.md`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -200,7 +200,7 @@ impl Sequence<'_> {
                         self.sent(key, &dedupe, &text, &known.spaces, Some(known.id)).await;
                     }
                     Edit::Duplicate(other) => {
-                        assert!(key.is_none() || before.contains(&other), "{writer} is told of {other}")
+                        assert!(key.is_none() || before.contains(&other), "{writer} learns of {other}")
                     }
                     other => panic!("{other:?}"),
                 }
@@ -241,7 +241,7 @@ impl Sequence<'_> {
                 id
             }
             Put::Existing(id) | Put::Updated(id) => {
-                assert!(key.is_none() || before.contains(&id), "the key is told of {id}, which it does not read");
+                assert!(key.is_none() || before.contains(&id), "the key learns of {id}, which it does not read");
                 id
             }
             Put::QuotaExceeded => panic!("the account is full"),
@@ -267,7 +267,7 @@ impl Sequence<'_> {
 }
 
 on_each_database! {
-    async fn a_limited_key_reads_what_it_sent_and_what_is_in_its_spaces(world: &World) {
+    async fn a_limited_key_reads_its_own_texts_and_those_of_its_spaces(world: &World) {
         for seed in 0..30 {
             let library = Library::new(world, &format!("reader{seed}@example.com")).await;
             let mut sequence = Sequence {

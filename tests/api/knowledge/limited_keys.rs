@@ -50,7 +50,7 @@ impl Shelf {
 }
 
 on_each_database! {
-    async fn no_route_shows_or_changes_what_a_key_does_not_cover(world: World) {
+    async fn no_route_shows_or_changes_memories_outside_the_spaces_of_a_key(world: World) {
         let shelf = Shelf::new(&world).await;
         let (_, stranger) = world.librarian("bob@example.com").await;
         let every_scope = world.key(&shelf.person, json!({ "name": "every scope", "spaces": [shelf.open] })).await;
@@ -141,15 +141,15 @@ on_each_database! {
             assert_eq!(world.get(&format!("/v1/memories/{hidden}"), &shelf.all).await.expect(200)["spaces"], json!([shelf.shut]));
         }
         let read = shelf.read(&world, &shelf.limited).await;
-        assert!(!read.contains("salaries\"") && !read.contains(&note) && !read.contains(&wiki), "{read}");
+        assert!(!read.contains("secret salaries") && !read.contains(&note) && !read.contains(&wiki), "{read}");
         assert_eq!(world.get(&format!("/v1/memories/{}", ids[1]), &shelf.limited).await.expect(200)["content"], "anything else");
 
-        // A change does not tell whether the account has a text.
+        // A change does not reveal whether the account has a text.
         let change = json!({ "content": "the secret of the note" });
         world.delete(&format!("/v1/memories/{}", ids[2]), &shelf.limited).await.expect(200);
         patched(&world, &shelf.limited, &ids[0], change).await.expect(200);
 
-        // What the account adds to its closed space later stays there, though the key has a memory of the URL.
+        // A page that the account adds to its closed space later stays there, though the key has a memory of the URL.
         let later = shelf.line(&world, &new_id(), Some(page), "the new salaries", &shelf.shut);
         assert_eq!(import(&shelf.all, &later).await["id"], json!(wiki));
         world.delete(&format!("/v1/memories/{wiki}"), &shelf.all).await.expect(200);
@@ -159,7 +159,7 @@ on_each_database! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limited_key_that_adds_a_known_url_gets_what_is_there_now() {
+async fn a_limited_key_that_adds_a_known_url_gets_the_present_page() {
     let (site, address) = Site::start().await;
     let world = World::with(|settings| {
         closed_network(settings);

@@ -99,7 +99,7 @@ pub async fn change(
     Ok(back(format!("{count} {verb}.{left}").trim_end().to_owned()))
 }
 
-/// A form of an older page, or of a program: nothing is assumed of what it wants.
+/// The refusal of a form of an older page, or of a program, that names no known action.
 fn unknown(site: &Site, owner: &AccountOwner, query: &LibraryQuery) -> PageError {
     PageError::shown(
         site,

@@ -33,7 +33,7 @@ impl Filters {
         self.ports.store.filter_settings(account).await
     }
 
-    /// Replaces all settings of an account. A key for certain spaces may not: filters apply to what is added to the others too.
+    /// Replaces all settings of an account. A key for certain spaces may not: filters apply to additions to the others too.
     #[boxed]
     pub async fn replace(&self, access: &KnowledgeAccess, update: FilterUpdate) -> Result<FilterSettings, Refusal> {
         let account = may_change(access)?.clone();
