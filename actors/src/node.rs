@@ -6,7 +6,7 @@
 //!
 //! **If it crashes:** the next pass writes the row again; other nodes call this one silent after 15 seconds without a row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -144,6 +144,8 @@ pub struct NodePass(pub NodeTable);
 #[derive(Debug, Default)]
 pub struct Logged {
     has_beaten: bool,
+    /// The nodes whose leases hold; another set ends those of the nodes that left.
+    nodes: Option<BTreeSet<NodeId>>,
     differences: BTreeMap<(NodeId, DifferenceKind), String>,
 }
 
@@ -159,14 +161,18 @@ impl Pass for NodePass {
         let Some(introduced) = introduced.get() else { return Ok(Next::AfterPause) };
         self.0.beat(introduced, clock_ahead, !logged.has_beaten).await?;
         logged.has_beaten = true;
-        let leases = store.leases_take_over(clock.now()).await?;
-        if leases > 0 {
-            tracing::info!(
-                leases,
-                "leases of nodes that ended are over, so their notifications and mails are sent again"
-            );
-        }
         let nodes = store.nodes(clock.now()).await?;
+        let ids: BTreeSet<NodeId> = nodes.iter().map(|node| node.traits.id).collect();
+        if logged.nodes.as_ref() != Some(&ids) {
+            let leases = store.leases_take_over(clock.now()).await?;
+            if leases > 0 {
+                tracing::info!(
+                    leases,
+                    "leases of nodes that ended are over, so their notifications and mails are sent again"
+                );
+            }
+            logged.nodes = Some(ids);
+        }
         let alive = nodes.iter().filter(|node| !node.is_silent()).count();
         metrics::gauge!("attache_nodes").set(f64::from(u32::try_from(alive).unwrap_or(u32::MAX)));
         let found = differences(&traits.configuration, &traits.settings, &traits.version, &nodes);

@@ -33,7 +33,7 @@ impl WitnessAddress {
         self.key.to_string()
     }
 
-    /// Whether nobody but the witness can answer for it: over TLS, or on this machine.
+    /// Whether only the witness can answer: over TLS, or on this machine.
     fn is_authentic(&self) -> bool {
         let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
@@ -120,7 +120,7 @@ impl WitnessClient {
         self.address.key.name()
     }
 
-    /// Whether nobody but the witness can answer for it: over TLS, or on this machine.
+    /// Whether only the witness can answer: over TLS, or on this machine.
     pub fn is_authentic(&self) -> bool {
         self.address.is_authentic()
     }

@@ -166,6 +166,7 @@ on_each_database! {
         assert_eq!(world.complete(&ada.cookie, &attempt, code).await.expect(200), json!({ "ok": true }));
         // As long as link and code would have been valid.
         world.advance(Duration::from_mins(30));
+        let ada = world.person("ada@example.com").await;
         world.complete(&ada.cookie, &attempt, code).await.refused(400, "expired_token");
         assert_eq!(world.token_by_claim(text(&registered, "claim_token")).await.expect(200)["scope"], "svc.account");
     }

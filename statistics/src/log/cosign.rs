@@ -160,7 +160,7 @@ impl Log {
     async fn judge_refusal(&self, witness: &WitnessClient, found: &SeenCheckpoint, refusal: Refusal) -> CosignError {
         let refused = |because| CosignError::Refused { claim: refusal.to_string(), because };
         if !witness.is_authentic() {
-            return refused("Anybody between the two can answer over http://: configure it with https://");
+            return refused("A proxy on the way can answer over http://: configure it with https://");
         }
         if let Refusal::Other(size) = refusal {
             match self.has_cosigned_this(witness, found, size).await {

@@ -1,4 +1,4 @@
-//! Chains are in order in the tree, whatever numbers their events have.
+//! Chains are in order in the tree, for any numbers of their events.
 
 use domain::Rng;
 use statistics::log::{AppendOutcome, Log, LogError};

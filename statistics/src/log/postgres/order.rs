@@ -1,6 +1,6 @@
 //! The order in which events get their places: that of their numbers, and each event after the one before it in its chain.
 //!
-//! Numbers grow with each chain unless sessions of the database take several numbers at once (`CACHE`), or somebody sets the sequence back.
+//! Numbers grow with each chain unless sessions of the database take several numbers at once (`CACHE`), or the sequence is set back.
 //! So a number is a hint: `unsequenced.follows` decides.
 
 use std::collections::HashMap;
@@ -130,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_chain_is_in_order_whatever_its_numbers_are(
+        fn every_chain_is_in_order_for_any_numbers(
             chains in proptest::collection::vec(1..20_usize, 1..8), keys in proptest::collection::vec(any::<u32>(), 160),
         ) {
             // Each event gets its rank among all random keys as its number.

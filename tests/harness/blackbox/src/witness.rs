@@ -86,7 +86,7 @@ impl TestWitness {
         self.state().is_away = is_away;
     }
 
-    /// Answers this to each request from now on, whatever it contains, or the truth again.
+    /// Answers this to each request from now on, or checks requests again.
     pub fn answers(&self, answer: Option<(u16, &'static str)>) {
         self.state().answers = answer.map(|(status, body)| (StatusCode::from_u16(status).unwrap(), body));
     }
