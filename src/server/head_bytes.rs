@@ -122,7 +122,7 @@ impl HeadBytes {
         HeadRefusal::TooLarge { bytes_max: self.bytes_max }
     }
 
-    /// Called after a read of so many bytes while no request is in progress.
+    /// Called after a read of this number of bytes while no request is in progress.
     pub fn count(&mut self, bytes: usize) {
         self.bytes += bytes;
         let beyond = self.bytes.saturating_sub(FREE + self.share.bytes());

@@ -48,7 +48,7 @@ pub struct Patient<S> {
     head_bytes: HeadBytes,
     /// Why the head that is being read is refused.
     refusal: Option<HeadRefusal>,
-    /// What is left of the response to a refused head.
+    /// The unwritten rest of the response to a refused head.
     response: Option<Bytes>,
     /// While a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
