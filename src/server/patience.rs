@@ -145,8 +145,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
             read
         };
         if let Poll::Ready(read) = read {
-            let bytes = buf.filled().len() - filled;
-            if bytes > 0 {
+            let bytes = &buf.filled()[filled..];
+            if !bytes.is_empty() {
                 this.heads.on_read(&this.connection);
                 if !is_busy {
                     this.head_bytes.count(bytes);
