@@ -96,7 +96,7 @@ struct Known {
     read_at: Timestamp,
 }
 
-/// What a sender sent on a day, and what it may send.
+/// Usage and limits of a sender on a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetState {
     /// Events of the day so far.

@@ -91,16 +91,21 @@ pub struct HeadBytes {
     /// For the longest head so far: hyper keeps its buffer until the connection ends.
     share: MemoryShare,
     is_crowded: bool,
+    /// The last bytes of the head, in which its end may begin.
+    tail: [u8; TAIL],
 }
+
+/// Bytes of the end of a head that may come with the read before.
+const TAIL: usize = 2;
 
 impl HeadBytes {
     /// Of a connection that begins.
     pub fn new(limits: &HeadLimits) -> Self {
         let share = limits.memory.share();
-        Self { bytes_max: limits.bytes_max, exchanges: 0, bytes: 0, share, is_crowded: false }
+        Self { bytes_max: limits.bytes_max, exchanges: 0, bytes: 0, share, is_crowded: false, tail: [0; TAIL] }
     }
 
-    /// Called before a read: whether the head of the next request must not be longer than it is.
+    /// Called before a read: why the head of the next request is not read to its end. hyper itself refuses one that is too long.
     pub fn refusal(&mut self, connection: &Connection) -> Option<HeadRefusal> {
         if connection.is_busy() {
             return None;
@@ -111,10 +116,7 @@ impl HeadBytes {
             self.bytes = 0;
             self.is_crowded = false;
         }
-        match self.bytes >= self.bytes_max {
-            true => Some(self.too_large()),
-            false => self.is_crowded.then_some(HeadRefusal::Crowded),
-        }
+        self.is_crowded.then_some(HeadRefusal::Crowded)
     }
 
     /// The refusal of a head that is too long.
@@ -122,13 +124,26 @@ impl HeadBytes {
         HeadRefusal::TooLarge { bytes_max: self.bytes_max }
     }
 
-    /// Called after a read of so many bytes while no request is in progress.
-    pub fn count(&mut self, bytes: usize) {
-        self.bytes += bytes;
+    /// Called after a read of these bytes while no request is in progress.
+    pub fn count(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len();
         let beyond = self.bytes.saturating_sub(FREE + self.share.bytes());
-        if beyond > 0 && !self.share.grow(beyond) {
+        // hyper also reads between the end of a head and its request, to notice the end of the connection: that head needs no more memory.
+        if beyond > 0 && !self.share.grow(beyond) && !self.ends_within(bytes) {
             self.is_crowded = true;
         }
+        for byte in &bytes[bytes.len().saturating_sub(TAIL)..] {
+            self.tail.rotate_left(1);
+            self.tail[TAIL - 1] = *byte;
+        }
+    }
+
+    fn ends_within(&self, bytes: &[u8]) -> bool {
+        // An empty line, which ends as generously as hyper reads it.
+        let has_end =
+            |part: &[u8]| part.windows(3).any(|part| part == b"\n\r\n") || part.windows(2).any(|part| part == b"\n\n");
+        let border: Vec<u8> = self.tail.iter().chain(bytes.iter().take(TAIL)).copied().collect();
+        has_end(&border) || has_end(bytes)
     }
 }
 
@@ -144,36 +159,61 @@ mod tests {
         let connection = || Arc::new(Connection::new((Ipv4Addr::LOCALHOST, 1).into()));
         let (first, second) = (connection(), connection());
         let (mut one, mut two) = (HeadBytes::new(&limits), HeadBytes::new(&limits));
+        let piece = [b'x'; FREE];
         for _ in 0..3 {
             assert_eq!(one.refusal(&first), None);
-            one.count(FREE);
+            one.count(&piece);
         }
-        assert_eq!(one.refusal(&first), Some(HeadRefusal::TooLarge { bytes_max: 3 * FREE }));
+        assert_eq!(one.refusal(&first), None, "hyper refuses it");
 
         for _ in 0..2 {
-            two.count(FREE);
+            two.count(&piece);
             assert_eq!(two.refusal(&second), None);
         }
-        two.count(1);
+        two.count(b"x");
         assert_eq!(two.refusal(&second), Some(HeadRefusal::Crowded), "the first head has two thirds of the memory");
 
         // The next head may be as long as the one before.
-        drop(first.begin());
-        assert_eq!(one.refusal(&first), None);
         drop(second.begin());
         assert_eq!(two.refusal(&second), None);
-        two.count(2 * FREE);
+        two.count(&piece);
+        two.count(&piece);
         assert_eq!(two.refusal(&second), None);
         let exchange = second.begin();
-        two.count(0);
+        two.count(b"");
         assert_eq!(two.refusal(&second), None, "what follows a head is no head");
         drop((exchange, one));
         assert_eq!(two.refusal(&second), None);
-        two.count(3 * FREE);
-        assert_eq!(
-            two.refusal(&second),
-            Some(HeadRefusal::TooLarge { bytes_max: 3 * FREE }),
-            "there was memory for it"
-        );
+        two.count(&[b'x'; 3 * FREE]);
+        assert_eq!(two.refusal(&second), None, "there is memory for it");
+    }
+
+    #[test]
+    fn a_head_that_is_whole_is_not_refused() {
+        let limits = HeadLimits { bytes_max: 3 * FREE, memory: ReceiveMemory::new(0) };
+        let connection = Arc::new(Connection::new((Ipv4Addr::LOCALHOST, 1).into()));
+        let refusal = |pieces: [&[u8]; 2]| {
+            let mut heads = HeadBytes::new(&limits);
+            heads.count(&[b'x'; FREE - 3]);
+            for piece in pieces {
+                heads.count(piece);
+            }
+            heads.refusal(&connection)
+        };
+        let whole: [[&[u8]; 2]; 6] = [
+            [b"", b"xxx\r\n\r\n"],
+            [b"\r\n\r", b"\n"],
+            [b"x\r\n", b"\r\nGET"],
+            [b"xx\n", b"\r\n"],
+            [b"xx\n", b"\n"],
+            [b"xxx", b"x\n\nGET"],
+        ];
+        for pieces in whole {
+            assert_eq!(refusal(pieces), None, "{pieces:?}");
+        }
+        let unfinished: [[&[u8]; 2]; 3] = [[b"xxx", b"x"], [b"\r\n\r", b"x"], [b"xxx\r", b"\n\r"]];
+        for pieces in unfinished {
+            assert_eq!(refusal(pieces), Some(HeadRefusal::Crowded), "{pieces:?}");
+        }
     }
 }

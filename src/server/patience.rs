@@ -48,7 +48,7 @@ pub struct Patient<S> {
     head_bytes: HeadBytes,
     /// Why the head that is being read is refused.
     refusal: Option<HeadRefusal>,
-    /// What is left of the response to a refused head.
+    /// The unwritten rest of the response to a refused head.
     response: Option<Bytes>,
     /// While a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
@@ -145,8 +145,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
             read
         };
         if let Poll::Ready(read) = read {
-            let bytes = buf.filled().len() - filled;
-            if bytes > 0 {
+            let bytes = &buf.filled()[filled..];
+            if !bytes.is_empty() {
                 this.heads.on_read(&this.connection);
                 if !is_busy {
                     this.head_bytes.count(bytes);

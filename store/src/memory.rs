@@ -71,7 +71,7 @@ pub struct MemoryQuota {
 }
 
 impl MemoryQuota {
-    /// Whether an account of this plan may keep so many bytes.
+    /// Whether an account of this plan may keep this number of bytes.
     pub(crate) fn permits(&self, plan: &str, bytes: i64) -> Result<bool, Corrupt> {
         let bytes_max = self.bytes_max.of(parsed("accounts.plan", plan)?);
         Ok(bytes_max == 0 || u64::try_from(bytes).unwrap_or_default() <= bytes_max)

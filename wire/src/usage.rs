@@ -37,7 +37,7 @@ pub struct UsageLimits {
     pub memory_bytes: Option<ByteLimit>,
 }
 
-/// A limit in bytes, and what is used of it.
+/// A limit in bytes and its use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ByteLimit {
     /// Bytes used.

@@ -98,7 +98,7 @@ impl UsageBars {
         Ok(Some(UsageNumbers { bar, used, allowance }))
     }
 
-    /// The limits in bytes, and what is used of them.
+    /// The limits in bytes and their use.
     async fn limits(
         &self,
         owner: &UsageOwner,

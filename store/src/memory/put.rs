@@ -193,17 +193,17 @@ const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3, writer_spaces
 const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4,
         languages = languages | $5, bytes = bytes + $6 WHERE number = $1";
 
-/// What a shelf has less when a memory is put.
+/// Counts of the shelf that a put replaces.
 #[derive(Default)]
 struct Gone {
-    /// What it has more: 1 for a new memory.
+    /// Added memories: 1 for a new one.
     memories: i64,
     chunks: i64,
     words: i64,
     bytes: i64,
 }
 
-/// Whether the account may keep so many bytes more.
+/// Whether the account may keep this number of further bytes.
 fn permits(put: &MemoryPut<'_>, turn: &ShelfRow, bytes: i64) -> Result<bool, Corrupt> {
     put.quota.permits(&turn.plan, turn.bytes.saturating_add(bytes))
 }

@@ -65,7 +65,7 @@ impl Draft {
     }
 }
 
-/// So many memories, of [`BYTES_MAX`] bytes together on the plan FREE.
+/// This number of memories, of [`BYTES_MAX`] bytes together on the plan FREE.
 pub fn memory_quota(memories_max: u32) -> MemoryQuota {
     MemoryQuota { memories_max, bytes_max: ByPlan::new(|plan| if plan == Plan::Free { BYTES_MAX } else { 0 }) }
 }
