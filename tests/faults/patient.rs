@@ -261,10 +261,21 @@ impl Patient {
         self.traffic.url.send_replace(self.server.url.clone());
     }
 
-    /// What was recorded can be read.
+    /// Reads the activity of its own computer.
     pub async fn reads(&self) {
         let url = format!("{}/api/v1/activity", self.server.url);
         self.traffic.client.get(&url, &self.own.machine).await.expect(200);
+    }
+
+    /// Waits until every code that was asked for is in the outbox.
+    pub async fn letters_are_there(&self) {
+        let outbox = self.home.data().join("outbox");
+        eventually("every letter with a code is there", async || {
+            let mails = std::fs::read_dir(&outbox).ok()?;
+            let mails: String = mails.filter_map(|mail| std::fs::read_to_string(mail.ok()?.path()).ok()).collect();
+            self.addresses.iter().all(|address| mails.contains(address)).then_some(())
+        })
+        .await;
     }
 
     fn post(&self, path: &str) -> reqwest::RequestBuilder {
@@ -297,13 +308,7 @@ impl Patient {
         for kept in &self.kept {
             assert!(exported.contains(kept), "{kept} was acknowledged and is lost");
         }
-        let outbox = self.home.data().join("outbox");
-        eventually("every letter with a code is there", async || {
-            let mails = std::fs::read_dir(&outbox).ok()?;
-            let mails: String = mails.filter_map(|mail| std::fs::read_to_string(mail.ok()?.path()).ok()).collect();
-            self.addresses.iter().all(|address| mails.contains(address)).then_some(())
-        })
-        .await;
+        self.letters_are_there().await;
         let (machines, codes, batches) = (self.registered.len(), self.addresses.len(), self.kept.len());
         eprintln!("{events} events, {machines} computers, {codes} codes, {batches} batches: none is lost");
         assert!(events > 0 && machines > 0 && codes > 0 && batches > 0, "a run without traffic shows nothing");

@@ -130,8 +130,8 @@ impl Opened {
             (Err(error), _) => error.to_string(),
         };
         Some(format!(
-            "{} is not the file that was opened: {found}. It was removed, moved, replaced or covered by a mount, so what is written would be \
-             lost, and nothing is. Put the file back; or restart the server, which then uses what is at the path",
+            "{} is not the file that was opened: {found}. It was removed, moved, replaced or covered by a mount, so writes are \
+             refused: they would be lost. Put the file back; or restart the server, which then uses the file at the path",
             self.path.display()
         ))
     }

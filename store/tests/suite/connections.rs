@@ -273,9 +273,9 @@ async fn a_file_that_is_not_at_its_path_is_not_written_to_until_it_is_there_agai
         assert!(pool.misplaced().unwrap().contains("attache.db is not the file that was opened"));
         for refused in futures_util::future::join_all((0..8).map(|_| world.store.writable())).await {
             let error = refused.unwrap_err();
-            assert!(error.is_unavailable() && domain::reasons(&error).contains("not at its path"), "{error:?}");
+            assert!(error.is_unavailable() && domain::reasons(&error).contains("file"), "{error:?}");
         }
-        // What is open is read.
+        // Open connections read.
         assert_eq!(beats_of(pool).await, i64::from(is_replaced));
         let Pool::Sqlite { file, .. } = pool else { unreachable!() };
         assert!(file.writer().is_err() && file.reader().is_err(), "another file is opened");

@@ -88,7 +88,7 @@ async fn run(connection: &mut PgConnection, sql: &str) {
     sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await.unwrap();
 }
 
-/// Ends every other session of the database.
+/// Ends every other session of the database. The statements that are sent on them next fail.
 async fn end_sessions(observer: &mut PgConnection) {
     run(
         observer,
@@ -118,6 +118,7 @@ async fn a_name_that_leads_to_a_standby_for_a_while_is_written_to_right_afterwar
         relay.leads_to(&standby.url);
         if are_cut {
             end_sessions(&mut observer).await;
+            let _ended = writes(&store, MANY).await;
             none_writes(&store, "is a standby").await;
         } else {
             // The connections that are open lead to the primary; no other is opened.
@@ -161,10 +162,9 @@ async fn a_url_of_several_servers_finds_the_one_that_fits() {
     replica.close().await;
 
     primary.stop("immediate");
+    let _ended = writes(&store, MANY).await;
     none_writes(&store, "is a standby").await;
     standby.promote();
-    // The statements on the connections that have ended fail.
-    let _ended = writes(&store, MANY).await;
     all_write(&store).await;
     pool.listener().await.unwrap();
 }
@@ -281,7 +281,7 @@ async fn an_acknowledged_write_outlives_a_crash_although_commits_need_not_wait()
     let _ended = writes(&store, MANY).await;
     let found: i64 = scalar("SELECT beats FROM heartbeat").fetch_one(store.pool()).await.unwrap();
     assert!(found >= acknowledged, "{found} of {acknowledged}");
-    // What no session can change is refused.
+    // No session can change this one.
     run(&mut connect(&server.url).await, "ALTER SYSTEM SET fsync = off").await;
     run(&mut connect(&server.url).await, "SELECT pg_reload_conf()").await;
     let refused = eventually("fsync is off", async || Store::open(&settings(&server.url), "".as_ref()).await.err());

@@ -37,7 +37,7 @@ const RETRIED_FOR: Duration = Duration::from_secs(1);
 /// Pause before the first of these attempts; it doubles.
 const RETRIED_AFTER: Duration = Duration::from_millis(10);
 
-/// What a connection is lent for.
+/// The use for which a connection is lent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::pool) enum Access {
     Read,

@@ -12,7 +12,7 @@ use sqlx::Error;
 use sqlx::postgres::PgConnectOptions;
 use sqlx_core::Url;
 
-/// What a pool needs of its server.
+/// The kind of server that a pool needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerRole {
     /// It accepts writes: no standby.
@@ -102,7 +102,7 @@ fn reason(error: &Error) -> String {
     error.to_string().replace("error with configuration: ", "")
 }
 
-/// The URLs with one server each that a URL stands for, without the parameters that the driver does not know.
+/// One URL for each server of a URL, without the parameters that the driver does not know.
 fn single_urls(url: &str, role: ServerRole) -> Result<Vec<String>, String> {
     let scheme = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "postgres" | "postgresql"));
     let (scheme, rest) = scheme.ok_or("it does not begin with postgres://")?;

@@ -1,7 +1,7 @@
 //! One open connection, with the settings of a session.
 //!
-//! A role, a database and a server have defaults for sessions, which an operator may change while nodes run. So every session sets what the
-//! promises of the store need, and reads it back, when it is opened. One that is not fit is closed at once.
+//! A role, a database and a server have defaults for sessions, which an operator may change while nodes run. So every session sets the
+//! values that the promises of the store need, and reads them back, when it is opened. One that is not fit is closed at once.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,10 +64,10 @@ pub(super) struct Session {
 /// Why a session is not used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum Unfit {
-    /// A standby refuses writes, and what it has may be old.
+    /// A standby refuses writes, and its rows may be old.
     #[error("{0} is a standby (in recovery), which takes no writes: database.url has to lead to the primary")]
     Standby(String),
-    /// What the replica is used for needs a standby.
+    /// The replica has to be a standby.
     #[error("{0} is not a standby: database.replica_url has to lead to a streaming replica")]
     NoStandby(String),
     /// The default of the server.
@@ -161,7 +161,7 @@ pub(super) struct Greeting {
     path: OnceLock<String>,
 }
 
-/// What a server says of a session.
+/// The answer of a server to the greeting.
 #[derive(Debug)]
 struct Facts {
     backend: i32,
@@ -183,7 +183,7 @@ impl Greeting {
             ("idle_in_transaction_session_timeout", milliseconds(settings.idle_in_transaction_timeout)),
             // The server ends a statement whose client is gone.
             ("client_connection_check_interval", "1000".to_owned()),
-            // A statement reads what was committed before it.
+            // A statement reads the rows that were committed before it.
             ("default_transaction_isolation", "read committed".to_owned()),
             // Compiling a plan takes longer than running a short statement.
             ("jit", "off".to_owned()),
