@@ -70,8 +70,8 @@ agents: ## Install the coding agents that tests of attache connect run, 1.3 GB.
 fmt: ## Format the code.
 	cargo fmt --all
 
-schema: ## Write docs/config.schema.json again, after config.toml or a setting changed.
-	ATTACHE_WRITE_SCHEMA=1 cargo nextest run --locked --workspace --all-features --test tidy -E 'test(the_schema_of_the_configuration)'
+schema: ## Write docs/config.schema.json and the tables of routes again, after a setting or a route changed.
+	ATTACHE_WRITE_SCHEMA=1 cargo nextest run --locked --workspace --all-features --test tidy -E 'test(the_schema_of_the_configuration) + test(the_tables_of_routes)'
 
 pictures: ## Take the pictures of docs/pictures again, from a seeded server, after a page changed.
 	ATTACHE_WRITE_PICTURES=1 cargo nextest run --locked --workspace --all-features --test browser -E 'test(the_pictures_of_the_documents)'
@@ -121,6 +121,11 @@ tools:
 	@folder="$${ATTACHE_TEST_NPM:-$(CACHE)/npm-$$(sha256sum tests/npm/package-lock.json | cut -c 1-16)}"; \
 	if [ ! -e "$$folder" ] && command -v npm >/dev/null; then \
 		$(call npm_folder,$$folder,tests/npm); \
+	fi
+	@# The versions of PostgreSQL; `postgres-cluster` uses the same path. The script of a package links its libraries, and loads nothing.
+	@folder="$(CACHE)/npm-postgres-$$(sha256sum tests/postgres/package-lock.json | cut -c 1-16)"; \
+	if [ ! -e "$$folder" ] && command -v npm >/dev/null; then \
+		$(call npm_folder,$$folder,tests/postgres,&& npm rebuild); \
 	fi
 	@if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -39,6 +39,7 @@ mod otlp;
 mod output;
 mod profile;
 mod profile_folder;
+mod replacement;
 mod search;
 mod serve;
 mod signing_keys;
@@ -81,6 +82,8 @@ enum Command {
     Check,
     /// Diagnose the data folder, disk, databases, statistics service, running server and clock
     Doctor(doctor::Arguments),
+    /// Show whether the server of this configuration is ready, for checks of containers
+    Health,
     /// Migrate the databases to the current schema
     Migrate,
     /// Create, verify and restore backups
@@ -192,6 +195,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(arguments) => {
             settings().and_then(|settings| run(async move { Box::pin(doctor::run(&arguments, &settings)).await }))
         }
+        Command::Health => settings().and_then(|settings| run(async move { doctor::health(&settings).await })),
         Command::Backup(command) => {
             settings().and_then(|settings| run(async move { backup::run(command, &settings).await }))
         }

@@ -2,6 +2,7 @@
 
 mod accept;
 pub mod descriptors;
+mod head_bytes;
 mod head_timer;
 mod patience;
 mod place;
@@ -13,7 +14,8 @@ use std::time::Duration;
 
 use api::HttpState;
 use api::addresses::Addresses;
-use app::config::{Settings, Urls};
+use api::unread::UnreadLimits;
+use app::config::{HttpSettings, Settings, Urls};
 use app::installation::LogStart;
 use app::phase::{Phase, Phases};
 use app::services::oidc::Providers;
@@ -26,7 +28,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::accept::{Deadlines, Door, Service, accept};
+use self::accept::{ConnectionLimits, Door, Service, accept};
+use self::head_bytes::HeadLimits;
 use self::head_timer::HeadDeadlines;
 use self::patience::Patience;
 
@@ -92,8 +95,10 @@ impl Server {
         let app = Box::pin(App::build(settings, urls, (clock, rng), log)).await?;
         let state = api::state(app.clone(), providers, phases.clone(), web::for_browsers())?;
         let http = &app.settings.http;
-        let deadlines = Deadlines {
+        let limits = ConnectionLimits {
             heads: HeadDeadlines { head: http.head_deadline, idle: http.idle_deadline },
+            head_bytes: HeadLimits { bytes_max: http.head_bytes_max, memory: Arc::clone(&state.memory) },
+            unread: UnreadLimits { bytes_max: http.unread_bytes_max, deadline: http.unread_deadline },
             patience: Patience { write_deadline: http.write_deadline, linger_deadline: http.linger_deadline },
             drain: app.settings.shutdown.drain_deadline / 2,
         };
@@ -102,17 +107,19 @@ impl Server {
         let addresses = Addresses::new(http.connections_per_address_max, &http.trusted_proxies);
         let public_door = || Door::Public { places: Arc::clone(&places), places_total, addresses: addresses.clone() };
         let service = Service::Public(api::service(state.clone(), web::router(&state)));
-        let mut listeners = vec![tokio::spawn(accept(public, service, public_door(), deadlines, phases.clone()))];
+        let mut listeners = vec![tokio::spawn(accept(public, service, public_door(), limits.clone(), phases.clone()))];
         if let Some(own) = own {
             let service = Service::Public(api::knowledge_service(state.clone()));
-            listeners.push(tokio::spawn(accept(own, service, public_door(), deadlines, phases.clone())));
+            listeners.push(tokio::spawn(accept(own, service, public_door(), limits.clone(), phases.clone())));
         }
         let connections_max = app.settings.admin.connections_max;
         let listeners_of = crate::admin::Listeners { public: address, operator: admin_address };
         let admin_door = Door::Operators { connections_max, open: VecDeque::new() };
         let admin_service = Service::Router(crate::admin::router(app.clone(), phases.clone(), listeners_of));
         // Operators watch the draining too, so their listener stops last: with the process.
-        let admin = tokio::spawn(accept(admin, admin_service, admin_door, deadlines, Phases::default()));
+        let head_bytes = HeadLimits::apart(http.head_bytes_max, connections_max);
+        let admin_limits = ConnectionLimits { head_bytes, ..limits };
+        let admin = tokio::spawn(accept(admin, admin_service, admin_door, admin_limits, Phases::default()));
         Ok(Self { app, http: state, address, admin_address, knowledge_address, phases, listeners, admin })
     }
 
@@ -156,7 +163,10 @@ impl Server {
 
 /// Serves a router beside a server, such as that of `attache otlp`, until the phase says that it stops.
 pub async fn serve_router(listener: TcpListener, router: Router, connections_max: usize, phases: Phases) {
-    let deadlines = Deadlines {
+    let HttpSettings { head_bytes_max, unread_bytes_max, unread_deadline, .. } = HttpSettings::default();
+    let limits = ConnectionLimits {
+        head_bytes: HeadLimits::apart(head_bytes_max, connections_max),
+        unread: UnreadLimits { bytes_max: unread_bytes_max, deadline: unread_deadline },
         heads: HeadDeadlines { head: ROUTER_DEADLINE, idle: ROUTER_IDLE },
         patience: Patience { write_deadline: ROUTER_DEADLINE, linger_deadline: Duration::from_secs(1) },
         drain: ROUTER_DEADLINE,
@@ -166,7 +176,7 @@ pub async fn serve_router(listener: TcpListener, router: Router, connections_max
         places_total: connections_max,
         addresses: Addresses::new(connections_max, &[]),
     };
-    accept(listener, Service::Router(router), door, deadlines, phases).await;
+    accept(listener, Service::Router(router), door, limits, phases).await;
 }
 
 /// Time that a client of [`serve_router`] has for each step.

@@ -69,7 +69,7 @@ async fn a_computer_verifies_the_proof_of_its_event() {
 #[tokio::test(flavor = "multi_thread")]
 async fn notes_of_a_batch_are_found() {
     let world = World::on_sqlite().await;
-    let request = KeyRequest { name: "example".into(), scopes: Vec::new(), spaces: None, expires_at: None };
+    let request = KeyRequest { name: "example".into(), scopes: None, spaces: None, expires_at: None };
     let key = person(&world).await.key_create(&request).await.unwrap().key;
     let mut command = Command::new(executable("batch"));
     command.arg(&world.url).env("ATTACHE_KEY", key.expose()).stdout(Stdio::piped()).kill_on_drop(true);

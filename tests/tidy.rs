@@ -15,6 +15,7 @@ mod tidy {
     mod language;
     mod metrics;
     mod names;
+    mod routes;
     mod tokens;
 }
 

@@ -1,11 +1,14 @@
-//! Budgets of senders without an owner: computers that are attached to no account, and agents that no person claimed.
+//! Budgets of senders of events: of each account, by its plan, and of senders without an account, which are computers that are attached to none
+//! and agents that no person claimed.
 //!
 //! A sender is counted in memory, from its first event of a day, for which the store is asked once. About once a second the keeper
-//! adds the new counts to the store, and reads the sums of all nodes.
+//! adds the new counts to the store, and reads the sums of all nodes. The counts of accounts are written every ten passes, or when a part
+//! of the budget is reached: an account that sends one event a second costs one row in ten events.
 //!
 //! **What holds:** within one process no sender exceeds its budget. Several nodes learn of each other with every write, so a sender may
-//! exceed it by what each further node takes in a second. A process that ends writes its counts; one that dies loses those of its last
-//! second. Every accepted event counts, a resend too; a refused or failed one does not.
+//! exceed it by what each further node takes until its next write: a second, and for accounts a 64th of the budget or ten seconds. A process that
+//! ends writes its counts; one that dies loses those since its last write. Every accepted event counts, a resend too; a refused or failed one
+//! does not. A spent budget is read again after a second, with the plan of the account.
 //!
 //! **Memory is bounded:** a sender whose counts are written can be forgotten, since the store has them. At the maximum, those
 //! are removed; if nearly all wait to be written, new senders are refused with a retry after one second.
@@ -16,10 +19,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
+use chrono::TimeDelta;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use domain::Timestamp;
-use domain::usage::Day;
+use domain::usage::{ByPlan, Day, Plan};
 use serde::{Deserialize, Serialize};
 use store::budget::Spent;
 use store::held::Sender;
@@ -28,6 +32,12 @@ use supervision::periodic::{Next, Pass, PassError};
 
 /// Maximum number of senders in memory.
 const KNOWN_MAX: usize = 100_000;
+
+/// Time after which a spent budget is read again.
+const REREAD_AFTER: TimeDelta = TimeDelta::seconds(1);
+
+/// Passes between two writes of the counts of accounts.
+const PASSES_OF_ACCOUNTS: u64 = 10;
 
 /// Senders that are written in one transaction.
 const WRITTEN_AT_ONCE: usize = 1000;
@@ -68,6 +78,8 @@ pub enum BudgetDecision {
 pub struct Budgets {
     store: Store,
     settings: BudgetSettings,
+    /// Bytes a day of an account; 0 is no limit.
+    accounts: ByPlan<u64>,
     known: Arc<DashMap<Sender, Known>>,
 }
 
@@ -79,12 +91,24 @@ struct Known {
     written: Spent,
     /// Not in the store yet; negative for events that were given back after they were written.
     ours: Spent,
+    limits: BudgetSettings,
+    /// When `written` and `limits` were read.
+    read_at: Timestamp,
+}
+
+/// What a sender sent on a day, and what it may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetState {
+    /// Events of the day so far.
+    pub spent: Spent,
+    /// The limits of a day.
+    pub limits: BudgetSettings,
 }
 
 impl Budgets {
-    /// Nothing is counted yet.
-    pub fn new(store: Store, settings: BudgetSettings) -> Self {
-        Self { store, settings, known: Arc::default() }
+    /// Nothing is counted yet. `accounts`: bytes a day, by plan.
+    pub fn new(store: Store, settings: BudgetSettings, accounts: ByPlan<u64>) -> Self {
+        Self { store, settings, accounts, known: Arc::default() }
     }
 
     /// Counts one event of a sender, if its budget has room for it.
@@ -94,34 +118,53 @@ impl Budgets {
         if let Some(mut known) = self.known.get_mut(sender)
             && known.day == today
         {
-            return Ok(self.count(&mut known, bytes, now));
+            let decision = known.count(bytes, now);
+            let is_fresh = (now - known.read_at).abs() < REREAD_AFTER;
+            if decision == BudgetDecision::Taken || is_fresh {
+                return Ok(decision);
+            }
         }
         if self.known.len() >= KNOWN_MAX {
             self.known.retain(|_, known| known.day == today && known.is_unwritten());
-            if self.known.len() >= KNOWN_MAX {
+            if self.known.len() >= KNOWN_MAX && !self.known.contains_key(sender) {
                 return Ok(BudgetDecision::Crowded);
             }
         }
-        let fresh =
-            Known { day: today, written: self.store.budget_spent(sender, today).await?, ours: Spent::default() };
+        let BudgetState { spent: written, limits } = self.stored(sender, today).await?;
         let mut known = match self.known.entry(sender.clone()) {
-            // Another request was faster, unless it is of another day.
-            Entry::Occupied(known) if known.get().day == today => known.into_ref(),
-            entry => entry.insert(fresh),
+            Entry::Occupied(mut known) if known.get().day == today => {
+                let there = known.get_mut();
+                // Another request, or the keeper, may have read a newer sum.
+                there.written.events = there.written.events.max(written.events);
+                there.written.bytes = there.written.bytes.max(written.bytes);
+                (there.limits, there.read_at) = (limits, now);
+                known.into_ref()
+            }
+            entry => entry.insert(Known { day: today, written, ours: Spent::default(), limits, read_at: now }),
         };
-        Ok(self.count(&mut known, bytes, now))
+        Ok(known.count(bytes, now))
     }
 
-    fn count(&self, known: &mut Known, bytes: usize, now: Timestamp) -> BudgetDecision {
-        let exceeds = |limit: u64, spent: i64| limit > 0 && spent > i64::try_from(limit).unwrap_or(i64::MAX);
-        let one = of_one(bytes);
-        let spent = sum(sum(known.written, known.ours), one);
-        if exceeds(self.settings.events_per_day, spent.events) || exceeds(self.settings.bytes_per_day, spent.bytes) {
-            let tomorrow = Day::from(known.day.number() + 1).begin();
-            return BudgetDecision::Spent { retry_after: (tomorrow - now).to_std().unwrap_or_default() };
-        }
-        known.ours = sum(known.ours, one);
-        BudgetDecision::Taken
+    /// The budget of a sender at this moment, as far as this node knows it.
+    #[boxed]
+    pub async fn state(&self, sender: &Sender, now: Timestamp) -> Result<BudgetState, StoreError> {
+        let today = Day::of(now);
+        let stored = self.stored(sender, today).await?;
+        let ours = self.known.get(sender).filter(|known| known.day == today).map(|known| known.ours);
+        Ok(BudgetState { spent: sum(stored.spent, ours.unwrap_or_default()), ..stored })
+    }
+
+    /// The counts of all nodes as far as they are written, and the limits.
+    async fn stored(&self, sender: &Sender, today: Day) -> Result<BudgetState, StoreError> {
+        let spent = self.store.budget_spent(sender, today).await?;
+        let limits = match sender {
+            Sender::Account(account) => {
+                let plan = self.store.account_by_id(account).await?.map_or(Plan::Free, |account| account.plan);
+                BudgetSettings { events_per_day: 0, bytes_per_day: self.accounts.of(plan) }
+            }
+            Sender::Machine(_) | Sender::Registration(_) => self.settings,
+        };
+        Ok(BudgetState { spent, limits })
     }
 
     /// Subtracts an event from the counts: it was counted on the day of `then`, and was refused or failed.
@@ -133,10 +176,15 @@ impl Budgets {
         }
     }
 
-    /// Writes the counts that are only in memory, and reads the counts of other nodes.
+    /// Writes all counts that are only in memory, and reads the counts of other nodes.
     #[boxed]
     pub async fn settle(&self) -> Result<(), PassError> {
-        let unwritten = self.known.iter().filter(|known| known.is_unwritten());
+        self.write(|_, _| true).await
+    }
+
+    /// The same for the counts that `is_due` selects.
+    async fn write(&self, is_due: impl Fn(&Sender, &Known) -> bool + Send) -> Result<(), PassError> {
+        let unwritten = self.known.iter().filter(|known| known.is_unwritten() && is_due(known.key(), known));
         let counts: Vec<(Sender, Day, Spent)> =
             unwritten.map(|known| (known.key().clone(), known.day, known.ours)).collect();
         for counts in counts.chunks(WRITTEN_AT_ONCE) {
@@ -156,6 +204,24 @@ impl Budgets {
 }
 
 impl Known {
+    fn count(&mut self, bytes: usize, now: Timestamp) -> BudgetDecision {
+        let exceeds = |limit: u64, spent: i64| limit > 0 && spent > i64::try_from(limit).unwrap_or(i64::MAX);
+        let one = of_one(bytes);
+        let spent = sum(sum(self.written, self.ours), one);
+        let BudgetSettings { bytes_per_day, events_per_day } = self.limits;
+        if exceeds(events_per_day, spent.events) || exceeds(bytes_per_day, spent.bytes) {
+            let tomorrow = Day::from(self.day.number() + 1).begin();
+            return BudgetDecision::Spent { retry_after: (tomorrow - now).to_std().unwrap_or_default() };
+        }
+        self.ours = sum(self.ours, one);
+        BudgetDecision::Taken
+    }
+
+    /// Whether a part of the budget is not written that matters to other nodes.
+    fn is_much(&self) -> bool {
+        self.limits.bytes_per_day > 0 && self.ours.bytes.unsigned_abs() > self.limits.bytes_per_day / 64
+    }
+
     fn is_unwritten(&self) -> bool {
         self.ours != Spent::default()
     }
@@ -178,17 +244,21 @@ fn less(one: Spent, two: Spent) -> Spent {
 pub struct BudgetKeeper(pub Budgets);
 
 impl Pass for BudgetKeeper {
-    type Memory = ();
+    /// Number of passes so far.
+    type Memory = u64;
 
-    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
+    async fn run(&self, passes: &mut u64) -> Result<Next, PassError> {
         domain::failpoint!("budget.pass");
-        self.0.settle().await.map(|()| Next::AfterPause)
+        let all = passes.is_multiple_of(PASSES_OF_ACCOUNTS) || self.0.known.len() > KNOWN_MAX / 2;
+        let is_due = |sender: &Sender, known: &Known| all || !matches!(sender, Sender::Account(_)) || known.is_much();
+        let written = self.0.write(is_due).await;
+        *passes += 1;
+        written.map(|()| Next::AfterPause)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use chrono::TimeDelta;
     use domain::Rng;
     use store::DatabaseSettings;
     use tempfile::TempDir;
@@ -217,7 +287,9 @@ mod tests {
     #[tokio::test]
     async fn counts_survive_the_process_and_are_shared_by_all() {
         let (store, _folder) = store().await;
-        let budgets = || Budgets::new(store.clone(), BudgetSettings { events_per_day: 5, bytes_per_day: 100 });
+        let budgets = || {
+            Budgets::new(store.clone(), BudgetSettings { events_per_day: 5, bytes_per_day: 100 }, ByPlan::new(|_| 0))
+        };
         let (one, other, sender) = (budgets(), budgets(), sender());
         for budgets in [&one, &other, &one, &other] {
             assert_eq!(budgets.take(&sender, 10, now()).await.unwrap(), BudgetDecision::Taken);
@@ -247,8 +319,14 @@ mod tests {
     #[tokio::test]
     async fn memory_is_bounded_and_forgets_nothing_that_is_not_written() {
         let (store, _folder) = store().await;
-        let budgets = Budgets::new(store, BudgetSettings { events_per_day: 1, bytes_per_day: 0 });
-        let known = |ours| Known { day: Day::of(now()), written: Spent::default(), ours };
+        let budgets = Budgets::new(store, BudgetSettings { events_per_day: 1, bytes_per_day: 0 }, ByPlan::new(|_| 0));
+        let known = |ours| Known {
+            day: Day::of(now()),
+            written: Spent::default(),
+            ours,
+            limits: budgets.settings,
+            read_at: now(),
+        };
         let first = sender();
         assert_eq!(budgets.take(&first, 1, now()).await.unwrap(), BudgetDecision::Taken);
         while budgets.known.len() < KNOWN_MAX {

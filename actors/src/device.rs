@@ -195,7 +195,7 @@ impl DeviceCodes {
         let agreed = Agreed { key: extras.key.then(grant), agent: extras.agent };
         let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, agreed, reply }).await?;
         let approval = asked.transpose()?.unwrap_or(Err(ApprovalRefusal::CodeConsumed));
-        let agent = asking.agent.filter(|_| extras.agent).and_then(|agent| agent.claim_token);
+        let agent = asking.agent.filter(|_| extras.agent.is_some()).and_then(|agent| agent.claim_token);
         Ok(approval.map(|account| ApprovedDevice { account, agent }).map_err(|refusal| match refusal {
             ApprovalRefusal::CodeConsumed => AnswerError::CodeConsumed,
             ApprovalRefusal::NotTheFirst => AnswerError::NotTheFirst,

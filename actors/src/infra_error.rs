@@ -2,6 +2,7 @@
 
 use store::StoreError;
 use supervision::Unavailable;
+use supervision::commit::CommitError;
 
 /// Something that is not an answer of the law: the store or the actor could not be reached.
 #[derive(Debug, thiserror::Error)]
@@ -9,6 +10,9 @@ pub enum InfraError {
     /// A statement failed, or the database cannot be reached.
     #[error("the store failed")]
     Store(#[from] StoreError),
+    /// A group of reads or writes failed; its actor has logged the error.
+    #[error(transparent)]
+    Group(#[from] CommitError),
     /// The actor gave no answer.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use domain::Digest;
-use domain::batch::{Item, Journal, Message, MessageId};
+use domain::batch::{BatchKind, Item, Journal, Message, MessageId};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
 use store::batch::{Batch, BatchAccess, BatchCreate, IdempotencyKey, NewBatch};
 use store::{Store, StoreError};
@@ -69,24 +69,25 @@ impl Ingestion {
         BatchAdd::new(Arc::clone(&self.dependencies))
     }
 
-    /// Takes a batch in for these spaces, by a sender whose key covers `key_spaces` or everything, and begins to work on it.
+    /// Takes a batch in, and begins to work on it.
     ///
     /// Durable work: run it [`detached`](supervision::detached).
     #[boxed]
     pub async fn add(
         &self,
-        account: &UserAccountId,
-        (spaces, key_spaces): (&[SpaceId], Option<&[SpaceId]>),
-        items: &[Item],
-        repeat: Option<&Repeatable>,
+        Submission { kind, account, spaces, key_spaces, items, repeat }: &Submission,
     ) -> Result<AddedBatch, InfraError> {
-        let Dependencies { store, clock, rng, settings, .. } = &*self.dependencies;
+        let Dependencies { store, clock, rng, settings, imports_running_max, .. } = &*self.dependencies;
         let now = clock.now();
         let id = rng.uuid_v7(now).into();
         let since = now - settings.idempotency_kept;
-        let key = repeat.map(|Repeatable { key, body }| IdempotencyKey { key, body, since });
-        let new = NewBatch { id, account, spaces, key_spaces, items, key };
-        match store.batch_create(&new, settings.running_max, now).await? {
+        let key = repeat.as_ref().map(|Repeatable { key, body }| IdempotencyKey { key: key.as_deref(), body, since });
+        let new = NewBatch { id, kind: *kind, account, spaces, key_spaces: key_spaces.as_deref(), items, key };
+        let running_max = match kind {
+            BatchKind::Batch => settings.running_max,
+            BatchKind::Import => *imports_running_max,
+        };
+        match store.batch_create(&new, running_max, now).await? {
             BatchCreate::TooMany => return Ok(AddedBatch::TooMany),
             BatchCreate::KeyReused => return Ok(AddedBatch::KeyReused),
             BatchCreate::Known(batch) => return Ok(AddedBatch::Known(batch)),
@@ -94,7 +95,7 @@ impl Ingestion {
         }
         domain::failpoint!("batches.taken");
         tracing::info!(batch.id = %id, items = items.len(), "a batch was taken in");
-        Ok(AddedBatch::New(BatchAccess { id, is_running: true, spaces: spaces.to_vec() }))
+        Ok(AddedBatch::New(BatchAccess { id, is_running: true, spaces: spaces.clone() }))
     }
 
     /// The stream of a batch, after the message with this number, or from its beginning; `None` when the batch is gone. The caller's
@@ -170,11 +171,28 @@ impl Ingestion {
     }
 }
 
+/// A batch that is taken in.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// Kind of the batch.
+    pub kind: BatchKind,
+    /// Owner of the batch.
+    pub account: UserAccountId,
+    /// Where its items go. A key has to cover them to join the batch.
+    pub spaces: Vec<SpaceId>,
+    /// The spaces that the sender's key covers; all of them when absent.
+    pub key_spaces: Option<Vec<SpaceId>>,
+    /// Its items, in their order.
+    pub items: Vec<Item>,
+    /// What makes the request repeatable.
+    pub repeat: Option<Repeatable>,
+}
+
 /// What makes a request repeatable: its `Idempotency-Key`, and SHA-256 of its body.
 #[derive(Debug, Clone)]
 pub struct Repeatable {
-    /// The key that the client sent.
-    pub key: String,
+    /// The key that the client sent. Without one, the same body joins the batch while it runs.
+    pub key: Option<String>,
     /// SHA-256 of the request body.
     pub body: Digest,
 }

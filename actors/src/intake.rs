@@ -114,7 +114,7 @@ impl Intake {
     /// Accepts one event. Returns when it is durable, or refused.
     #[boxed]
     pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
-        let Some(payer) = sender.payer() else { return self.pass(sender, body).await };
+        let payer = sender.payer();
         // A sender that hangs up from here on is charged too: its event may be recorded.
         let (then, bytes) = (self.processor.clock.now(), body.len());
         if let Some(refusal) = self.processor.charge(&payer, bytes, then).await {

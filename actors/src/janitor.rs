@@ -2,14 +2,19 @@
 //!
 //! **If it crashes:** the next pass removes it.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::Clock;
+use domain::clock::delta;
 use serde::{Deserialize, Serialize};
 use store::Store;
 use store::feed::ENTRIES_KEPT_MAX;
 use store::janitor::PurgeSettings;
 use supervision::periodic::{Next, Pass, PassError};
+
+use crate::mail;
 
 /// `[janitor]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +44,26 @@ pub struct Janitor {
     pub settings: PurgeSettings,
     /// How long entries of feeds are kept.
     pub feeds_kept: Duration,
+    /// The folder of the mail transport `files`.
+    pub outbox: PathBuf,
+    /// How long mails are kept there (`mail.files_kept`).
+    pub mail_files_kept: Duration,
+}
+
+impl Janitor {
+    /// Removes old mails from the outbox; their number. A folder that cannot be changed is the operator's to mend: the rest of the pass runs.
+    async fn remove_mail_files(&self) -> usize {
+        let Some(before) = self.clock.now().checked_sub_signed(delta(self.mail_files_kept)) else { return 0 };
+        let outbox = self.outbox.clone();
+        let most = (self.settings.batch_rows as usize).saturating_mul(self.settings.batches_max as usize);
+        let removed = tokio::task::spawn_blocking(move || mail::remove_files(&outbox, before, most)).await;
+        let removed = removed.unwrap_or_else(|error| Err(io::Error::other(error)));
+        removed.unwrap_or_else(|error| {
+            let folder = self.outbox.display();
+            tracing::warn!(%folder, error = domain::reasons(&error), "old mails could not be removed from the outbox");
+            0
+        })
+    }
 }
 
 impl Pass for Janitor {
@@ -49,7 +74,9 @@ impl Pass for Janitor {
         let now = self.clock.now();
         let purged = self.store.purge(now, &self.settings).await?;
         let feed_entries = self.store.purge_feeds(now, self.feeds_kept, ENTRIES_KEPT_MAX, &self.settings).await?;
-        tracing::debug!(?purged, feed_entries, "a round of cleaning up is done");
+        let mail_files = self.remove_mail_files().await;
+        let is_erased = self.store.purge_deleted(&self.settings).await?;
+        tracing::debug!(?purged, feed_entries, mail_files, is_erased, "a round of cleaning up is done");
         Ok(Next::AfterPause)
     }
 }

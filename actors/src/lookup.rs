@@ -9,8 +9,8 @@
 use domain::secret::SecretHash;
 use store::machine::KnownMachine;
 use store::{Store, StoreError};
+use supervision::Handle;
 use supervision::commit::{CommitError, CommitMessage, Ledger};
-use supervision::{Handle, Unavailable};
 
 use crate::infra_error::InfraError;
 use async_recursion::async_recursion as boxed;
@@ -51,7 +51,6 @@ impl MachineLookup {
         };
         let deadline = group.settings().ask_deadline;
         let asked = group.ask(|reply| CommitMessage::Add { item: secret, reply }, deadline).await?;
-        // The committer has logged the error.
-        asked.map_err(|_| Unavailable::Crashed.into())
+        Ok(asked?)
     }
 }

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 pub use settings::{MailSettings, SmtpSettings, TransportKind};
-pub use transport::{Transport, Undelivered};
+pub use transport::{Transport, Undelivered, remove_files};
 
 use crate::kind::ActorKind;
 use async_recursion::async_recursion as boxed;

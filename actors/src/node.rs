@@ -159,10 +159,17 @@ impl Pass for NodePass {
         let Some(introduced) = introduced.get() else { return Ok(Next::AfterPause) };
         self.0.beat(introduced, clock_ahead, !logged.has_beaten).await?;
         logged.has_beaten = true;
+        let leases = store.leases_take_over(clock.now()).await?;
+        if leases > 0 {
+            tracing::info!(
+                leases,
+                "leases of nodes that ended are over, so their notifications and mails are sent again"
+            );
+        }
         let nodes = store.nodes(clock.now()).await?;
         let alive = nodes.iter().filter(|node| !node.is_silent()).count();
         metrics::gauge!("attache_nodes").set(f64::from(u32::try_from(alive).unwrap_or(u32::MAX)));
-        let found = differences(&traits.configuration, &traits.version, &nodes);
+        let found = differences(&traits.configuration, &traits.settings, &traits.version, &nodes);
         logged.compare(&found);
         let others = nodes.into_iter().filter(|node| node.traits.id != traits.id).collect();
         *seen.lock().unwrap_or_else(PoisonError::into_inner) = SeenNodes { clock_ahead, others, differences: found };

@@ -121,8 +121,8 @@ impl Upstream {
         }
     }
 
-    /// Why requests to an external service are refused at the moment, for `/readyz`. Once `upstream.breaker.open` has passed since the last
-    /// failure, the next request is sent, and this is `None` until it fails too. `None` also for the embedded log.
+    /// Why requests to an external service are refused at the moment, for `/readyz`. Once the circuit breaker
+    /// has been open for its time, the next request is sent, and this is `None` until it fails too. `None` also for the embedded log.
     pub fn refusal(&self) -> Option<String> {
         let Self::External(client) = self else { return None };
         client.refuses_for().map(|left| {

@@ -1,8 +1,9 @@
 //! Sends notifications to the endpoints of accounts (`docs/decisions/0095-webhooks.md`).
 //!
-//! 1. Each pass leases endpoints with a delivery that is due, and starts a task for each: one delivery at a time, so a slow endpoint delays
-//!    only its own.
-//! 2. A task sends deliveries until none is due, one fails, or it has sent a number of them; then it gives the lease back.
+//! 1. Each pass reads the endpoints with a delivery that is due. Those that get one of the places, which accounts share fairly, get a task, which
+//!    leases the endpoint and sends one delivery at a time.
+//! 2. A task sends deliveries until none is due, one fails, or its time ends; then it gives the lease back. An endpoint that was slow gets its
+//!    next turn in the lane of slow ones, so slow endpoints delay each other only.
 //! 3. A failed delivery is tried again with growing delays, and given up after some days. An endpoint that answers 410, or fails for
 //!    days, is disabled.
 //!
@@ -12,25 +13,27 @@
 mod sender;
 mod settings;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use domain::clock::delta;
-use domain::ids::WebhookId;
+use domain::fair::{FairQueue, SlowTurns, Speed, Turn};
+use domain::ids::{UserAccountId, WebhookId};
 use domain::webhook::{DisabledWhy, delay_after};
 use domain::{Clock, Rng, Timestamp};
 use store::webhook::{AfterTry, DueDelivery, TryResult};
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
+use tokio::time::Instant;
 use tracing::Instrument as _;
-use uuid::Uuid;
 
 use self::sender::Sent;
 pub use self::sender::{EndpointRefusal, EndpointRules, WebhookSender};
 pub use self::settings::WebhookSettings;
 
-/// Deliveries of one turn of an endpoint; then others get its place.
-const TURN_MAX: usize = 20;
+/// Due endpoints that a pass considers.
+const DUE_MAX: usize = 1000;
 
 /// A lease lasts for the longest request and this.
 const LEASE_MARGIN: Duration = Duration::from_secs(10);
@@ -55,38 +58,50 @@ pub struct WebhookPass {
 
 /// The endpoints that are being sent to. They end with the actor.
 #[derive(Debug, Default)]
-pub struct Turns(JoinSet<()>);
+pub struct WebhookTurns {
+    /// Each returns the speed of its endpoint.
+    tasks: JoinSet<Speed>,
+    under_way: HashMap<Id, Turn<UserAccountId, WebhookId>>,
+    /// The places; made by the first pass.
+    queue: Option<FairQueue<UserAccountId, WebhookId>>,
+    slow: SlowTurns<WebhookId>,
+}
 
 impl Pass for WebhookPass {
-    type Memory = Turns;
+    type Memory = WebhookTurns;
 
-    async fn run(&self, turns: &mut Turns) -> Result<Next, PassError> {
+    async fn run(&self, turns: &mut WebhookTurns) -> Result<Next, PassError> {
         domain::failpoint!("webhook.pass");
-        while let Some(ended) = turns.0.try_join_next() {
-            if let Err(error) = ended {
-                tracing::error!(error = domain::reasons(&error), "sending to an endpoint ended without a result");
-            }
-        }
-        let sending = u32::try_from(turns.0.len()).unwrap_or(u32::MAX);
-        metrics::gauge!("attache_webhooks_sending").set(sending);
-        let places = self.settings.in_flight_max.saturating_sub(turns.0.len());
-        if places == 0 {
-            return Ok(Next::AfterPause);
-        }
-        let now = self.clock.now();
-        let lease = self.rng.uuid_v7(now);
-        for id in self.store.webhooks_lease_due(lease, now, self.lease_end(now), places).await? {
-            let this = self.clone();
-            let turn = async move {
-                if let Err(error) = this.turn(id, lease).await {
-                    tracing::warn!(
-                        error = domain::reasons(&error),
-                        "the deliveries of an endpoint could not be read or written, and continue after its lease"
-                    );
+        let queue = turns.queue.get_or_insert_with(|| FairQueue::new(self.settings.places()));
+        while let Some(ended) = turns.tasks.try_join_next_with_id() {
+            let (task, speed) = match ended {
+                Ok((task, speed)) => (task, speed),
+                Err(error) => {
+                    tracing::error!(error = domain::reasons(&error), "sending to an endpoint ended without a result");
+                    (error.id(), Speed::Slow)
                 }
             };
-            turns.0.spawn(turn.in_current_span());
+            if let Some(turn) = turns.under_way.remove(&task) {
+                turns.slow.record(&turn.waiter, speed);
+                queue.end_turn(&turn.party, turn.speed);
+            }
         }
+        if queue.taken() < self.settings.in_flight_max {
+            for (id, account) in self.store.webhooks_due(self.clock.now(), DUE_MAX).await? {
+                // A task that has just begun has no lease yet.
+                if turns.under_way.values().all(|turn| turn.waiter != id) {
+                    queue.enter(&account, turns.slow.expected(&id), id)?;
+                }
+            }
+            while let Some(turn) = queue.next_turn() {
+                let (this, id) = (self.clone(), turn.waiter);
+                let task = turns.tasks.spawn(async move { this.turn_of(id).await }.in_current_span());
+                turns.under_way.insert(task.id(), turn);
+            }
+            // The next pass reads those again that got no place.
+            queue.withdraw_all();
+        }
+        metrics::gauge!("attache_webhooks_sending").set(u32::try_from(queue.taken()).unwrap_or(u32::MAX));
         Ok(Next::AfterPause)
     }
 }
@@ -96,12 +111,31 @@ impl WebhookPass {
         now + delta(self.settings.timeout + LEASE_MARGIN)
     }
 
-    async fn turn(&self, id: WebhookId, lease: Uuid) -> Result<(), StoreError> {
+    /// Sends to an endpoint for one turn; returns its speed.
+    async fn turn_of(&self, id: WebhookId) -> Speed {
+        let mut slowest = Duration::ZERO;
+        if let Err(error) = self.turn(id, &mut slowest).await {
+            tracing::warn!(
+                error = domain::reasons(&error),
+                "the deliveries of an endpoint could not be read or written, and continue after its lease"
+            );
+        }
+        if slowest > self.settings.slow_after { Speed::Slow } else { Speed::Quick }
+    }
+
+    async fn turn(&self, id: WebhookId, slowest: &mut Duration) -> Result<(), StoreError> {
         let Self { store, clock, .. } = self;
-        for _ in 0..TURN_MAX {
+        let (begun, now) = (Instant::now(), clock.now());
+        let lease = self.rng.uuid_v7(now);
+        if !store.webhook_lease(id, lease, now, self.lease_end(now)).await? {
+            return Ok(());
+        }
+        while begun.elapsed() < self.settings.turn {
             let now = clock.now();
             let Some(due) = store.webhook_try_begin(id, lease, now, self.lease_end(now)).await? else { break };
+            let asked = Instant::now();
             let sent = self.sender.send(&due, clock).await;
+            *slowest = asked.elapsed().max(*slowest);
             domain::failpoint!("webhook.sent");
             let now = clock.now();
             let then = self.judge(&due, &sent, now);

@@ -2,7 +2,8 @@
 //!
 //! 1. Each pass asks every witness that has not cosigned the newest checkpoint, all at the same time. On several nodes the first answer is
 //!    stored for all.
-//! 2. A witness that has seen another history halts the log. One that cannot be reached is a degradation, and is asked again after a pause.
+//! 2. A witness that has seen another history halts the log. One that cannot be reached, or that refuses the log without evidence, is a
+//!    degradation, and is asked again after a pause.
 //!
 //! **If it crashes:** the next pass asks again; the cosignatures are in the log's database and with the witnesses.
 
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future;
-use statistics::log::{CosignError, Log, LogError};
+use statistics::log::{CosignError, Cosigned, Log, LogError};
 use statistics::witness::WitnessClient;
 use supervision::periodic::{Next, Pass, PassError};
 
@@ -30,6 +31,9 @@ pub struct Witnesses {
 impl Witnesses {
     /// The witnesses of `log`.
     pub fn new(log: Log, witnesses: Vec<WitnessClient>) -> Self {
+        for outcome in ["cosigned", "failed", "refused"] {
+            count(outcome, 0);
+        }
         Self { log, all: witnesses.into(), faults: Arc::default() }
     }
 
@@ -48,15 +52,22 @@ impl Witnesses {
             return Ok(());
         }
         let fault = match self.log.cosign(witness).await {
-            Ok(()) => None,
+            Ok(Cosigned::Known) => None,
+            Ok(Cosigned::Now) => {
+                count("cosigned", 1);
+                None
+            }
             Err(CosignError::Log(error)) => return Err(error),
-            Err(fault) => Some(domain::reasons(&fault)),
+            Err(fault) => {
+                count(if matches!(fault, CosignError::Refused { .. }) { "refused" } else { "failed" }, 1);
+                Some(domain::reasons(&fault))
+            }
         };
         let mut faults = self.lock();
         match fault {
             None => drop(faults.remove(name)),
             Some(fault) => {
-                if !faults.contains_key(name) {
+                if faults.get(name).is_none_or(|(before, _)| *before != fault) {
                     tracing::warn!(witness = name, error = fault, "a witness did not cosign the newest checkpoint");
                 }
                 faults.insert(name.to_owned(), (fault, Instant::now()));
@@ -64,6 +75,10 @@ impl Witnesses {
         }
         Ok(())
     }
+}
+
+fn count(outcome: &'static str, answers: u64) {
+    metrics::counter!("attache_witness_answers_total", "outcome" => outcome).increment(answers);
 }
 
 impl Pass for Witnesses {

@@ -1,13 +1,15 @@
 //! The credentials that a route accepts.
 
-/// A set of credentials.
+use domain::agent_right::{AgentRight, AgentRights};
+
+/// A set of credentials. The high byte has the rights that agents with limited rights require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accepts(u8);
+pub struct Accepts(u16);
 
 impl Accepts {
     /// The route requires no credential and reads none.
     pub const NONE: Self = Self(0);
-    /// `accountBearer`: the access token of a claimed agent.
+    /// `accountBearer`: the access token of a claimed agent, whatever its rights are.
     pub const ACCOUNT: Self = Self(1);
     /// `sessionCookie`: a signed-in browser.
     pub const SESSION: Self = Self(2);
@@ -17,6 +19,26 @@ impl Accepts {
     pub const PRE_CLAIM: Self = Self(8);
     /// `apiKey`: an API key of the knowledge API.
     pub const API_KEY: Self = Self(16);
+
+    /// `accountBearer` of an agent that has this right.
+    pub const fn agent(right: AgentRight) -> Self {
+        Self(Self::ACCOUNT.0 | Self::bit(right))
+    }
+
+    const fn bit(right: AgentRight) -> u16 {
+        1 << (8 + right as u16)
+    }
+
+    /// The right that an agent with these rights lacks; `None` if the route accepts it. An agent without limits has all of them.
+    pub fn lacks(self, rights: Option<AgentRights>) -> Option<AgentRight> {
+        let required = AgentRight::ALL.iter().copied().filter(|right| self.0 & Self::bit(*right) != 0);
+        required.into_iter().find(|right| !AgentRights::permit(rights, *right))
+    }
+
+    /// Whether agents need a right here.
+    pub fn needs_right(self) -> bool {
+        self.0 > 0xff
+    }
 
     /// The union of two sets: the route accepts any one of them.
     #[must_use]

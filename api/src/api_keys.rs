@@ -42,6 +42,7 @@ pub async fn create(
 impl From<CreateRefusal> for ApiError {
     fn from(refusal: CreateRefusal) -> Self {
         match refusal {
+            CreateRefusal::NoScopes => Self::invalid("scopes", "must name one at least; leave it out for all of them"),
             CreateRefusal::SpaceCount => {
                 let rule = format!("must name 1 to {SPACES_MAX} spaces; leave it out for all of them");
                 Self::invalid("spaces", rule)

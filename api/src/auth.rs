@@ -16,6 +16,7 @@ use axum::extract::{FromRef, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
+use domain::agent_right::AgentRights;
 use domain::api_key::ApiKey;
 use domain::held::MachineFacts;
 use domain::ids::{Email, PersonId, RegistrationId, SessionId, UserAccountId};
@@ -52,6 +53,8 @@ pub enum Caller {
         person: PersonId,
         /// The verified e-mail address of that person.
         email: Email,
+        /// Its rights; `None` for those that the protocol gives account bearers.
+        rights: Option<AgentRights>,
     },
     /// A signed-in browser, by its cookie.
     Session {
@@ -158,7 +161,16 @@ impl Authenticator {
             }
             Authorization::Nothing | Authorization::Other => return Err(challenge.to_none()),
         };
-        if accepts.includes(caller.kind()) { Ok(caller) } else { Err(challenge.to(Code::Unauthorized)) }
+        if !accepts.includes(caller.kind()) {
+            return Err(challenge.to(Code::Unauthorized));
+        }
+        match &caller {
+            Caller::Account { rights, .. } => match accepts.lacks(*rights) {
+                Some(right) => Err(ApiError::new(Code::InsufficientScope).with("right", json!(right.as_str()))),
+                None => Ok(caller),
+            },
+            _ => Ok(caller),
+        }
     }
 
     /// The party of a bearer token (RFC 6750, section 2.1).
@@ -179,7 +191,7 @@ impl Authenticator {
         match (token.scope, token.account, token.person) {
             (TokenScope::Events, ..) => Ok(Caller::PreClaim { agent: token.registration }),
             (TokenScope::Account, Some(account), Some((person, email))) => {
-                Ok(Caller::Account { account, agent: token.registration, person, email })
+                Ok(Caller::Account { account, agent: token.registration, person, email, rights: token.rights })
             }
             (TokenScope::Account, ..) => Err(refuse(Code::Unauthorized)),
         }

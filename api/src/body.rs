@@ -15,12 +15,15 @@ use http_body_util::{LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::collections::HashSet;
+use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
+use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tokio::time::Instant;
 use wire::form::Object;
 
 use self::slow::{SlowBodies, SlowBody};
@@ -61,11 +64,10 @@ impl BodyReader {
     pub async fn read(&self, parts: &Parts, body: Body) -> Result<Bytes, ApiError> {
         let limit = Limit { bytes_max: BODY_BYTES_HARD_MAX, deadline: self.deadline };
         let mut received = Received::default();
-        read_pieces(parts, body, limit, &self.slow, |piece| {
+        let mut pieces = BodyPieces::new(parts, body, limit, &self.slow)?;
+        while let Some(piece) = pieces.next().await? {
             received.add(piece);
-            Ok(())
-        })
-        .await?;
+        }
         Ok(received.whole())
     }
 }
@@ -79,47 +81,91 @@ pub struct Limit {
     pub deadline: Duration,
 }
 
-/// Reads a body and passes its pieces on. A body with too large a `Content-Length` is refused unread; one that is awaited is a
-/// [slow body](slow).
-pub async fn read_pieces(
-    parts: &Parts,
-    body: Body,
-    Limit { bytes_max, deadline }: Limit,
-    bodies: &SlowBodies,
-    mut take: impl FnMut(Bytes) -> Result<(), ApiError>,
-) -> Result<(), ApiError> {
-    let too_large = || ApiError::new(Code::PayloadTooLarge).with("bytes_max", bytes_max.into());
-    if u64::try_from(bytes_max).is_ok_and(|most| body.size_hint().lower() > most) {
-        return Err(too_large());
+impl Limit {
+    fn too_large(self) -> ApiError {
+        ApiError::new(Code::PayloadTooLarge).with("bytes_max", self.bytes_max.into())
     }
-    let unread = |error: Box<dyn std::error::Error + Send + Sync>| {
-        let is_large = error.is::<LengthLimitError>();
-        if is_large { too_large() } else { ApiError::unavailable("body_unreadable", Duration::from_secs(1)) }
-    };
-    let mut body = Limited::new(body, bytes_max);
-    let (mut came, mut slow) = (0, None);
-    while !body.is_end_stream() {
-        let frame = match &slow {
-            // Most bodies arrive together with their head and need no timer.
-            None => match poll_fn(|context| Poll::Ready(Pin::new(&mut body).poll_frame(context))).await {
-                Poll::Ready(frame) => frame,
-                Poll::Pending => {
-                    slow = Some(SlowBody::begin(parts, came, deadline, bodies)?);
-                    continue;
-                }
-            },
-            Some(slow) => slow.frame(&mut body).await?,
-        };
-        let Some(frame) = frame else { break };
-        // A frame without data holds trailers, which are ignored.
-        let Ok(piece) = frame.map_err(unread)?.into_data() else { continue };
-        came += piece.len();
-        if let Some(slow) = &mut slow {
-            slow.count(piece.len())?;
+}
+
+/// A body on its way. One with too large a `Content-Length` is refused unread; one that is awaited is a [slow body](slow).
+#[derive(Debug)]
+pub struct BodyPieces<'p> {
+    parts: &'p Parts,
+    body: Limited<Body>,
+    limit: Limit,
+    bodies: &'p SlowBodies,
+    came: usize,
+    slow: Option<SlowBody<'p>>,
+}
+
+impl<'p> BodyPieces<'p> {
+    /// Nothing is read yet.
+    pub fn new(parts: &'p Parts, body: Body, limit: Limit, bodies: &'p SlowBodies) -> Result<Self, ApiError> {
+        if u64::try_from(limit.bytes_max).is_ok_and(|most| body.size_hint().lower() > most) {
+            return Err(limit.too_large());
         }
-        take(piece)?;
+        Ok(Self { parts, body: Limited::new(body, limit.bytes_max), limit, bodies, came: 0, slow: None })
     }
-    slow.map_or(Ok(()), SlowBody::end)
+
+    /// The next piece; `None` after the last one.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
+        let limit = self.limit;
+        let unread = |error: Box<dyn Error + Send + Sync>| {
+            let is_large = error.is::<LengthLimitError>();
+            match malformed(&*error) {
+                _ if is_large => limit.too_large(),
+                Some(fault) => ApiError::invalid("", format!("the chunks of the body are malformed: {fault}")),
+                None => ApiError::unavailable("body_unreadable", Duration::from_secs(1)),
+            }
+        };
+        while !self.body.is_end_stream() {
+            let body = &mut self.body;
+            let frame = match &self.slow {
+                // Most bodies arrive together with their head and need no timer.
+                None => match poll_fn(|context| Poll::Ready(Pin::new(&mut *body).poll_frame(context))).await {
+                    Poll::Ready(frame) => frame,
+                    Poll::Pending => {
+                        self.awaited()?;
+                        continue;
+                    }
+                },
+                Some(slow) => slow.frame(body).await?,
+            };
+            let Some(frame) = frame else { break };
+            // A frame without data holds trailers, which are ignored.
+            let Ok(piece) = frame.map_err(unread)?.into_data() else { continue };
+            self.came += piece.len();
+            if let Some(slow) = &mut self.slow {
+                slow.count(piece.len())?;
+            }
+            return Ok(Some(piece));
+        }
+        self.slow.take().map_or(Ok(()), SlowBody::end)?;
+        Ok(None)
+    }
+
+    /// Waits for something else before the next piece, without a place in the gate. The sender's time stands still.
+    pub async fn meanwhile<T>(&mut self, wait: impl Future<Output = T>) -> Result<T, ApiError> {
+        let begun = Instant::now();
+        let slow = self.awaited()?;
+        let done = wait.await;
+        slow.excuse(begun.elapsed());
+        Ok(done)
+    }
+
+    fn awaited(&mut self) -> Result<&mut SlowBody<'p>, ApiError> {
+        Ok(match self.slow.take() {
+            Some(slow) => self.slow.insert(slow),
+            None => self.slow.insert(SlowBody::begin(self.parts, self.came, self.limit.deadline, self.bodies)?),
+        })
+    }
+}
+
+/// The fault of a chunked body that breaks the rules of RFC 9112, section 7.1; `None`: the body did not arrive.
+fn malformed<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
+    let of_io = error.downcast_ref::<io::Error>();
+    let is_fault = |error: &&io::Error| matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData);
+    of_io.filter(is_fault).or_else(|| malformed(error.source()?))
 }
 
 /// The pieces of a body; those of a body in one piece are not copied.
@@ -201,7 +247,8 @@ where
 
 /// Describes a fault in terms of JSON instead of Rust types.
 fn fault(path: &str, error: &serde_json::Error) -> ApiError {
-    let told = error.to_string();
+    // A parser quotes a value that does not fit, which may be as long as the body.
+    let told = domain::brief(&error.to_string());
     if !error.is_data() {
         return ApiError::invalid(path, told);
     }
@@ -316,6 +363,7 @@ mod tests {
 
     use super::*;
     use crate::gate::Gate;
+    use crate::receiving::ReceiveMemory;
     use app::config::HttpSettings as Settings;
 
     #[derive(Debug, Deserialize)]
@@ -419,15 +467,15 @@ mod tests {
 
     /// Reads a body with these settings and returns its bytes or the error code.
     async fn received(body: Body, settings: &Settings) -> Result<Bytes, Code> {
-        let bodies = SlowBodies::new(settings, Arc::new(Gate::new(1)));
+        let memory = ReceiveMemory::new(settings.bodies_bytes_max);
+        let bodies = SlowBodies::new(settings, Arc::new(Gate::new(1)), memory);
         let (parts, ()) = Request::new(()).into_parts();
         let limit = Limit { bytes_max: 8, deadline: settings.body_deadline };
         let mut received = Received::default();
-        let take = |piece| {
+        let mut pieces = BodyPieces::new(&parts, body, limit, &bodies).map_err(|error| error.code())?;
+        while let Some(piece) = pieces.next().await.map_err(|error| error.code())? {
             received.add(piece);
-            Ok(())
-        };
-        read_pieces(&parts, body, limit, &bodies, take).await.map_err(|error| error.code())?;
+        }
         Ok(received.whole())
     }
 

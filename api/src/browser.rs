@@ -1,6 +1,6 @@
-//! What browsers get where other clients get text or JSON: the home page, and error pages.
+//! What browsers get where other clients get text or JSON: the home page, and error pages; and the document of a feed.
 //!
-//! The pages are of another crate, which gives them as functions. Only a request whose `Accept` begins with HTML is a browser's: it navigates.
+//! They are of another crate, which gives them as functions. Only a request whose `Accept` begins with HTML is a browser's: it navigates.
 //! Programs, and scripts of pages, ask for JSON or anything.
 
 use std::fmt;
@@ -10,6 +10,8 @@ use axum::http::header::{ACCEPT, VARY};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
+use domain::feed::{Feed, FeedEntry};
+use domain::secret::Secret;
 
 use super::error::ApiError;
 use super::state::HttpState;
@@ -24,6 +26,8 @@ pub struct BrowserPages {
     pub home: fn(HttpState, Parts) -> PageFuture,
     /// The page of an error, with the status and the headers of the error.
     pub error: fn(&HttpState, &ApiError) -> Response,
+    /// `GET /feeds/{token}`: the document of a feed with its entries, for a request with these headers.
+    pub feed: fn(&HttpState, &HeaderMap, &Secret, &Feed, &[FeedEntry]) -> Response,
 }
 
 impl fmt::Debug for BrowserPages {

@@ -4,10 +4,11 @@
 //! for each connection. All requests share only the [gate](super::gate).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::Request;
+use hyper::body::Incoming;
 
 use super::gate::Gate;
 
@@ -21,6 +22,8 @@ pub struct Connection {
     exchanges: AtomicU32,
     /// Whether the client may still be sending bytes of a body that the server does not read.
     lingers: AtomicBool,
+    /// The body of the current request, if its handler did not read it to its end.
+    unread: Mutex<Option<Incoming>>,
 }
 
 /// The connection of a request.
@@ -40,7 +43,7 @@ impl Connection {
     /// A connection from this peer.
     pub fn new(peer: SocketAddr) -> Self {
         let no = || AtomicBool::new(false);
-        Self { peer, has_place: no(), exchanges: AtomicU32::new(0), lingers: no() }
+        Self { peer, has_place: no(), exchanges: AtomicU32::new(0), lingers: no(), unread: Mutex::default() }
     }
 
     /// The address at its other end.
@@ -73,6 +76,16 @@ impl Connection {
     /// Sets whether the connection lingers after the current response.
     pub fn set_lingers(&self, lingers: bool) {
         self.lingers.store(lingers, Ordering::Relaxed);
+    }
+
+    /// Keeps the rest of a body that a handler dropped.
+    pub(super) fn leave_unread(&self, body: Incoming) {
+        *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+    }
+
+    /// The rest of the body of the current request, if its handler dropped it before its end.
+    pub fn take_unread(&self) -> Option<Incoming> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Takes a place for the request; `None`: all are taken.

@@ -46,7 +46,8 @@ pub async fn read(
 /// forwarded yet.
 pub async fn write(State(consent): State<Consent>, caller: Caller, JsonBody(body): JsonBody<Value>) -> ApiResult {
     let ConsentRequest { level, lane, machine_uuid, reason } = wanted(body)?;
-    let change = LevelChange { level, lane, reason };
+    let agent = if let Caller::Account { agent, .. } = &caller { Some(*agent) } else { None };
+    let change = LevelChange { level, lane, reason, agent };
     let Changed { level, written, is_forwarded } = match &caller {
         Caller::Machine { facts, .. } => consent.set_by_computer(facts, machine_uuid, change).await?,
         Caller::Session { account, .. } => {

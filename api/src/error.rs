@@ -140,6 +140,7 @@ impl Code {
 #[derive(Debug)]
 pub struct ApiError {
     code: Code,
+    reason: Option<&'static str>,
     members: Vec<(&'static str, Value)>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -147,7 +148,7 @@ pub struct ApiError {
 impl ApiError {
     /// An error with a code and no further members.
     pub fn new(code: Code) -> Self {
-        Self { code, members: Vec::new(), headers: Vec::new() }
+        Self { code, reason: None, members: Vec::new(), headers: Vec::new() }
     }
 
     /// 400 `invalid_request` with the place and the description of one fault.
@@ -156,11 +157,8 @@ impl ApiError {
     }
 
     /// 424: try again, but not before `retry_after`.
-    pub fn unavailable(reason: &str, retry_after: Duration) -> Self {
-        Self::new(Code::TemporarilyUnavailable)
-            .with("retryable", json!(true))
-            .with("reason", json!(reason))
-            .retry_after(retry_after)
+    pub fn unavailable(reason: &'static str, retry_after: Duration) -> Self {
+        Self::new(Code::TemporarilyUnavailable).with("retryable", json!(true)).because(reason).retry_after(retry_after)
     }
 
     /// 400 `invalid_request` with everything that is wrong, as pairs of place and rule.
@@ -173,6 +171,12 @@ impl ApiError {
     /// 429: the account itself asks for too much.
     pub fn rate_limited(retry_after: Duration) -> Self {
         Self::new(Code::RateLimited).retry_after(retry_after)
+    }
+
+    /// Adds the member `reason`, by which the refusal is counted too.
+    #[must_use]
+    pub fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }.with("reason", json!(reason))
     }
 
     /// Sets `Retry-After`, rounded up to whole seconds.
@@ -207,8 +211,16 @@ impl ApiError {
     }
 
     /// Why something could not be done right now.
-    pub fn reason(&self) -> Option<&str> {
-        self.members.iter().find(|(name, _)| *name == "reason")?.1.as_str()
+    pub fn reason(&self) -> Option<&'static str> {
+        self.reason
+    }
+
+    /// Counts the refusal; [`IntoResponse`] does it too. Pages and tools, which present an error in another form, call it.
+    pub fn count(&self) {
+        // A poll that waits for a person is no refusal.
+        if self.code != Code::AuthorizationPending {
+            count_refusal(self.reason.unwrap_or(self.code.as_str()));
+        }
     }
 
     /// The first fault of a request that was refused as invalid.
@@ -250,6 +262,7 @@ impl From<InfraError> for ApiError {
     fn from(trouble: InfraError) -> Self {
         match trouble {
             InfraError::Store(error) => error.into(),
+            InfraError::Group(_) => Self::unavailable("store_unavailable", Duration::from_secs(1)),
             InfraError::Unavailable(refusal) => refusal.into(),
             InfraError::Internal(detail) => {
                 tracing::error!(error = detail, "a request could not be answered");
@@ -261,6 +274,7 @@ impl From<InfraError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
+        self.count();
         let (code, status) = self.code.written();
         let mut response = Response::new(Body::from(written(code, self.members)));
         *response.status_mut() = status;
@@ -270,6 +284,44 @@ impl IntoResponse for ApiError {
             headers.insert(name, value);
         }
         response
+    }
+}
+
+/// Reasons of 424 and 503, as `docs/protocol/errors.md` lists them.
+pub const REASONS: [&str; 22] = [
+    "overloaded",
+    "too_many_connections",
+    "too_many_bodies",
+    "timed_out",
+    "crashed",
+    "not_running",
+    "quarantined",
+    "draining",
+    "store_unavailable",
+    "upstream_unavailable",
+    "held_quota_exceeded",
+    "quota_exceeded",
+    "body_too_slow",
+    "body_unreadable",
+    "too_many_registrations",
+    "too_many_claims",
+    "too_many_guesses",
+    "too_many_sign_ins",
+    "too_many_feed_reads",
+    "too_many_codes",
+    "too_many_streams",
+    "internal",
+];
+
+/// Counts a refused request by its reason, or by its code if it has none.
+pub fn count_refusal(reason: &'static str) {
+    metrics::counter!("attache_refusals_total", "reason" => reason).increment(1);
+}
+
+/// Begins to count: a series that begins with its first refusal would hide that refusal from the function `increase()` of Prometheus.
+pub(super) fn begin_counting() {
+    for reason in REASONS {
+        metrics::counter!("attache_refusals_total", "reason" => reason).absolute(0);
     }
 }
 
@@ -312,6 +364,15 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
+
+    #[test]
+    fn the_protocol_lists_the_reasons() {
+        let errors = include_str!("../../docs/protocol/errors.md");
+        let section = errors.split("## Reasons of 424 and 503").nth(1).unwrap().split("\n## ").next().unwrap();
+        let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+        let listed: Vec<&str> = cells.flat_map(|(reasons, _)| reasons.split("`, `")).collect();
+        assert_eq!(listed, REASONS);
+    }
 
     #[test]
     fn a_body_is_written_as_the_serialiser_writes_it() {

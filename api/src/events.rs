@@ -1,6 +1,7 @@
 //! Event intake (`docs/protocol/events.md` and `docs/decisions/0018-forward-or-hold.md` and `docs/decisions/0021-refusals-outside-the-error-table.md`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actors::intake::{Intake, IntakeOutcome, Sender};
 use app::config::Urls;
@@ -23,8 +24,9 @@ pub async fn submit(
     State(intake): State<Intake>,
     State(urls): State<Arc<Urls>>,
     caller: Caller,
-    RawBody(body): RawBody,
+    body: Result<RawBody, ApiError>,
 ) -> ApiResult {
+    let RawBody(body) = body.map_err(unread)?;
     let sender = match caller {
         Caller::PreClaim { agent } => Sender::Unclaimed(agent),
         Caller::Machine { facts, has_held } => Sender::Machine { facts, has_held },
@@ -40,6 +42,14 @@ pub async fn submit(
         IntakeOutcome::Passed(answer) => passed::to_sender(answer),
         IntakeOutcome::Unavailable { reason, retry_after } => return Err(ApiError::unavailable(reason, retry_after)),
     })
+}
+
+/// A body that cannot be read is 424 on this route, malformed chunks included: the specification has no 400 here.
+fn unread(error: ApiError) -> ApiError {
+    match error.code() {
+        Code::InvalidRequest => ApiError::unavailable("body_unreadable", Duration::from_secs(1)),
+        _ => error,
+    }
 }
 
 /// [`SubmitResult::Forwarded`] without a serialiser: most answers of a busy server are this one.

@@ -1,4 +1,4 @@
-//! Checks of every request head before admission: RFC 9112, section 3.2 (`Host`), and the encodings of the body.
+//! Checks of every request head before admission: RFC 9112, sections 3.2 (`Host`) and 6.1 (`Transfer-Encoding`), and the encodings of the body.
 //!
 //! Hyper reads heads more generously than RFC 9112 in one point that cannot be seen from here: it takes a bare LF as the end of a line
 //! (section 2.2 allows that).
@@ -7,19 +7,32 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use axum::extract::Request;
 use axum::http::Version;
-use axum::http::header::{CONTENT_ENCODING, HOST};
+use axum::http::header::{CONTENT_ENCODING, HOST, TRANSFER_ENCODING};
 
 use super::error::{ApiError, Code};
 
 /// Checks the head of a request; an error is the response of a refused request.
 pub fn judge(request: &Request) -> Result<(), ApiError> {
     host(request)?;
+    transfer_encoding(request)?;
     let encodings = request.headers().get_all(CONTENT_ENCODING).iter();
     let mut encodings = encodings.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
     if encodings.all(|encoding| encoding.trim_ascii().eq_ignore_ascii_case(b"identity")) {
         Ok(())
     } else {
         Err(Code::UnsupportedContentEncoding.into())
+    }
+}
+
+/// `Transfer-Encoding` is absent or `chunked`. RFC 9112, section 6.1, forbids to send `chunked` twice, and a proxy may read such a body in another
+/// way than hyper does.
+fn transfer_encoding(request: &Request) -> Result<(), ApiError> {
+    let mut sent = request.headers().get_all(TRANSFER_ENCODING).iter();
+    match (sent.next(), sent.next()) {
+        (None, _) => Ok(()),
+        (Some(one), None) if one.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        (Some(_), None) => Err(ApiError::invalid("Transfer-Encoding", "must be chunked")),
+        (Some(_), Some(_)) => Err(ApiError::invalid("Transfer-Encoding", "must not be sent twice")),
     }
 }
 
@@ -109,6 +122,21 @@ mod tests {
         }
         for bad in [&["gzip"][..], &["identity", "gzip"], &["identity, br"], &["identity,"], &[""]] {
             assert_eq!(code(bad), Err(Code::UnsupportedContentEncoding), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn bodies_are_chunked_once() {
+        let code = |lines: &[&str]| {
+            let encodings = lines.iter().map(|line| ("transfer-encoding", *line));
+            let headers: Vec<_> = encodings.chain([("host", "a")]).collect();
+            judge(&request(Version::HTTP_11, &headers)).map_err(|error| error.code())
+        };
+        for good in [&[][..], &["chunked"], &["Chunked "]] {
+            assert_eq!(code(good), Ok(()), "{good:?}");
+        }
+        for bad in [&["chunked", "chunked"][..], &["chunked, chunked"], &["gzip, chunked"], &["identity", "chunked"]] {
+            assert_eq!(code(bad), Err(Code::InvalidRequest), "{bad:?}");
         }
     }
 

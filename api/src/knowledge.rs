@@ -19,7 +19,9 @@ pub mod stream;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
+use actors::intake::QUOTA_EXCEEDED;
 use app::config::Urls;
 use app::services::knowledge::credential::Credential;
 use app::services::knowledge::{KnowledgeAccess, Refusal};
@@ -35,6 +37,9 @@ use super::body::{self, BodyReader};
 use super::error::{ApiError, Code};
 use super::media_type;
 use super::query::ApiQuery;
+
+/// Time after which another attempt is reasonable when the account keeps as much as it may.
+const QUOTA_PAUSE: Duration = Duration::from_hours(1);
 
 /// A valid API key with the scope `K`. It is checked before the body is read.
 #[derive(Debug)]
@@ -167,6 +172,7 @@ impl From<Refusal> for ApiError {
             Refusal::NotFound => Code::NotFound.into(),
             Refusal::KeyReused => Code::IdempotencyKeyReused.into(),
             Refusal::TooManyBatches { retry_after } => Self::rate_limited(retry_after),
+            Refusal::QuotaExceeded => Self::rate_limited(QUOTA_PAUSE).because(QUOTA_EXCEEDED),
             Refusal::Infra(error) => error.into(),
         }
     }

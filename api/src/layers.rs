@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use app::telemetry::RouteCounts;
 use app::telemetry::lines::{RequestId, RequestLine, UNMATCHED, with_request, within};
 use axum::Router;
-use axum::body::HttpBody;
 use axum::extract::{FromRef, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
@@ -98,7 +97,6 @@ pub(super) struct RequestContext {
     is_browser: bool,
     peer: Peer,
     judged: Result<(), ApiError>,
-    has_body: bool,
     cross_origin: CrossOrigin,
 }
 
@@ -122,13 +120,12 @@ impl RequestContext {
             is_browser: prefers_html(request.headers()),
             peer: Peer::of(request),
             judged: head::judge(request),
-            has_body: !request.body().is_end_stream(),
         }
     }
 
     /// Runs the handler, unless the request is refused before.
     pub(super) async fn through(self, handled: impl Future<Output = Response>, state: &HttpState) -> Response {
-        let Self { begun, line, surface, is_browser, peer: Peer(connection), judged, has_body, cross_origin } = self;
+        let Self { begun, line, surface, is_browser, peer: Peer(connection), judged, cross_origin } = self;
         let refused = |error| refused(state, surface, is_browser, error);
         let preflight = cross_origin.preflight();
         let gated = async {
@@ -151,8 +148,6 @@ impl RequestContext {
                 refused(ApiError::unavailable("internal", Duration::from_secs(5)))
             });
             let status = response.status();
-            // The body of a refused request may be unread.
-            connection.set_lingers(has_body && (status.is_client_error() || status.is_server_error()));
             let headers = response.headers_mut();
             if surface.is_secure(state) {
                 headers.insert(STRICT_TRANSPORT_SECURITY, ONE_YEAR);

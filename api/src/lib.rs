@@ -40,11 +40,13 @@ pub mod openapi;
 pub mod origin;
 pub mod passed;
 pub mod query;
+pub mod receiving;
 mod route;
 pub mod rpc;
 pub mod seal;
 pub mod sessions;
 mod state;
+pub mod unread;
 pub mod usage;
 pub mod webhooks;
 
@@ -53,6 +55,7 @@ use app::phase::Phases;
 use app::services::oidc::Providers;
 use app::{App, BuildError};
 use axum::Router;
+use domain::agent_right::AgentRight;
 
 pub use self::accepts::Accepts;
 use self::browser::BrowserPages;
@@ -70,36 +73,43 @@ pub type Route = route::Route<HttpState>;
 /// Every route of the public listener (`docs/protocol/README.md` and `docs/protocol/authentication.md`).
 pub fn routes() -> Vec<Route> {
     const NONE: Accepts = Accepts::NONE;
-    const PERSON: Accepts = Accepts::ACCOUNT.or(Accepts::SESSION);
-    const ANYONE: Accepts = PERSON.or(Accepts::MACHINE);
+    const READER: Accepts = Accepts::agent(AgentRight::Read).or(Accepts::SESSION);
+    const CONFIRMER: Accepts = Accepts::agent(AgentRight::ConfirmAgents).or(Accepts::SESSION);
+    const APPROVER: Accepts = Accepts::agent(AgentRight::ConfirmComputers).or(Accepts::SESSION);
+    const DETACHER: Accepts = Accepts::agent(AgentRight::DetachComputers).or(Accepts::SESSION);
+    const SETTER: Accepts = Accepts::agent(AgentRight::SetConsent).or(Accepts::SESSION).or(Accepts::MACHINE);
+    const SENDER: Accepts =
+        Accepts::agent(AgentRight::SendEvents).or(Accepts::SESSION).or(Accepts::MACHINE).or(Accepts::PRE_CLAIM);
+    const ANYONE: Accepts = READER.or(Accepts::MACHINE);
     vec![
         Route::get("/", NONE, discovery::welcome),
         Route::get("/openapi.json", NONE, openapi::show),
         Route::post("/api/v1/agent-auth/identity", NONE, agent_auth::identity),
         Route::post("/api/v1/agent-auth/claim", NONE, agent_auth::claim),
-        Route::post("/api/v1/agent-auth/claim/complete", PERSON, agent_auth::complete),
+        Route::post("/api/v1/agent-auth/claim/complete", CONFIRMER, agent_auth::complete),
         Route::post("/api/v1/agent-auth/token", NONE, agent_auth::token),
         Route::post("/api/v1/agent-auth/revoke", NONE, agent_auth::revoke),
-        Route::delete("/api/v1/agents/{id}", PERSON, agents::revoke),
+        // Every agent may end itself.
+        Route::delete("/api/v1/agents/{id}", Accepts::ACCOUNT.or(Accepts::SESSION), agents::revoke),
         // Names are for the person to recognise agents and computers by.
         Route::patch("/api/v1/agents/{id}", Accepts::SESSION, agents::rename),
         Route::patch("/api/v1/account/computers/{machine_uuid}", Accepts::SESSION, account::name_computer),
-        Route::get("/api/v1/sessions", PERSON, sessions::list),
+        Route::get("/api/v1/sessions", READER, sessions::list),
         // An agent must not be able to lock its person out.
         Route::delete("/api/v1/sessions/{id}", Accepts::SESSION, sessions::revoke),
-        Route::get("/api/v1/account/summary", PERSON, account::summary),
-        Route::get("/api/v1/account/computers", PERSON, account::computers),
+        Route::get("/api/v1/account/summary", READER, account::summary),
+        Route::get("/api/v1/account/computers", READER, account::computers),
         Route::get("/api/v1/usage/bar", ANYONE, usage::bar),
         Route::post("/api/v1/device/code", Accepts::MACHINE, device::code),
-        Route::post("/api/v1/device/approve", PERSON, device::approve),
-        Route::post("/api/v1/device/deny", PERSON, device::deny),
+        Route::post("/api/v1/device/approve", APPROVER, device::approve),
+        Route::post("/api/v1/device/deny", APPROVER, device::deny),
         Route::post("/api/v1/device/token", NONE, device::token),
         Route::post("/api/v1/machines", NONE, machines::register),
         Route::get("/api/v1/machines/{machine_uuid}", Accepts::MACHINE, machines::show),
-        Route::delete("/api/v1/machines/{machine_uuid}", PERSON, machines::detach),
+        Route::delete("/api/v1/machines/{machine_uuid}", DETACHER, machines::detach),
         Route::get("/api/v1/consent", ANYONE, consent::read),
-        Route::post("/api/v1/consent", ANYONE, consent::write),
-        Route::post("/api/v1/events", ANYONE.or(Accepts::PRE_CLAIM), events::submit),
+        Route::post("/api/v1/consent", SETTER, consent::write),
+        Route::post("/api/v1/events", SENDER, events::submit),
         Route::get("/api/v1/events/registry", NONE, events::registry),
         Route::get("/api/v1/activity", ANYONE, activity::page),
         Route::get("/api/v1/audit/verify", ANYONE, audit::verify),
@@ -110,15 +120,17 @@ pub fn routes() -> Vec<Route> {
         Route::get("/log/tile/{*path}", NONE, audit::tile),
         // What an agent made or ended would outlive the agent, so its account token does not do.
         Route::post("/api/v1/keys", Accepts::SESSION, api_keys::create),
-        Route::get("/api/v1/keys", PERSON, api_keys::list),
+        Route::get("/api/v1/keys", READER, api_keys::list),
         Route::delete("/api/v1/keys/{id}", Accepts::SESSION, api_keys::revoke),
-        Route::get("/api/v1/webhooks", PERSON, webhooks::list),
+        Route::get("/api/v1/webhooks", READER, webhooks::list),
         Route::post("/api/v1/webhooks", Accepts::SESSION, webhooks::create),
         Route::patch("/api/v1/webhooks/{id}", Accepts::SESSION, webhooks::change),
         Route::delete("/api/v1/webhooks/{id}", Accepts::SESSION, webhooks::delete),
         Route::post("/api/v1/webhooks/{id}/secret", Accepts::SESSION, webhooks::rotate),
         Route::post("/api/v1/webhooks/{id}/test", Accepts::SESSION, webhooks::test),
-        Route::get("/api/v1/webhooks/{id}/deliveries", PERSON, webhooks::deliveries),
+        Route::get("/api/v1/webhooks/{id}/deliveries", READER, webhooks::deliveries),
+        // The secret in the link is the credential: feed readers send no other.
+        Route::get("/feeds/{token}", NONE, feeds::show),
         Route::post("/api/v1/a2a", NONE, guide::a2a::answer),
         Route::post("/api/v1/mcp", NONE, guide::mcp::answer),
         Route::get("/llms.txt", NONE, guide::short),

@@ -95,7 +95,7 @@ const TAGS: [(&str, &str); 9] = [
     ("Consent", "Consent levels: how much may be recorded."),
     ("Events", "Submission of events, which are linked by hashes."),
     ("Audit", "Recorded events and their audit proofs."),
-    ("Webhooks", "Notifications to endpoints of the account, signed by Standard Webhooks."),
+    ("Webhooks", "Notifications to endpoints of the account, signed by Standard Webhooks, and as a feed."),
     ("Guides", "Guides for agents, and metadata."),
     ("Knowledge", "Spaces, pages and notes, and search."),
 ];

@@ -44,16 +44,17 @@ use super::client::TrustedProxies;
 use super::cookie::Cookies;
 use super::cors::Cors;
 use super::discovery::Resources;
+use super::error;
 use super::events::RegistryDescription;
 use super::gate::Gate;
 use super::guide::Guides;
-use super::knowledge::import::ImportPlaces;
 use super::knowledge::large::LargeBodies;
 use super::knowledge::places::Places;
 use super::knowledge::stream::EventStreams;
 use super::limits::RateLimiters;
 use super::openapi::Description;
 use super::origin::OriginPolicy;
+use super::receiving::ReceiveMemory;
 use super::seal::Seal;
 
 /// The state of all routes and pages. Clones share it.
@@ -67,6 +68,8 @@ pub struct HttpParts {
     pub app: App,
     /// Limits the requests in progress.
     pub gate: Arc<Gate>,
+    /// Memory for what clients are sending.
+    pub memory: Arc<ReceiveMemory>,
     /// Counts answered requests.
     pub requests: Requests,
     /// The pages for browsers.
@@ -77,7 +80,6 @@ pub struct HttpParts {
     bodies: Arc<BodyReader>,
     large_bodies: Arc<LargeBodies>,
     streams: EventStreams,
-    imports: ImportPlaces,
     cors: Cors,
     cookies: Arc<Cookies>,
     description: Arc<Description>,
@@ -140,12 +142,14 @@ impl HttpState {
         phases: Phases,
         browser: BrowserPages,
     ) -> Result<Self, BuildError> {
+        error::begin_counting();
         let settings = &app.settings;
         let batch = &settings.knowledge.batch;
         let ports = Ports { store: app.store.clone(), clock: app.clock.clone(), rng: app.rng.clone() };
         let services = Services::new(&app, &ports);
         let seal = Seal::new(app.codes.clone());
         let gate = Arc::new(Gate::new(settings.http.requests_max));
+        let memory = ReceiveMemory::new(settings.http.bodies_bytes_max);
         let cookies = Arc::new(Cookies::new(&settings.http.auth_name, &app.urls, seal.clone()));
         let origin = Arc::new(OriginPolicy::new(&settings.http, Arc::clone(&app.urls)));
         let authenticator = Authenticator {
@@ -161,12 +165,13 @@ impl HttpState {
         };
         let bodies = Arc::new(BodyReader {
             deadline: settings.http.body_deadline,
-            slow: SlowBodies::new(&settings.http, Arc::clone(&gate)),
+            slow: SlowBodies::new(&settings.http, Arc::clone(&gate), Arc::clone(&memory)),
         });
         let large_bodies = LargeBodies::new(batch, Arc::clone(&bodies));
         let checks = CredentialChecks::new(app.store.clone(), app.clock.clone(), batch.heartbeat);
         let places = Places::new(batch.streams_max, batch.streams_per_account_max);
         Ok(Self(Arc::new(HttpParts {
+            memory,
             requests: Requests::default(),
             browser,
             gate,
@@ -175,7 +180,6 @@ impl HttpState {
             bodies,
             large_bodies: Arc::new(large_bodies),
             streams: EventStreams::new(places, checks, phases, batch.heartbeat),
-            imports: ImportPlaces::new(&settings.knowledge.import),
             cors: Cors::new(&settings.knowledge.cors_origins),
             cookies,
             description: Arc::new(documents.description),
@@ -209,7 +213,13 @@ impl Services {
             batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),
             claims: ClaimConfirmations::new(app.claims.clone(), recent.clone(), settings.claims.require_session),
             closings: Closings::new(ports(), Arc::clone(&app.urls)),
-            consent: Consent::new(ports(), app.outbox.clone(), app.budgets.clone(), settings.consent.default_level),
+            consent: Consent::new(
+                ports(),
+                app.outbox.clone(),
+                app.budgets.clone(),
+                settings.consent.default_level,
+                app.urls.base.clone(),
+            ),
             devices: DeviceApprovals::new(
                 app.devices.clone(),
                 app.claims.clone(),
@@ -221,16 +231,20 @@ impl Services {
             filters: Filters::new(ports(), app.has_language_model()),
             labels: Labels::new(ports()),
             machines: Machines::new(ports(), settings.machines.clone()),
-            memories: Memories::new(ports(), app.pipeline.clone(), MemoryLimits::new(knowledge)),
+            memories: Memories::new(
+                ports(),
+                app.pipeline.clone(),
+                MemoryLimits::new(knowledge, settings.memory_quota()),
+            ),
             recent,
             search: KnowledgeSearch::new(ports(), app.search.clone(), &knowledge.search),
-            sessions: Sessions::new(ports(), settings.sessions.valid_for),
+            sessions: Sessions::new(ports(), settings.sessions.clone()),
             spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
             webhooks: Webhooks::new(ports(), settings.webhooks.clone()),
             feeds: Feeds::new(ports(), settings.feeds.clone()),
             usage: UsageBars::new(
                 ports(),
-                app.usage.clone(),
+                (app.usage.clone(), app.budgets.clone()),
                 settings.plans,
                 settings.account.clone(),
                 Arc::clone(&app.urls),
@@ -283,7 +297,6 @@ parts! {
     Arc<BodyReader> = bodies;
     Arc<LargeBodies> = large_bodies;
     EventStreams = streams;
-    ImportPlaces = imports;
     Cors = cors;
     Arc<Cookies> = cookies;
     Arc<Description> = description;

@@ -136,6 +136,7 @@ fn described(webhook: &Webhook) -> wire::webhook::WebhookEntry {
         disabled_at: webhook.disabled.map(|(at, _)| at),
         disabled_reason: webhook.disabled.map(|(_, why)| why),
         failing_since: webhook.failing_since,
+        dropped: webhook.dropped.map_or(0, |(dropped, _)| dropped),
         old_secret_until: webhook.old_secret_until,
     }
 }

@@ -18,6 +18,7 @@ use actors::signin::{self, SignIns};
 use actors::upstream::Upstream;
 use actors::webhook::{self, WebhookPass};
 use chrono::TimeDelta;
+use domain::ids::NodeId;
 use domain::node::NodeTraits;
 use domain::registry::Registry;
 use domain::secret::CodeKey;
@@ -43,6 +44,8 @@ pub(super) struct Builder<'b> {
     pub clock: &'b Clock,
     pub rng: &'b Rng,
     pub urls: &'b Urls,
+    /// The id of this node.
+    pub node: NodeId,
 }
 
 /// Counters that are written to the store at intervals.
@@ -132,7 +135,11 @@ impl Builder<'_> {
         Counters {
             usage: Usage::new(self.store.clone(), upstream),
             presence: Presence::new(self.store.clone()),
-            budgets: Budgets::new(self.store.clone(), self.settings.events.unattached),
+            budgets: Budgets::new(
+                self.store.clone(),
+                self.settings.events.unattached,
+                self.settings.plans.each(|plan| plan.event_bytes_per_day),
+            ),
         }
     }
 
@@ -162,12 +169,13 @@ impl Builder<'_> {
     pub(super) fn nodes(&self, upstream: &Upstream, ingestion: &Ingestion) -> NodeTable {
         let started_at = self.clock.now();
         let traits = NodeTraits {
-            id: self.rng.uuid_v7(started_at).into(),
+            id: self.node,
             name: host_name(),
             address: String::new(),
             operator_address: String::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             configuration: self.settings.shared_digest(),
+            settings: self.settings.shared_prints(),
             started_at,
             clock_ahead: TimeDelta::zero(),
         };

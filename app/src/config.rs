@@ -16,7 +16,7 @@ mod signin;
 mod urls;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ::actors::budget::BudgetSettings;
@@ -27,6 +27,7 @@ use statistics::witness::{InvalidWitness, WitnessAddress};
 use store::DatabaseSettings;
 use store::feed::ENTRIES_WRITTEN_MAX;
 use store::held::HeldQuotas;
+use store::memory::MemoryQuota;
 use store::notice::NoticeLimits;
 use store::pool::{ServerRole, check_url};
 use supervision::RootSettings;
@@ -312,11 +313,14 @@ pub struct SessionSettings {
     /// How long a session lives after it was last used.
     #[serde(with = "humantime_serde")]
     pub valid_for: Duration,
+    /// How long after the sign-in a session ends in any case.
+    #[serde(with = "humantime_serde")]
+    pub ends_after: Duration,
 }
 
 impl Default for SessionSettings {
     fn default() -> Self {
-        Self { valid_for: Duration::from_hours(7 * 24) }
+        Self { valid_for: Duration::from_hours(7 * 24), ends_after: Duration::from_hours(90 * 24) }
     }
 }
 
@@ -332,6 +336,11 @@ impl Default for ApiKeySettings {
     fn default() -> Self {
         Self { per_account_max: 100 }
     }
+}
+
+/// The path, or the first folder above it that exists.
+fn first_existing(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|path| path.symlink_metadata().is_ok())
 }
 
 /// `[consent]`
@@ -425,6 +434,11 @@ impl Settings {
         rule(!self.database.silent_after.is_zero(), "database.silent_after", "must be longer than 0s");
         rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
+        rule(
+            self.sessions.ends_after >= self.sessions.valid_for,
+            "sessions.ends_after",
+            "must be at least sessions.valid_for",
+        );
         rule(!self.account.section_deadline.is_zero(), "account.section_deadline", "must be longer than 0s");
         let window = Duration::from_hours(24) * (self.plans.longest_window_days().saturating_add(2));
         rule(
@@ -432,11 +446,30 @@ impl Settings {
             "janitor.purge.usage_days_kept",
             "must be at least the longest window_days of a plan and two days",
         );
+        let has_folder = first_existing(&self.data.dir).is_none_or(Path::is_dir);
+        rule(has_folder, "data.dir", "is a file, or below one: name a folder");
+        problems
+            .extend(self.endless_durations().into_iter().map(|path| (path, "must be at most 100 years".to_owned())));
         problems.extend(self.section_problems());
         if let Err(error) = self.registry() {
             problems.push(("events.registry".into(), error));
         }
         problems
+    }
+
+    /// The paths of durations that are longer than any clock of this program counts.
+    fn endless_durations(&self) -> Vec<String> {
+        const LONGEST: Duration = Duration::from_hours(100 * 366 * 24);
+        let mut paths = Vec::new();
+        if let Ok(tree) = serde_json::to_value(self) {
+            differences::leaves(&tree, String::new(), &mut |path, value| {
+                let text = value.as_str().unwrap_or_default();
+                if humantime_serde::re::humantime::parse_duration(text).is_ok_and(|duration| duration > LONGEST) {
+                    paths.push(path.to_owned());
+                }
+            });
+        }
+        paths
     }
 
     fn check_events(&self, rule: &mut impl FnMut(bool, &str, &str)) {
@@ -549,6 +582,12 @@ impl Settings {
             }
         };
         read.map_err(|error| domain::reasons(&error))
+    }
+
+    /// How much an account may keep.
+    pub fn memory_quota(&self) -> MemoryQuota {
+        let bytes_max = self.plans.each(|plan| plan.memory_bytes);
+        MemoryQuota { memories_max: self.knowledge.memories_per_account_max, bytes_max }
     }
 
     /// The agents that events may name.

@@ -63,7 +63,8 @@ pub async fn open(
     let id = || InstallationId::from(rng.uuid_v7(clock.now()));
     if settings.upstream.url.is_some() {
         // There is no embedded log. The remembered checkpoint of an earlier one stays, in case that log is used again.
-        let store = open_facts(settings).await?;
+        let store = facts_beside_log(settings).await?;
+        store.migrate().await?;
         store.installation_begin(id()).await?;
         return Ok((store, Upstream::External(Client::new(&settings.upstream, rng)?)));
     }
@@ -76,9 +77,27 @@ pub async fn open(
     Ok((store, Upstream::Embedded { append, log }))
 }
 
-/// Opens the facts alone and brings them to the newest schema. They are not made beside a log without facts.
+/// Opens the facts for a command that may run beside a server. It makes no file and changes no table: older tables are refused.
 #[boxed]
 pub async fn open_facts(settings: &Settings) -> Result<Store, OpenError> {
+    if are_facts_absent(settings) && !is_lone_log(settings) {
+        return Err(OpenError::Absent("the main database"));
+    }
+    let store = facts_beside_log(settings).await?;
+    if let Err(error) = store.check_schema().await {
+        store.close().await;
+        return Err(error.into());
+    }
+    Ok(store)
+}
+
+/// Whether the file of the facts does not exist; false on PostgreSQL.
+fn are_facts_absent(settings: &Settings) -> bool {
+    settings.database.url.is_none() && !settings.data.facts().exists()
+}
+
+/// Opens the facts. They are not made beside a log without facts.
+async fn facts_beside_log(settings: &Settings) -> Result<Store, OpenError> {
     if settings.upstream.url.is_none() && is_lone_log(settings) {
         return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());
     }
@@ -88,7 +107,6 @@ pub async fn open_facts(settings: &Settings) -> Result<Store, OpenError> {
         store.close().await;
         return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());
     }
-    store.migrate().await?;
     Ok(store)
 }
 

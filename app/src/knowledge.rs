@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use actors::ActorKind;
 use actors::ingest::{self, Ingestion};
+use domain::fair::FairLimits;
 use knowledge::Pipeline;
 use knowledge::embed::Embedder;
 use knowledge::extract::{Extractor, WorkerCommand};
+use knowledge::fair::FairPlaces;
 use knowledge::fetch::{Fetcher, FetcherDependencies, FetcherError};
 use knowledge::filter::Filter;
 use knowledge::prepare::PipelineStages;
@@ -50,13 +52,16 @@ impl Builder<'_> {
     }
 
     fn ingestion(&self, pipeline: &Pipeline) -> Ingestion {
+        let import = &self.settings.knowledge.import;
         let dependencies = ingest::Dependencies {
             store: self.store.clone(),
             clock: self.clock.clone(),
             rng: self.rng.clone(),
             pipeline: pipeline.clone(),
             settings: self.settings.knowledge.batch.clone(),
-            memories_max: self.settings.knowledge.memories_per_account_max,
+            lines: FairPlaces::new(FairLimits::new(import.lines_at_once_max, import.lines_at_once_per_account_max)),
+            imports_running_max: import.running_per_account_max,
+            quota: self.settings.memory_quota(),
             rag_url: self.urls.rag.clone(),
             runner: self.rng.uuid_v7(self.clock.now()).to_string(),
             leaves: std::sync::atomic::AtomicBool::new(false),

@@ -36,6 +36,7 @@ use actors::signin::SignIns;
 use actors::upstream::Upstream;
 use actors::witness::Witnesses;
 use async_recursion::async_recursion as boxed;
+use domain::ids::NodeId;
 use domain::node::CLOCK_DIFFERENCE_MAX;
 use domain::registry::Registry;
 use domain::secret::CodeKey;
@@ -153,8 +154,10 @@ impl App {
     ) -> Result<Self, BuildError> {
         let (store, upstream) = installation::open(&settings, &clock, &rng, start).await?;
         follow_clock(&store, &clock).await;
+        let node = NodeId::from(rng.uuid_v7(clock.now()));
+        let store = store.with_holder(node);
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
-        let builder = Builder { settings: &settings, store: &store, clock: &clock, rng: &rng, urls: &urls };
+        let builder = Builder { settings: &settings, store: &store, clock: &clock, rng: &rng, urls: &urls, node };
         let (keys, codes) = builder.keys().await?;
         let claims = builder.claims(codes.clone(), &keys)?;
         let devices = builder.devices(codes.clone());

@@ -28,7 +28,7 @@ use supervision::ChildSpec;
 use supervision::commit::Committer;
 use supervision::periodic::{Pass, Periodic, Rest, Schedule, Waker};
 
-use super::builder::{Builder, Counters, Hold};
+use super::builder::{Builder, Counters, Hold, OUTBOX};
 use super::knowledge::KnowledgeServices;
 
 /// Pause of the actors that only look for changes.
@@ -179,6 +179,8 @@ impl Supervised<'_> {
             clock: (*clock).clone(),
             settings: settings.janitor.purge,
             feeds_kept: settings.feeds.kept,
+            outbox: settings.data.dir.join(OUTBOX),
+            mail_files_kept: settings.mail.files_kept,
         };
         [
             self.periodic(ActorKind::Outbox, self.outbox.clone(), settings.consent.outbox_every),

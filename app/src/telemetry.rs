@@ -23,6 +23,7 @@
 //! | `attache_database_writes_waiting` | gauge | `database` | SQLite: writes that wait for their turn |
 //! | `attache_database_wal_bytes` | gauge | `database` | SQLite: length of the write-ahead log beside the file |
 //! | `attache_mails_total` | counter | `outcome` | letters sent, failed for now, given up |
+//! | `attache_witness_answers_total` | counter | `outcome` | answers of witnesses: cosigned, failed, refused |
 //! | `attache_actor_restarts_total` | counter | `kind` | restarts of supervised actors |
 //! | `attache_actor_live` | gauge | `kind` | living actors |
 //! | `attache_actor_crashes_total` | counter | `kind` | actors that panicked or failed |

@@ -17,10 +17,11 @@ WITH c AS MATERIALIZED (
         CROSS JOIN LATERAL (SELECT 1 FROM events x WHERE x.event_id = e.event_id OFFSET 0) x),
     h AS MATERIALIZED (
         SELECT c.*, t.chain IS NOT NULL AS taken, h.chain_epoch AS found_epoch, h.seq AS found_seq, h.self AS found_self,
-            h.event_id AS found_event, h.moves AS found_moves
+            h.event_id AS found_event, h.moves AS found_moves, x.id AS found_number
         FROM c LEFT JOIN taken t ON t.chain = c.chain LEFT JOIN LATERAL (
             SELECT h.chain_epoch, h.seq, h.self, h.event_id, h.moves FROM chain_heads h
-            WHERE c.moves > 0 AND h.machine_id = c.machine_id AND h.agent_id = c.agent_id FOR UPDATE SKIP LOCKED) h ON TRUE),
+            WHERE c.moves > 0 AND h.machine_id = c.machine_id AND h.agent_id = c.agent_id FOR UPDATE SKIP LOCKED) h ON TRUE
+        LEFT JOIN LATERAL (SELECT x.id FROM events x WHERE x.event_id = h.event_id OFFSET 0) x ON TRUE),
     moved AS (
         INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
         SELECT machine_id, agent_id, chain_epoch, seq, self, event_id, moves + 1 FROM h
@@ -36,8 +37,11 @@ WITH c AS MATERIALIZED (
             chain_epoch, seq, self, prev_event_id, received_at_ms, leaf_hash, canonical)
         SELECT e.event_id, e.receipt_id, e.source_id, 'memory.stored', e.now, 'full', FALSE, e.chain_epoch, e.seq, e.self,
             e.receipt_id, e.now, sha256(e.self), ''
-        FROM e JOIN won w ON w.chain = e.chain ORDER BY e.pos RETURNING id, leaf_hash),
-    queued AS (INSERT INTO unsequenced (event, leaf_hash) SELECT id, leaf_hash FROM added)
+        FROM e JOIN won w ON w.chain = e.chain ORDER BY e.pos RETURNING id, event_id, leaf_hash),
+    queued AS (
+        INSERT INTO unsequenced (event, leaf_hash, follows)
+        SELECT a.id, a.leaf_hash, COALESCE(lag(a.id) OVER (PARTITION BY e.chain ORDER BY e.pos), h.found_number)
+        FROM added a JOIN e ON e.event_id = a.event_id JOIN h ON h.chain = e.chain)
     SELECT h.chain, w.chain IS NOT NULL AS won, h.taken, h.found_epoch AS chain_epoch, h.found_seq AS seq, h.found_self AS self,
         h.found_event AS event_id, h.found_moves AS moves
     FROM h LEFT JOIN won w ON w.chain = h.chain;

@@ -1,6 +1,6 @@
 -- Places for 256 events that wait: what a pass reads, and what it writes with the last tile of the lowest level.
 BEGIN;
-WITH waiting AS MATERIALIZED (SELECT event, leaf_hash FROM unsequenced ORDER BY event LIMIT 256),
+WITH waiting AS MATERIALIZED (SELECT event, leaf_hash, follows FROM unsequenced ORDER BY event LIMIT 256),
     r AS (SELECT event, row_number() OVER (ORDER BY event) - 1 AS place FROM waiting),
     gone AS (DELETE FROM unsequenced u USING r WHERE u.event = r.event)
 INSERT INTO leaves (event, leaf_index) SELECT event, t.size + place FROM r CROSS JOIN tree t;

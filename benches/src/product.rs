@@ -193,7 +193,8 @@ fn configuration(folder: &Path, address: SocketAddr, admin: SocketAddr, upstream
          [http]\nbind = \"{address}\"\nbase_url = \"http://{address}\"\nconnections_per_address_max = 0\n\n\
          [admin]\nbind = \"{admin}\"\n\n\
          [limits]\nregistrations_per_minute = 0\nclaim_starts_per_minute = 0\ncode_guesses_per_minute = 0\n\n\
-         [events.unattached]\nbytes_per_day = 0\nevents_per_day = 0\n\n[events.held]\nsender_percent = 100\n"
+         [events.unattached]\nbytes_per_day = 0\nevents_per_day = 0\n\n[events.held]\nsender_percent = 100\n\n\
+         [plans.FREE]\nevent_bytes_per_day = 0\nmemory_bytes = 0\n"
     );
     if let Some(upstream) = upstream {
         // Writing to a `String` cannot fail.

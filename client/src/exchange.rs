@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use domain::{Clock, retry_after};
+use futures_util::{Stream, StreamExt};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method};
 use reqwest::{RequestBuilder, Response};
@@ -97,7 +98,7 @@ impl Client {
     pub(crate) async fn ask_bytes(&self, ask: ApiRequest) -> Result<Bytes, Error> {
         let once = async || {
             let response = self.sent(&ask, Some(self.settings.timeout)).await?;
-            response.bytes().await.map_err(|source| self.unreachable(&ask.url, source))
+            self.body(response, &ask.url).await
         };
         self.repeated(ask.repeat, once).await
     }
@@ -111,13 +112,51 @@ impl Client {
     async fn sent(&self, ask: &ApiRequest, timeout: Option<Duration>) -> Result<Response, Error> {
         let sent = self.request(ask, timeout).send().await;
         let response = sent.map_err(|source| self.unreachable(&ask.url, source))?;
-        if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+        if response.status().is_success() { Ok(response) } else { Err(self.refusal(response, &ask.url).await) }
+    }
+
+    /// The body of a response, unless it exceeds the limit.
+    async fn body(&self, mut response: Response, url: &str) -> Result<Bytes, Error> {
+        let bytes_max = self.settings.response_bytes_max;
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(|source| self.unreachable(url, source))? {
+            if chunk.len() > bytes_max.saturating_sub(body.len()) {
+                return Err(unreadable(url, TooLong { bytes_max }));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+
+    /// The body in pieces. A line that exceeds the limit ends it with an error.
+    pub(crate) fn lines(&self, response: Response) -> impl Stream<Item = Result<Bytes, Error>> + use<> {
+        let (url, bytes_max) = (response.url().to_string(), self.settings.response_bytes_max);
+        let (client, mut unended) = (self.clone(), 0_usize);
+        response.bytes_stream().map(move |piece| {
+            let piece = piece.map_err(|source| client.unreachable(&url, source))?;
+            unended = match piece.iter().rposition(|byte| *byte == b'\n') {
+                Some(end) => piece.len() - end - 1,
+                None => unended.saturating_add(piece.len()),
+            };
+            if unended > bytes_max { Err(unreadable(&url, TooLong { bytes_max })) } else { Ok(piece) }
+        })
     }
 
     /// The error of an unreachable server, with the base URL of the requested surface.
     fn unreachable(&self, asked: &str, source: reqwest::Error) -> Error {
         let url = if asked.starts_with(self.base_url()) { self.base_url() } else { self.rag_url() };
         Error::Unreachable { url: url.to_owned(), source }
+    }
+
+    async fn refusal(&self, response: Response, url: &str) -> Error {
+        let status = response.status().as_u16();
+        let asked = response.headers().get(RETRY_AFTER);
+        let retry_after = asked.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
+        // A body that breaks off or is too long has no code either: the status is used for all of them.
+        let body = self.body(response, url).await.unwrap_or_default();
+        let body = serde_json::from_slice(&body)
+            .unwrap_or_else(|_| ErrorBody { error: format!("http_{status}"), ..ErrorBody::default() });
+        Box::new(Refusal { status, body, retry_after }).into()
     }
 
     fn request(&self, ask: &ApiRequest, timeout: Option<Duration>) -> RequestBuilder {
@@ -178,15 +217,11 @@ fn sensitive(text: &str) -> HeaderValue {
     value
 }
 
-async fn refusal(response: Response) -> Error {
-    let status = response.status().as_u16();
-    let asked = response.headers().get(RETRY_AFTER);
-    let retry_after = asked.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
-    // A body that breaks off has no code either: the status is used for both.
-    let body = response.bytes().await.unwrap_or_default();
-    let body = serde_json::from_slice(&body)
-        .unwrap_or_else(|_| ErrorBody { error: format!("http_{status}"), ..ErrorBody::default() });
-    Box::new(Refusal { status, body, retry_after }).into()
+/// A body exceeds `Settings::response_bytes_max`.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the response is longer than {bytes_max} bytes")]
+struct TooLong {
+    bytes_max: usize,
 }
 
 pub(crate) fn unreadable(url: &str, source: impl std::error::Error + Send + Sync + 'static) -> Error {

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use domain::filter::FilterSettings;
 use domain::ids::{BatchId, MemoryId, SpaceId};
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 use http::Method;
 use wire::Done;
 use wire::account::Key;
@@ -102,9 +102,7 @@ impl Client {
     /// incomplete.
     pub async fn export(&self) -> Result<impl Stream<Item = Result<Bytes, Error>> + use<>, Error> {
         let response = self.ask_stream(ApiRequest::get(self.rag("/v1/export"))).await?;
-        let url = self.rag_url().to_owned();
-        let cut_off = move |source| Error::Unreachable { url: url.clone(), source };
-        Ok(response.bytes_stream().map(move |chunk| chunk.map_err(&cut_off)))
+        Ok(self.lines(response))
     }
 
     /// `POST /v1/import`: imports the lines of an export; the raw stream has one JSON object per line, and the last one is `complete`. An import
@@ -112,8 +110,6 @@ impl Client {
     pub async fn import(&self, lines: Bytes) -> Result<impl Stream<Item = Result<Bytes, Error>> + use<>, Error> {
         let ask = ApiRequest::new(Method::POST, self.rag("/v1/import")).ndjson(lines).freely();
         let response = self.ask_stream(ask).await?;
-        let url = self.rag_url().to_owned();
-        let cut_off = move |source| Error::Unreachable { url: url.clone(), source };
-        Ok(response.bytes_stream().map(move |chunk| chunk.map_err(&cut_off)))
+        Ok(self.lines(response))
     }
 }

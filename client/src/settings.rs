@@ -15,6 +15,8 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// Timeout of a request, except for streams.
     pub timeout: Duration,
+    /// Largest body of a response, and of one message of a stream, in bytes. A longer one is an error before it is read to its end.
+    pub response_bytes_max: usize,
     /// How long an interrupted stream is resumed after its last message, long enough for a restart of the server.
     pub rejoin_for: Duration,
     /// Retries of requests.
@@ -41,6 +43,7 @@ impl Settings {
             connect_timeout: Duration::from_secs(5),
             read_timeout: Duration::from_secs(45),
             timeout: Duration::from_secs(30),
+            response_bytes_max: 64 * 1024 * 1024,
             rejoin_for: Duration::from_mins(5),
             retry: RetrySettings::default(),
         }

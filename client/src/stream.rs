@@ -16,7 +16,7 @@ use wire::knowledge::{BatchMessage, BatchRequest, X_BATCH_ID};
 use crate::exchange::{ApiRequest, unreadable};
 use crate::{Client, Error};
 
-type ByteStream = Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<Bytes>> + Send>>;
+type ByteStream = Pin<Box<dyn futures_util::Stream<Item = Result<Bytes, Error>> + Send>>;
 
 /// The messages of a batch. Dropping the stream does not stop the batch.
 pub struct BatchStream {
@@ -52,7 +52,7 @@ impl BatchStream {
             batch,
             heard,
             ended: has_ended(&response),
-            messages: messages(response),
+            messages: messages(client, response),
             attempts: 0,
             broken_since: None,
         }
@@ -110,7 +110,7 @@ impl BatchStream {
             match join(&self.client, self.batch, self.heard.as_deref()).await {
                 Ok(response) => {
                     self.ended = has_ended(&response);
-                    self.messages = messages(response);
+                    self.messages = messages(&self.client, response);
                     return Ok(());
                 }
                 Err(error) if error.is_temporary() && since.elapsed() < settings.rejoin_for => {
@@ -142,6 +142,6 @@ fn has_ended(response: &Response) -> bool {
     response.status() == http::StatusCode::NO_CONTENT
 }
 
-fn messages(response: Response) -> SseByteStream<ByteStream> {
-    SseByteStream::new(Box::pin(response.bytes_stream()) as ByteStream)
+fn messages(client: &Client, response: Response) -> SseByteStream<ByteStream> {
+    SseByteStream::new(Box::pin(client.lines(response)) as ByteStream)
 }

@@ -226,3 +226,33 @@ async fn another_server_at_the_address_is_recognised() {
     let (url, _) = peer(vec![|| "<html>".into_response()]).await;
     assert!(matches!(client(&url).usage_bar().await, Err(Error::Unreadable { .. })));
 }
+
+fn endless() -> Response {
+    let piece = Bytes::from(vec![b'x'; 1 << 16]);
+    let body = Body::from_stream(stream::repeat_with(move || Ok::<_, std::io::Error>(piece.clone())));
+    (StatusCode::OK, [("x-batch-id", BATCH)], body).into_response()
+}
+
+fn endless_refusal() -> Response {
+    (StatusCode::BAD_REQUEST, endless()).into_response()
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_limit_is_not_read_to_its_end() {
+    let limited = |url: &str| Client::new(&Settings { response_bytes_max: 1 << 18, ..Settings::of(url) }).unwrap();
+    let (url, _) = peer(vec![endless]).await;
+    let error = limited(&url).usage_bar().await.unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }), "{error:?}");
+    assert!(domain::reasons(&error).contains("262144 bytes"), "{error:?}");
+    let mut export = Box::pin(limited(&url).export().await.unwrap());
+    let mut pieces = Vec::new();
+    while let Some(Ok(piece)) = futures_util::StreamExt::next(&mut export).await {
+        pieces.push(piece.len());
+    }
+    assert!(pieces.iter().sum::<usize>() <= 1 << 18, "one line has a limit");
+    let mut messages = limited(&url).batch_add(&BatchRequest::default()).await.unwrap();
+    assert!(messages.next().await.unwrap().is_err());
+    // The status stands for a refusal whose body is too long.
+    let (url, _) = peer(vec![endless_refusal]).await;
+    assert_eq!(limited(&url).usage_bar().await.unwrap_err().code(), Some("http_400"));
+}

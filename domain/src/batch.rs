@@ -10,9 +10,46 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{BatchId, MemoryId};
+use crate::ids::{BatchId, MemoryId, SpaceId};
 use crate::item::Fault;
-use crate::memory::MemoryType;
+use crate::memory::{MemoryType, Tag};
+use crate::{Timestamp, UnknownName};
+
+/// Kind of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
+pub enum BatchKind {
+    /// URLs and notes of `POST /v1/batch-add`. They are finished in any order.
+    Batch,
+    /// Lines of `POST /v1/import`. They are finished in their order.
+    Import,
+}
+
+/// A memory of an export, checked and ready to be stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedMemory {
+    /// Id of the memory, of the time of its creation.
+    pub id: MemoryId,
+    /// Id if a memory of another account has that one.
+    pub other_id: MemoryId,
+    /// Type of the memory.
+    #[serde(rename = "type")]
+    pub kind: MemoryType,
+    /// Title as exported; may be empty.
+    pub title: String,
+    /// URL of a page.
+    pub url: Option<String>,
+    /// Text as Markdown.
+    pub content: String,
+    /// Time of the first addition.
+    pub created_at: Timestamp,
+    /// Time of the last change.
+    pub updated_at: Timestamp,
+    /// Tags of the memory, sorted.
+    pub tags: Vec<Tag>,
+    /// The spaces that it is added to.
+    pub spaces: Vec<SpaceId>,
+}
 
 /// An item of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +68,15 @@ pub enum Item {
         #[serde(rename = "type")]
         kind: MemoryType,
     },
+    /// A line of an import.
+    Memory(Box<ImportedMemory>),
+    /// A line of an import that is no memory.
+    Faulty {
+        /// Machine-readable error code.
+        error: Fault,
+        /// Explanation for a person.
+        message: String,
+    },
 }
 
 impl Item {
@@ -38,14 +84,14 @@ impl Item {
     pub fn url(&self) -> Option<&str> {
         match self {
             Self::Url(url) => Some(url),
-            Self::Note { .. } => None,
+            Self::Note { .. } | Self::Memory(_) | Self::Faulty { .. } => None,
         }
     }
 
     /// The client's title of a note; `None` for a page.
     pub fn title(&self) -> Option<&str> {
         match self {
-            Self::Url(_) => None,
+            Self::Url(_) | Self::Memory(_) | Self::Faulty { .. } => None,
             Self::Note { title, .. } => title.as_deref(),
         }
     }
@@ -61,6 +107,9 @@ pub enum ItemOutcome {
         id: MemoryId,
         /// Canonical URL of the page, or the URL under which the note is stored.
         url: String,
+        /// Whether the account had the memory before; for lines of imports.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        existing: Option<bool>,
     },
     /// The item was not added.
     Error {
@@ -179,7 +228,7 @@ impl Message<'_> {
     pub fn data(&self) -> String {
         let line = match self {
             Self::Progress { processed, total } => StreamLine::Progress { processed: *processed, total: *total },
-            Self::Item { index, outcome: ItemOutcome::Success { id, url } } => {
+            Self::Item { index, outcome: ItemOutcome::Success { id, url, .. } } => {
                 StreamLine::Success { id: *id, url, index: *index }
             }
             Self::Item { index, outcome } => StreamLine::Other { outcome, index: *index },
@@ -324,7 +373,7 @@ mod tests {
         let id: MemoryId = rng.uuid_v7(chrono::DateTime::UNIX_EPOCH).into();
         let mut journal = Journal::new(3, Vec::new(), None);
         assert_eq!(messages(&journal), [json!({"type": "progress", "processed": 0, "total": 3})]);
-        journal.finish(2, ItemOutcome::Success { id, url: "https://example.com/".into() });
+        journal.finish(2, ItemOutcome::Success { id, url: "https://example.com/".into(), existing: None });
         let note = Item::Note { content: "x".into(), title: Some("T".into()), kind: MemoryType::Note };
         journal.finish(0, ItemOutcome::error(&note, Fault::Http(404), "not there"));
         journal.finish(1, ItemOutcome::Skipped { url: Some("http://x/".into()), reason: "filtered".into() });

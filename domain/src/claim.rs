@@ -7,6 +7,7 @@ use std::str::FromStr;
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
+use crate::agent_right::AgentRights;
 use crate::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use crate::label::Label;
 use crate::secret::{CodeKey, SecretHash};
@@ -86,6 +87,9 @@ pub struct Claim {
     pub person: PersonId,
     /// That person's verified e-mail address at the time of the claim.
     pub email: Email,
+    /// Rights that the person gave; `None` for those that the protocol gives account bearers. An agent that another agent confirmed has
+    /// those of the other.
+    pub rights: Option<AgentRights>,
     /// Time of the confirmation.
     pub at: Timestamp,
 }
@@ -176,6 +180,23 @@ impl Registration {
             Some(claim) => ClaimGrant::Claimed(claim.clone()),
             None => ClaimGrant::Pending,
         }
+    }
+}
+
+impl Claim {
+    /// Whether a person who completes the attempt again, with the same code, has made this claim with it: the answer may have been lost.
+    /// As long as link and code would be valid.
+    pub fn is_repeated(
+        &self,
+        attempt: &Attempt,
+        (code, key): (&ClaimCode, &CodeKey),
+        (account, person): (&UserAccountId, PersonId),
+        now: Timestamp,
+    ) -> bool {
+        attempt.state == AttemptState::Completed
+            && now < attempt.expires_at
+            && (&self.account, self.person) == (account, person)
+            && key.opens(attempt.token.as_bytes(), code.expose(), &attempt.sealed_code)
     }
 }
 
@@ -307,6 +328,7 @@ mod tests {
             account: "account1".parse().unwrap(),
             person: Rng::seeded(3).uuid_v7(now()).into(),
             email: email("a@example.com"),
+            rights: None,
             at: now(),
         }
     }

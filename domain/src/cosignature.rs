@@ -31,6 +31,11 @@ impl WitnessKey {
     /// ignored, as the format requires; at least one line must be by this key.
     pub fn cosignatures(&self, note: &str, lines: &str) -> Result<String, NoteFault> {
         let (text, _) = parse_note(note)?;
+        self.lines_over(text, lines)
+    }
+
+    /// The same for the text of a checkpoint.
+    pub fn lines_over(&self, text: &str, lines: &str) -> Result<String, NoteFault> {
         let mut found = String::new();
         for line in lines.lines() {
             let (name, id, signature) = parse_signature(line)?;

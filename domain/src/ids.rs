@@ -152,6 +152,9 @@ cuid2_ids! {
 }
 
 /// A normalised e-mail address: trimmed, NFC, lower case.
+///
+/// Characters that the normal form replaces by another one, such as U+212A KELVIN SIGN by `k`, are refused: a mail server that accepts them
+/// delivers to another mailbox.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Email(String);
@@ -175,7 +178,11 @@ impl FromStr for Email {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let normal: String = text.trim().nfc().collect::<String>().to_lowercase();
+        let text = text.trim();
+        if text.chars().any(is_replaced) {
+            return Err(InvalidId("an e-mail address"));
+        }
+        let normal: String = text.nfc().collect::<String>().to_lowercase();
         // Private networks can have hosts without a domain.
         let plain = email_address::Options::default().without_display_text().without_domain_literal();
         match email_address::EmailAddress::parse_with_options(&normal, plain) {
@@ -183,6 +190,16 @@ impl FromStr for Email {
             Err(_) => Err(InvalidId("an e-mail address")),
         }
     }
+}
+
+/// Whether the normal form of an address has another character instead: the character is no composition of several, and it is not the capital
+/// letter of the small one.
+fn is_replaced(character: char) -> bool {
+    let mut composed = std::iter::once(character).nfc();
+    let is_other_one = matches!((composed.next(), composed.next()), (Some(other), None) if other != character);
+    let has_small = !character.to_lowercase().eq([character]);
+    let is_capital = character.to_lowercase().flat_map(char::to_uppercase).eq([character]);
+    is_other_one || (has_small && !is_capital)
 }
 
 /// Hides the address: it is personal data, and must not appear in logs.
@@ -228,6 +245,25 @@ mod tests {
     }
 
     #[test]
+    fn no_character_of_an_email_becomes_another_one() {
+        // Kelvin, Ångström and Ohm signs, sharp S and theta as capitals, I with a dot, a digraph in title case.
+        for replaced in ['\u{212a}', '\u{212b}', '\u{2126}', '\u{1e9e}', '\u{3f4}', '\u{130}', '\u{1c5}'] {
+            assert!(format!("a{replaced}b@example.com").parse::<Email>().is_err(), "{replaced:?}");
+            assert!(format!("ab@ex{replaced}mple.com").parse::<Email>().is_err(), "{replaced:?}");
+        }
+        // Of all characters, only a letter and its capital have the same normal form.
+        let mut sources: std::collections::HashMap<String, Vec<char>> = std::collections::HashMap::new();
+        for character in ('\u{21}'..='\u{2fa1f}').filter(|character| !is_replaced(*character)) {
+            let normal: String = std::iter::once(character).nfc().collect::<String>().to_lowercase();
+            sources.entry(normal).or_default().push(character);
+        }
+        for (normal, characters) in &sources {
+            let is_pair = |pair: &[char]| matches!(pair, [one, two] if one.to_lowercase().eq([*two]) || two.to_lowercase().eq([*one]));
+            assert!(characters.len() == 1 || is_pair(characters), "{normal:?} of {characters:?}");
+        }
+    }
+
+    #[test]
     fn emails_compare_trimmed_composed_and_in_lower_case() {
         let plain: Email = "zoë@example.com".parse().unwrap();
         assert_eq!(" Zoe\u{308}@Example.COM ".parse::<Email>().unwrap(), plain);
@@ -246,6 +282,7 @@ mod tests {
             assert!(wrong.parse::<Email>().is_err(), "{wrong}");
         }
         assert_eq!(format!("{plain:?}"), "Email(…)");
+        assert_eq!("ÉΣΑ@ÄÖ.example".parse::<Email>().unwrap().as_str(), "éσα@äö.example");
         assert!(plain.is_mailable());
         for quoted in ["\"victim@example.com\"@evil.com", "\"a b\"@x", "\"a\\\\b\"@x"] {
             assert!(!quoted.parse::<Email>().unwrap().is_mailable(), "{quoted}");

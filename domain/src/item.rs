@@ -40,6 +40,10 @@ pub enum Fault {
     EmbeddingFailed,
     /// The account's memory limit is reached.
     QuotaExceeded,
+    /// The line of an import is no memory.
+    InvalidRequest,
+    /// The API key covers none of the spaces of an imported memory.
+    SpaceForbidden,
     /// The batch was cancelled before this item was processed.
     Cancelled,
 }
@@ -64,6 +68,8 @@ impl Fault {
             | Self::UnsupportedType
             | Self::EmptyContent
             | Self::ExtractFailed
+            | Self::InvalidRequest
+            | Self::SpaceForbidden
             | Self::QuotaExceeded => false,
         }
     }

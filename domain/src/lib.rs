@@ -19,6 +19,7 @@
 //! | [`consent`] | levels and the effective level |
 //! | [`held`] | the checks that forward or hold an event, in their order |
 //! | [`claim`] | registrations and claim attempts |
+//! | [`agent_right`] | rights of an agent that acts for an account |
 //! | [`confirm`] | the credential with which a person confirmed |
 //! | [`signin`] | sign-in codes, tickets, and the page after signing in |
 //! | [`mail`] | texts of mails |
@@ -34,6 +35,7 @@
 //! | [`web_url`] | URLs of web pages and their canonical form |
 //! | [`words`] | stems of words for full-text search |
 //! | [`excerpt`] | excerpts of search results |
+//! | [`fair`] | turns at places that many parties share |
 //! | [`item`] | error codes of batch items |
 //! | [`tool`] | the tools that are named as agents |
 //! | [`token`] | token scopes and identity assertions |
@@ -41,9 +43,12 @@
 //! | [`node`] | servers on one database and their differences |
 //! | [`clock`], [`rng`] | time and randomness as values |
 //! | [`reasons()`] | an error and its causes on one line |
+//! | [`brief()`] | messages about a text, without the text |
 
+pub mod agent_right;
 pub mod api_key;
 pub mod batch;
+mod brief;
 pub mod canonical;
 pub mod chain;
 pub mod checkpoint;
@@ -57,6 +62,7 @@ pub mod digest;
 pub mod envelope;
 pub mod epoch;
 pub mod excerpt;
+pub mod fair;
 pub mod feed;
 pub mod filter;
 pub mod foreign;
@@ -88,6 +94,7 @@ pub mod web_url;
 pub mod webhook;
 pub mod words;
 
+pub use brief::brief;
 pub use clock::{Clock, Timestamp};
 pub use digest::Digest;
 pub use reasons::reasons;

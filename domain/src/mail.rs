@@ -5,8 +5,10 @@
 
 use crate::Timestamp;
 use crate::confirm::ConfirmedVia;
+use crate::consent::ConsentLevel;
 use crate::foreign::visible;
 use crate::ids::{Email, MachineUuid, RegistrationId, UserAccountId};
+use crate::lane::Lane;
 use crate::signin::{CODE_SECONDS, SignInCode};
 use crate::tool::Tool;
 
@@ -58,6 +60,8 @@ pub struct Attached<'a> {
     pub has_key: bool,
     /// The agent that acts for the account since then, and its tool.
     pub agent: Option<(RegistrationId, Tool)>,
+    /// The credential of the approval.
+    pub via: ConfirmedVia,
     /// Time of the approval.
     pub at: Timestamp,
 }
@@ -71,9 +75,10 @@ pub fn attached(to: Email, what: &Attached<'_>, base_url: &str) -> OutgoingMail 
     });
     let text = format!(
         "A computer was attached to your account.\n\n    Computer:     {name}\n    Id:           {machine}\n    Requested by: {address}\n    \
-         Account:      {account}\n    Time:         {when}\n\nIt can now record its activity in this account, as far as your consent allows.{key}\n\n\
+         Approved:     {via}\n    Account:      {account}\n    Time:         {when}\n\nIt can now record its activity in this account, as far as your consent allows.{key}\n\n\
          {agent}If this was not you, detach the computer{revoke}; its access ends immediately:\n{base_url}/account\n",
         machine = what.machine,
+        via = confirmed(what.via),
         address = foreign(what.address.unwrap_or("an unknown address")),
         account = what.account,
         when = moment(what.at),
@@ -96,6 +101,48 @@ pub fn closed(to: Email, account: &UserAccountId, at: Timestamp, base_url: &str)
     OutgoingMail { to, subject: "Your account was closed".into(), text }
 }
 
+/// Subject of the notice about a level that the person did not set.
+pub const LEVEL_CHANGED: &str = "How much is recorded was changed";
+
+/// A level that an agent or a computer set, for the notice to the account's owner.
+#[derive(Debug, Clone, Copy)]
+pub struct LevelChanged<'a> {
+    /// Name of the agent or computer.
+    pub author: &'a str,
+    /// Name of the computer; `None` for all computers.
+    pub computer: Option<&'a str>,
+    /// The lane; `None` for all lanes.
+    pub lane: Option<Lane>,
+    /// The level of the same scope and side before.
+    pub previous: Option<ConsentLevel>,
+    /// The new level.
+    pub level: ConsentLevel,
+    /// Time of the change.
+    pub at: Timestamp,
+}
+
+/// The notice that another party than the person changed a level.
+pub fn level_changed(to: Email, what: &LevelChanged<'_>, base_url: &str) -> OutgoingMail {
+    let words = |level| match level {
+        ConsentLevel::Off => "nothing",
+        ConsentLevel::MetadataOnly => "no content",
+        ConsentLevel::Full => "everything",
+    };
+    let text = format!(
+        "{author} changed how much is recorded.\n\n    Computer: {computer}\n    Lane:     {lane}\n    Before:   {before}\n    Now:      \
+         {now}\n    Time:     {when}\n\nFurther changes within a quarter of an hour are not mailed; all of them are on your activity page:\n\
+         {base_url}/account/activity\n\nIf you did not want this, set the level again and revoke the agent or detach the computer:\n\
+         {base_url}/account/consent\n",
+        author = foreign(what.author),
+        computer = what.computer.map_or_else(|| "all computers".to_owned(), foreign),
+        lane = what.lane.map_or("all lanes", Lane::as_str),
+        before = what.previous.map_or("not set", words),
+        now = words(what.level),
+        when = moment(what.at),
+    );
+    OutgoingMail { to, subject: LEVEL_CHANGED.into(), text }
+}
+
 /// A claimed agent, for the notice to the account's owner.
 #[derive(Debug, Clone)]
 pub struct Claimed<'a> {
@@ -113,24 +160,27 @@ pub struct Claimed<'a> {
 
 /// The notice that an agent acts for an account.
 pub fn claimed(to: Email, what: &Claimed<'_>, base_url: &str) -> OutgoingMail {
-    let via = match what.via {
-        ConfirmedVia::Session => "in a browser where you are signed in".to_owned(),
-        ConfirmedVia::Agent(agent) => {
-            format!(
-                "by the agent {agent}, which already acts for your account; revoking that agent also revokes this one"
-            )
-        }
-    };
     let text = format!(
         "An agent was confirmed for your account and now acts for it.\n\n    Agent:         {agent}\n    Registered by: {address}\n    \
          Confirmed:     {via}\n    Account:       {account}\n    Time:          {when}\n\nIf this was not you, revoke the agent; its \
          access ends immediately:\n{base_url}/account\n",
         agent = what.agent,
+        via = confirmed(what.via),
         address = foreign(what.address.unwrap_or("an unknown address")),
         account = what.account,
         when = moment(what.at),
     );
     OutgoingMail { to, subject: "An agent acts for your account".into(), text }
+}
+
+/// With which credential something was confirmed.
+fn confirmed(via: ConfirmedVia) -> String {
+    match via {
+        ConfirmedVia::Session => "in a browser where you are signed in".to_owned(),
+        ConfirmedVia::Agent(agent) => {
+            format!("by the agent {agent}, which acts for your account; revoking that agent also ends this")
+        }
+    }
 }
 
 /// Formats a time for people, in UTC.
@@ -165,7 +215,20 @@ mod tests {
         let machine = Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH).into();
         let at = Timestamp::UNIX_EPOCH;
         let (name, address) = (Some(name), Some("192.0.2.1"));
-        attached(to(), &Attached { machine, name, address, account: &account, has_key: false, agent: None, at }, BASE)
+        attached(
+            to(),
+            &Attached {
+                machine,
+                name,
+                address,
+                account: &account,
+                has_key: false,
+                agent: None,
+                via: ConfirmedVia::Session,
+                at,
+            },
+            BASE,
+        )
     }
 
     #[test]
@@ -203,7 +266,16 @@ mod tests {
         let (rng, account) = (Rng::seeded(2), "account1".parse().unwrap());
         let (machine, agent) = (rng.uuid_v7(Timestamp::UNIX_EPOCH).into(), rng.uuid_v7(Timestamp::UNIX_EPOCH).into());
         let (agent, at) = (Some((agent, Tool::ClaudeCode)), Timestamp::UNIX_EPOCH);
-        let what = Attached { machine, name: None, address: None, account: &account, has_key: true, agent, at };
+        let what = Attached {
+            machine,
+            name: None,
+            address: None,
+            account: &account,
+            has_key: true,
+            agent,
+            via: ConfirmedVia::Session,
+            at,
+        };
         let mail = attached(to(), &what, BASE);
         for part in ["claude-code", &agent.unwrap().0.to_string(), "revoke the agent", "a key for your memory"] {
             assert!(mail.text.contains(part), "{part} in {}", mail.text);

@@ -10,10 +10,10 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::{Digest, Rng};
+use crate::{Digest, Rng, webhook};
 
 /// Kind of a secret. Each has its own prefix, so that secret scanners and people can distinguish them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::VariantArray)]
 pub enum SecretKind {
     /// Issued at the registration of an agent; exchanged for an account token after the claim.
     ClaimToken,
@@ -36,6 +36,9 @@ pub enum SecretKind {
 }
 
 impl SecretKind {
+    /// All kinds.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
+
     /// First characters of every secret of this kind.
     pub fn prefix(self) -> &'static str {
         match self {
@@ -50,6 +53,11 @@ impl SecretKind {
             Self::SignInTicket => "sgn_",
         }
     }
+}
+
+/// The prefixes of all secrets, those of webhooks' signatures included.
+pub fn prefixes() -> impl Iterator<Item = &'static str> {
+    SecretKind::ALL.iter().map(|kind| kind.prefix()).chain([webhook::SECRET_PREFIX])
 }
 
 /// A secret in the clear: shown to its owner once, never stored, hidden by `Debug`.

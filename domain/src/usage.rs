@@ -35,15 +35,41 @@ impl Plan {
     }
 }
 
-/// Limits of a plan within one window.
+/// A value for each plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByPlan<T>([T; Plan::ALL.len()]);
+
+impl<T: Copy> ByPlan<T> {
+    /// The values that `of` gives to the plans.
+    pub fn new(of: impl Fn(Plan) -> T) -> Self {
+        Self([of(Plan::Free), of(Plan::Plus), of(Plan::Pro), of(Plan::Max)])
+    }
+
+    /// The value of a plan.
+    pub fn of(&self, plan: Plan) -> T {
+        let [free, plus, pro, max] = self.0;
+        match plan {
+            Plan::Free => free,
+            Plan::Plus => plus,
+            Plan::Pro => pro,
+            Plan::Max => max,
+        }
+    }
+}
+
+/// Limits of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowance {
-    /// Limit of forwarded events of the lane `memory`; 0 for no limit.
+    /// Limit of forwarded events of the lane `memory` within one window; 0 for no limit.
     pub memory_events: u64,
-    /// Limit of forwarded events of type [`RETROSPECTIVE`]; 0 for no limit.
+    /// Limit of forwarded events of type [`RETROSPECTIVE`] within one window; 0 for no limit.
     pub retrospectives: u64,
     /// Length of a window, in days; at least 1.
     pub window_days: u32,
+    /// Limit of bytes of events within one UTC day; 0 for no limit.
+    pub event_bytes_per_day: u64,
+    /// Limit of bytes of the texts of memories; 0 for no limit.
+    pub memory_bytes: u64,
 }
 
 /// The event type that counts as a retrospective.

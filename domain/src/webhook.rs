@@ -107,6 +107,9 @@ pub fn message_id(notification: Uuid) -> String {
     format!("msg_{}", notification.simple())
 }
 
+/// First characters of the key of an endpoint, as libraries that verify take it.
+pub const SECRET_PREFIX: &str = "whsec_";
+
 /// The key with which notifications to an endpoint are signed. `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningSecret([u8; 32]);
@@ -122,9 +125,9 @@ impl SigningSecret {
         &self.0
     }
 
-    /// `whsec_` and the key in base64, as libraries that verify take it.
+    /// [`SECRET_PREFIX`] and the key in base64.
     pub fn expose(&self) -> String {
-        format!("whsec_{}", BASE64_STANDARD.encode(self.0))
+        format!("{SECRET_PREFIX}{}", BASE64_STANDARD.encode(self.0))
     }
 
     /// One entry of the header `webhook-signature`: `v1,` and the base64 of HMAC-SHA-256 of `id.timestamp.body`. The timestamp is in seconds.
@@ -229,6 +232,8 @@ pub struct Webhook {
     pub disabled: Option<(Timestamp, DisabledWhy)>,
     /// The first failure after the last success.
     pub failing_since: Option<Timestamp>,
+    /// Number of notifications that were dropped because too many waited, and the time of the last one.
+    pub dropped: Option<(u64, Timestamp)>,
     /// When the replaced secret ends, if there is one.
     pub old_secret_until: Option<Timestamp>,
 }

@@ -1,19 +1,31 @@
-//! Removal of secrets from the texts of an event, by the rules of `redaction/rules.toml`.
+//! Removal of secrets from the texts of an event.
+//!
+//! The texts of an event are laid out as one ([`view`]), and searched once for keywords. A keyword leads to an expression for secrets of a
+//! certain form ([`rules`]), to the reading of a value behind a telling name ([`named`]), or to the password of a URL ([`url`]).
 
-use std::borrow::Cow;
+mod name;
+mod named;
+mod rules;
+mod url;
+mod value;
+mod view;
 
-use regex::{Captures, Regex, RegexSet};
-use serde::Deserialize;
+use std::ops::Range;
+
+use aho_corasick::AhoCorasick;
 use serde_json::{Map, Value};
 
-/// The built-in rules, in TOML.
-const RULES: &str = include_str!("redaction/rules.toml");
+use named::Scanner;
+use rules::Rule;
+use view::View;
 
-/// Compiled rules. Compiling takes longer than a hook may, so that only the sender does it.
+/// The rules, ready to search.
 #[derive(Debug)]
 pub struct Redactor {
-    any: RegexSet,
-    rules: Vec<(String, Regex)>,
+    keywords: AhoCorasick,
+    /// What each keyword leads to.
+    leads: Vec<Lead>,
+    rules: Vec<Rule>,
 }
 
 /// Rules that cannot be used.
@@ -22,115 +34,105 @@ pub enum RuleError {
     /// Not TOML, or an unknown member.
     #[error("the redaction rules cannot be read")]
     Syntax(#[from] toml::de::Error),
-    /// An invalid expression.
-    #[error("a redaction rule has an invalid pattern")]
-    Pattern(#[from] regex::Error),
+    /// Keywords that cannot be searched for.
+    #[error("the keywords of the redaction rules cannot be searched for")]
+    Keywords(#[from] aho_corasick::BuildError),
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RuleFile {
-    #[serde(rename = "rule")]
-    rules: Vec<Rule>,
+#[derive(Debug, Clone, Copy)]
+enum Lead {
+    /// Number of a rule.
+    Rule(usize),
+    Name,
+    Url,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rule {
+/// A secret in the view.
+#[derive(Debug)]
+struct Finding {
+    part: Range<usize>,
+    /// Number of the rule, or a number above for what has none: the lowest names a secret that several found.
+    rank: usize,
     name: String,
-    #[serde(rename = "source")]
-    _source: String,
-    pattern: String,
 }
 
 impl Redactor {
     /// The built-in rules.
     pub fn built_in() -> Result<Self, RuleError> {
-        let RuleFile { rules } = toml::from_str(RULES)?;
-        let any = RegexSet::new(rules.iter().map(|rule| &rule.pattern))?;
-        let compiled = rules.into_iter().map(|Rule { name, pattern, .. }| Ok((name, Regex::new(&pattern)?)));
-        Ok(Self { any, rules: compiled.collect::<Result<_, regex::Error>>()? })
+        let rules = Rule::all()?;
+        let of_rules = rules.iter().enumerate();
+        let of_rules =
+            of_rules.flat_map(|(nth, rule)| rule.keywords.iter().map(move |word| (word.as_str(), Lead::Rule(nth))));
+        let others = name::TRIGGERS.iter().map(|word| (*word, Lead::Name)).chain([(url::TRIGGER, Lead::Url)]);
+        let (keywords, leads): (Vec<_>, Vec<_>) = of_rules.chain(others).unzip();
+        let keywords = AhoCorasick::builder().ascii_case_insensitive(true).build(keywords)?;
+        Ok(Self { keywords, leads, rules })
     }
 
     /// Removes secrets from all texts of an object, names of members included; returns whether there was one.
     pub fn redact(&self, members: &mut Map<String, Value>) -> bool {
-        let mut has_found = false;
-        let found = std::mem::take(members).into_iter().map(|(name, mut value)| {
-            has_found |= self.redact_value(&mut value);
-            match self.redact_text(&name) {
-                Cow::Owned(redacted) => {
-                    has_found = true;
-                    (redacted, value)
-                }
-                Cow::Borrowed(_) => (name, value),
-            }
-        });
-        *members = found.collect();
-        has_found
+        let view = View::of(members);
+        let findings = merged(self.find(view.bytes()));
+        let cuts: Vec<_> =
+            findings.iter().flat_map(|found| view.cuts(&found.part, &format!("[redacted:{}]", found.name))).collect();
+        view::replace(members, &cuts);
+        !cuts.is_empty()
     }
 
-    fn redact_value(&self, value: &mut Value) -> bool {
-        match value {
-            Value::String(text) => {
-                let Cow::Owned(redacted) = self.redact_text(text) else { return false };
-                *text = redacted;
-                true
-            }
-            Value::Array(values) => {
-                let mut has_found = false;
-                for value in values {
-                    has_found |= self.redact_value(value);
+    fn find(&self, view: &[u8]) -> Vec<Finding> {
+        let (mut tried, mut findings, mut names) = (vec![false; self.rules.len()], Vec::new(), Scanner::new(view));
+        let rank = self.rules.len();
+        for keyword in self.keywords.find_overlapping_iter(view) {
+            match self.leads.get(keyword.pattern().as_usize()) {
+                Some(Lead::Rule(nth)) => match self.rules.get(*nth) {
+                    Some(rule) if rule.is_command => {
+                        let found = rule.find_arguments(view, &keyword.range());
+                        findings.extend(found.into_iter().map(|part| Finding {
+                            part,
+                            rank: *nth,
+                            name: rule.name.clone(),
+                        }));
+                    }
+                    _ => tried.iter_mut().skip(*nth).take(1).for_each(|is_tried| *is_tried = true),
+                },
+                Some(Lead::Name) => {
+                    let found = names.at(keyword.start());
+                    findings.extend(found.map(|(part, name)| Finding { part, rank, name: name.to_owned() }));
                 }
-                has_found
-            }
-            Value::Object(members) => {
-                // `{"password": "…"}` is one text only when it is written.
-                let mut has_named = false;
-                for (name, value) in members.iter_mut() {
-                    has_named |= self.redact_named(name, value);
+                Some(Lead::Url) => {
+                    let found = url::password(view, keyword.end());
+                    findings.extend(found.map(|part| Finding { part, rank, name: "basic-auth".to_owned() }));
                 }
-                self.redact(members) || has_named
-            }
-            _ => false,
-        }
-    }
-
-    /// Redacts a text that is a secret because of the name of its member.
-    fn redact_named(&self, name: &str, value: &mut Value) -> bool {
-        let Value::String(text) = value else { return false };
-        if text.chars().any(char::is_whitespace) {
-            return false;
-        }
-        let pair = format!("{name}={text}");
-        let Cow::Owned(redacted) = self.redact_text(&pair) else { return false };
-        let Some(value) = redacted.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) else { return false };
-        value.clone_into(text);
-        true
-    }
-
-    fn redact_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let mut redacted = Cow::Borrowed(text);
-        for nth in self.any.matches(text) {
-            let Some((name, pattern)) = self.rules.get(nth) else { continue };
-            let replaced = pattern.replace_all(&redacted, |found: &Captures<'_>| replacement(name, found));
-            if let Cow::Owned(replaced) = replaced {
-                redacted = Cow::Owned(replaced);
+                None => {}
             }
         }
-        redacted
+        for (nth, rule) in self.rules.iter().enumerate().filter(|(nth, _)| tried.get(*nth) == Some(&true)) {
+            findings.extend(rule.find(view).into_iter().map(|part| Finding {
+                part,
+                rank: nth,
+                name: rule.name.clone(),
+            }));
+        }
+        findings
     }
 }
 
-/// The found text with a mark in place of the secret.
-fn replacement(name: &str, found: &Captures<'_>) -> String {
-    let whole = found.get(0).map(|whole| (whole.as_str(), whole.start())).unwrap_or_default();
-    let mark = format!("[redacted:{name}]");
-    let Some(secret) = found.name("secret") else { return mark };
-    let (text, start) = whole;
-    let before = text.get(..secret.start() - start).unwrap_or_default();
-    let after = text.get(secret.end() - start..).unwrap_or_default();
-    // A mark of an earlier rule is kept.
-    if secret.as_str().starts_with("[redacted:") { text.to_owned() } else { format!("{before}{mark}{after}") }
+/// Findings in the order of the text; of those that overlap, one.
+fn merged(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by_key(|found| (found.part.start, found.part.end));
+    let mut merged = Vec::<Finding>::with_capacity(findings.len());
+    for found in findings {
+        match merged.last_mut().filter(|last| found.part.start < last.part.end) {
+            Some(last) => {
+                last.part.end = last.part.end.max(found.part.end);
+                if found.rank < last.rank {
+                    (last.rank, last.name) = (found.rank, found.name);
+                }
+            }
+            None => merged.push(found),
+        }
+    }
+    merged
 }
 
 #[cfg(test)]
@@ -160,12 +162,12 @@ mod tests {
             ("slack-token", format!("xoxb-123456-{}", "abcdef123")),
             ("slack-webhook", format!("https://hooks.slack.com/services/T{}/B{}/{}", x(8), x(8), x(20))),
             ("stripe-key", format!("sk_live_{}", x(24))),
-            ("telegram-token", format!("123456789:{}", x(35))),
+            ("telegram-token", format!("123456789:AA{}", x(33))),
             ("twilio-key", format!("SK{}", hex(32))),
             ("google-key", format!("AIza{}", x(35))),
             ("attache-secret", format!("msk_{}", x(43))),
-            ("discord-token", format!("M{}.{}.{}", x(23), x(6), x(27))),
-            ("artifactory-token", format!("AKC{}", x(20))),
+            ("discord-token", format!("M{}.G{}.{}", x(23), x(5), x(27))),
+            ("artifactory-token", format!("AKC{}", "aB3dE6gH9jK2mN5pQ8sT")),
             ("square-secret", format!("sq0csp-{}", x(43))),
         ]
     }
@@ -194,7 +196,7 @@ mod tests {
             ("PASSWORD=hunter22hunter22 make", "PASSWORD=[redacted:password] make"),
             ("postgres://ada:lovelace1815@db/x", "postgres://ada:[redacted:basic-auth]@db/x"),
             ("Authorization: Bearer abcdef123456", "Authorization: Bearer [redacted:authorization]"),
-            (r#"api_key: "0123456789abcdef""#, r#"api_key: "[redacted:password]""#),
+            (r#"api_key: "0123456789abcdef""#, r#"api_key: "[redacted:token]""#),
         ] {
             let mut members = json!({ "command": text });
             assert!(redactor.redact(members.as_object_mut().unwrap()), "{text}");

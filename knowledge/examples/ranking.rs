@@ -16,11 +16,12 @@ use std::sync::Arc;
 
 use domain::ids::UserAccountId;
 use domain::memory::{MemoryType, ModelId};
+use domain::usage::ByPlan;
 use domain::{Digest, Rng, Timestamp};
 use knowledge::backfill::text_of;
 use knowledge::search::{Embed, Search, SearchQuery, Settings};
 use serde_json::Value;
-use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put};
+use store::memory::{ChunkPut, MemoryPut, MemoryQuota, MemoryScope, Put};
 use store::{DatabaseSettings, Store};
 
 const DIMENSIONS: u16 = 384;
@@ -92,7 +93,7 @@ async fn keep(store: &Store, set: &Set, name: &str) -> (UserAccountId, HashMap<S
             model: Some(&model),
             spaces: &[],
             key_spaces: None,
-            memories_max: u32::MAX,
+            quota: MemoryQuota { memories_max: u32::MAX, bytes_max: ByPlan::new(|_| 0) },
         };
         let Put::Created(id) = store.memory_put(&put, now).await.unwrap() else {
             panic!("{} comes twice", document.id)

@@ -5,7 +5,7 @@
 //!    plain text, Markdown, JSON and XML.
 //! 3. [`worker`] extracts pages and PDFs in a separate process, because their parsers can loop, exhaust memory or
 //!    overflow the stack on malicious files. The process first enters its [`sandbox`]. Servers call [`Extractor`],
-//!    whose `shares` are fair between accounts. [`extract`] is the entry point inside the process.
+//!    whose places accounts share fairly. [`extract`] is the entry point inside the process.
 
 mod charset;
 mod error;
@@ -15,7 +15,6 @@ mod pdf;
 mod read;
 pub mod sandbox;
 mod settings;
-mod shares;
 mod stack;
 mod text;
 mod tree;

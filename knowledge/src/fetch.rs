@@ -7,10 +7,12 @@
 //!    itself.
 //! 2. `robots` checks the rules of the site.
 //! 3. `pace` waits for the host: one request at a time, with a delay in between.
-//! 4. `exchange` sends the request; `body` limits the decompressed size. Transient failures are retried.
-//! 5. `redirect` decides whether to follow a redirect.
+//! 4. The request takes one of the places that accounts share fairly: an account has some of them, and accounts whose last request was slow
+//!    have a part of them together.
+//! 5. `exchange` sends the request; `body` limits the decompressed size. Transient failures are retried.
+//! 6. `redirect` decides whether to follow a redirect.
 //!
-//! All waiting except for the host's turn is limited by one `budget`. Dropping the future releases all resources.
+//! All waiting except for turns is limited by one `budget`. Dropping the future releases all resources.
 
 pub mod address;
 mod body;
@@ -30,13 +32,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use domain::fair::FairLimits;
+use domain::ids::UserAccountId;
 use domain::web_url::WebUrl;
 use domain::{Clock, Rng};
 use reqwest::Certificate;
 use reqwest::dns::Resolve;
 use reqwest::redirect::Policy;
-use tokio::sync::Semaphore;
 
+use crate::fair::FairPlaces;
 use address::AddressRules;
 use async_recursion::async_recursion as boxed;
 use budget::Budget;
@@ -58,8 +62,11 @@ pub struct Fetcher {
     rules: Arc<AddressRules>,
     robots: Robots,
     pace: Pace,
+    /// Requests of an account that wait for a host or a place, or are under way: the others wait for these. So a request that keeps its host
+    /// waiting is soon next at the places.
+    begun: FairPlaces,
     /// Limits the concurrent requests.
-    slots: Semaphore,
+    places: FairPlaces,
     clock: Clock,
     rng: Rng,
 }
@@ -148,33 +155,40 @@ impl Fetcher {
             robots: Robots::new(product, &settings),
             rules,
             pace: Pace::default(),
-            slots: Semaphore::new(settings.in_flight_max),
+            begun: FairPlaces::new(FairLimits::new(usize::MAX, settings.in_flight_per_account_max.saturating_mul(2))),
+            places: FairPlaces::timed(settings.places(), settings.slow_after, Duration::MAX),
             settings,
             clock,
             rng,
         })
     }
 
-    /// Fetches a page. Takes the waiting time for its host, and then at most `total_timeout` plus the delays that the
+    /// Fetches a page for an account. Takes the waiting time for its turns, and then at most `total_timeout` plus the delays that the
     /// host requests. Dropping the future cancels.
     #[boxed]
-    pub async fn fetch(&self, url: &WebUrl) -> Result<Fetched, FetchError> {
+    pub async fn fetch(&self, account: &UserAccountId, url: &WebUrl) -> Result<Fetched, FetchError> {
         let (here, Content { media_type, charset, body }) =
-            self.walk(url, FetchKind::Page, self.settings.total_timeout).await?;
+            self.walk(account, url, FetchKind::Page, self.settings.total_timeout).await?;
         Ok(Fetched { requested: url.clone(), url: here, media_type, charset, body })
     }
 
-    async fn walk(&self, start: &WebUrl, wanted: FetchKind, total: Duration) -> Result<(WebUrl, Content), FetchError> {
+    async fn walk(
+        &self,
+        account: &UserAccountId,
+        start: &WebUrl,
+        wanted: FetchKind,
+        total: Duration,
+    ) -> Result<(WebUrl, Content), FetchError> {
         let mut budget = Budget::new(total);
         let mut trail = RedirectChain::new(start.clone(), self.settings.redirects_max);
         loop {
             let here = trail.here();
             self.judge(here)?;
             let interval = match wanted {
-                FetchKind::Page => self.ask_robots(here).await?.max(self.settings.host_interval),
+                FetchKind::Page => self.ask_robots(account, here).await?.max(self.settings.host_interval),
                 FetchKind::Robots => self.settings.host_interval,
             };
-            match self.visit(here, wanted, interval, &mut budget).await? {
+            match self.visit(account, here, (wanted, interval), &mut budget).await? {
                 FetchResponse::Content(content) => return Ok((here.clone(), content)),
                 FetchResponse::Redirect(location) => trail.follow(&location)?,
             }
@@ -189,12 +203,13 @@ impl Fetcher {
         if self.rules.allow_literal(url) { Ok(()) } else { Err(FetchError::BlockedAddress) }
     }
 
-    /// Checks `robots.txt`, and returns the site's crawl delay.
-    async fn ask_robots(&self, page: &WebUrl) -> Result<Duration, FetchError> {
+    /// Checks `robots.txt`, and returns the site's crawl delay. A site that does not answer is asked once for all who wait, and takes no turn
+    /// of the others.
+    async fn ask_robots(&self, account: &UserAccountId, page: &WebUrl) -> Result<Duration, FetchError> {
         if self.settings.robots == RobotsRule::Ignore {
             return Ok(Duration::ZERO);
         }
-        let text = match self.robots.known(&page.origin(), self.fetch_robots(page)).await {
+        let text = match self.robots.known(&page.origin(), account, self.fetch_robots(account, page)).await {
             RobotsState::NoRules => return Ok(Duration::ZERO),
             RobotsState::Unreachable(why) => return Err(FetchError::RobotsUnreachable(Box::new(why))),
             RobotsState::Rules(text) => text,
@@ -209,10 +224,13 @@ impl Fetcher {
 
     /// RFC 9309, section 2.3.1: a missing file and too many redirects allow everything; an unreachable file forbids
     /// everything.
-    async fn fetch_robots(&self, page: &WebUrl) -> RobotsState {
+    async fn fetch_robots(&self, account: &UserAccountId, page: &WebUrl) -> RobotsState {
         let fetched = match page.join("/robots.txt") {
             // Fetching a robots.txt does not check another one, so the recursion is one level deep.
-            Ok(url) => Box::pin(self.walk(&url, FetchKind::Robots, self.settings.robots_timeout)).await,
+            Ok(url) => {
+                let robots = self.walk(account, &url, FetchKind::Robots, self.settings.robots_timeout);
+                Box::pin(robots).await
+            }
             Err(fault) => Err(fault.into()),
         };
         match fetched {
@@ -228,14 +246,14 @@ impl Fetcher {
     /// Fetches one URL without following redirects; retries transient failures.
     async fn visit(
         &self,
+        account: &UserAccountId,
         url: &WebUrl,
-        wanted: FetchKind,
-        interval: Duration,
+        (wanted, interval): (FetchKind, Duration),
         budget: &mut Budget,
     ) -> Result<FetchResponse, FetchError> {
         let mut retries = 0;
         loop {
-            let FailedAttempt { error, again } = match self.attempt(url, wanted, interval, budget).await {
+            let FailedAttempt { error, again } = match self.attempt(account, url, (wanted, interval), budget).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -260,14 +278,14 @@ impl Fetcher {
 
     async fn attempt(
         &self,
+        account: &UserAccountId,
         url: &WebUrl,
-        wanted: FetchKind,
-        interval: Duration,
+        (wanted, interval): (FetchKind, Duration),
         budget: &mut Budget,
     ) -> Result<FetchResponse, FailedAttempt> {
-        let turn = self.pace.turn(url.host_str()).await;
-        // The semaphore is never closed, so acquiring succeeds.
-        let _slot = self.slots.acquire().await;
+        let _begun = self.begun.acquire(account).await?;
+        let turn = self.pace.turn(url.host_str(), account).await?;
+        let _place = self.places.acquire(account).await?;
         turn.start(interval);
         exchange(&self.http, url, wanted, &self.settings, || self.clock.now(), budget).await
     }

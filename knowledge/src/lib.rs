@@ -14,6 +14,7 @@
 //! | [`backfill`] | embeds chunks without a vector |
 //! | [`index`] | finds the nearest vectors |
 //! | [`search`] | finds chunks by meaning and by words |
+//! | [`fair`] | places that accounts share, such as those of requests and extractions |
 
 pub mod backfill;
 mod blocking;
@@ -21,6 +22,7 @@ pub mod chunk;
 mod content_type;
 pub mod embed;
 pub mod extract;
+pub mod fair;
 pub mod fetch;
 pub mod filter;
 pub mod index;

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-use domain::batch::{Item, ItemOutcome};
+use domain::batch::{ImportedMemory, Item, ItemOutcome};
 use domain::filter::{FilterSettings, FilterVerdict, VerdictBy};
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::item::Fault;
-use domain::memory::{MemoryType, ModelId, normalised, note_digest, note_title, short_title};
+use domain::memory::{MemoryType, ModelId, TITLE_CHARS_MAX, normalised, note_digest, note_title, short_title};
 use domain::web_url::WebUrl;
 use domain::{Digest, Timestamp};
-use store::memory::{ChunkPut, MemoryPut, Put, Restored};
+use store::memory::{ChunkPut, MemoryPut, MemoryQuota, Put, Restored};
 use store::{Store, StoreError};
 
 use crate::backfill::text_of;
@@ -48,6 +48,13 @@ pub struct PipelineStages {
 pub enum Prepared {
     /// The item is ready to be stored.
     Memory(Box<MemoryDraft>),
+    /// A memory of an export is ready to be stored.
+    Imported {
+        /// The memory with its chunks.
+        draft: Box<MemoryDraft>,
+        /// The memory without its text.
+        memory: Box<ImportedMemory>,
+    },
     /// The item failed or was skipped.
     NotStored(ItemOutcome),
     /// The account's filter dropped the item.
@@ -142,11 +149,11 @@ impl MemoryDraft {
         store: &Store,
         id: MemoryId,
         place: ItemPosition<'_>,
-        memories_max: u32,
+        quota: MemoryQuota,
         restored: &Restored<'_>,
     ) -> Result<Put, StoreError> {
         let chunks = self.chunks();
-        store.memory_import(&self.as_put(id, place, &chunks, memories_max), restored).await
+        store.memory_import(&self.as_put(id, place, &chunks, quota), restored).await
     }
 
     /// The chunks as rows.
@@ -159,7 +166,7 @@ impl MemoryDraft {
         id: MemoryId,
         ItemPosition { account, spaces, key_spaces }: ItemPosition<'a>,
         chunks: &'a [ChunkPut<'a>],
-        memories_max: u32,
+        quota: MemoryQuota,
     ) -> MemoryPut<'a> {
         MemoryPut {
             id,
@@ -173,22 +180,22 @@ impl MemoryDraft {
             model: self.model.as_ref(),
             spaces,
             key_spaces,
-            memories_max,
+            quota,
         }
     }
 
-    /// Stores the draft; `None` if the account's limit of memories is reached. Storing the same draft twice yields the
+    /// Stores the draft; `None` if the account keeps as much as its quota permits. Storing the same draft twice yields the
     /// same memory.
     pub async fn put(
         &self,
         store: &Store,
         id: MemoryId,
         place: ItemPosition<'_>,
-        memories_max: u32,
+        quota: MemoryQuota,
         now: Timestamp,
     ) -> Result<Option<MemoryId>, StoreError> {
         let chunks = self.chunks();
-        let put = self.as_put(id, place, &chunks, memories_max);
+        let put = self.as_put(id, place, &chunks, quota);
         Ok(match store.memory_put(&put, now).await? {
             Put::Created(id) | Put::Existing(id) | Put::Updated(id) => Some(id),
             Put::QuotaExceeded => None,
@@ -218,6 +225,10 @@ impl Pipeline {
         let raw = match item {
             Item::Url(url) => self.page(account, url).await,
             Item::Note { content, title, kind } => note(content, title.as_deref(), *kind),
+            Item::Memory(memory) => return self.imported(item, memory.as_ref().clone()).await,
+            Item::Faulty { error, message } => {
+                return Prepared::NotStored(ItemOutcome::error(item, *error, message.as_str()));
+            }
         };
         match raw {
             Ok(raw) => self.keep(item, raw, wanted).await,
@@ -229,11 +240,31 @@ impl Pipeline {
         }
     }
 
+    async fn imported(&self, item: &Item, mut memory: ImportedMemory) -> Prepared {
+        let text = KnownText {
+            kind: memory.kind,
+            title: Some(memory.title.clone()).filter(|title| !title.is_empty()),
+            url: memory.url.clone(),
+            content: std::mem::take(&mut memory.content),
+        };
+        match self.prepare_text(text).await {
+            Ok(mut draft) => {
+                // A title of an export is kept as it is, also if it has blanks that an added one would lose.
+                let is_title = (1..=TITLE_CHARS_MAX).contains(&memory.title.chars().count());
+                if is_title && !memory.title.chars().any(char::is_control) {
+                    draft.title.clone_from(&memory.title);
+                }
+                Prepared::Imported { draft: Box::new(draft), memory: Box::new(memory) }
+            }
+            Err(TextFault { fault, message }) => Prepared::NotStored(ItemOutcome::error(item, fault, message)),
+        }
+    }
+
     async fn page(&self, account: &UserAccountId, url: &str) -> Result<RawItem, ItemFailure> {
         let fault =
             |fault: Fault, why: &(dyn std::error::Error + 'static)| ItemFailure::Fault(fault, domain::reasons(why));
         let url: WebUrl = url.parse().map_err(|error| fault(Fault::InvalidUrl, &error))?;
-        let fetched = self.0.fetcher.fetch(&url).await.map_err(|error: FetchError| match error.fault() {
+        let fetched = self.0.fetcher.fetch(account, &url).await.map_err(|error: FetchError| match error.fault() {
             Some(code) => fault(code, &error),
             None => ItemFailure::Skipped("robots_disallowed"),
         })?;

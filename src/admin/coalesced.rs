@@ -25,6 +25,8 @@ struct State<T> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     pub(super) every: Duration,
+    /// For how long a failure is used, so that the end of a fault is noticed soon.
+    pub(super) failed_every: Duration,
     pub(super) deadline: Duration,
 }
 
@@ -43,7 +45,10 @@ impl<T: Clone + Debug + Send + Sync + 'static> SharedProbe<T> {
     {
         let mut begins = false;
         self.0.send_if_modified(|state| {
-            let is_recent = state.last.as_ref().is_some_and(|(at, _)| at.elapsed() < pace.every);
+            let is_recent = state
+                .last
+                .as_ref()
+                .is_some_and(|(at, answer)| at.elapsed() < if answer.is_ok() { pace.every } else { pace.failed_every });
             begins = !is_recent && state.begun.is_none();
             if begins {
                 state.begun = Some(Instant::now());
@@ -85,7 +90,8 @@ mod tests {
 
     use super::*;
 
-    const PACE: Pace = Pace { every: Duration::from_secs(1), deadline: Duration::from_secs(2) };
+    const PACE: Pace =
+        Pace { every: Duration::from_secs(1), failed_every: Duration::from_secs(1), deadline: Duration::from_secs(2) };
 
     /// Counts how often it is asked, and answers after a while.
     #[derive(Default)]
@@ -112,6 +118,22 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(slow.0.load(Ordering::SeqCst), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_asked_about_again_before_a_success_is() {
+        let coalesced = SharedProbe::<u32>::default();
+        let pace = Pace { every: Duration::from_secs(5), ..PACE };
+        let fails = async || coalesced.answer(pace, || async { Err("away".to_owned()) }).await;
+        let succeeds = async |answer| coalesced.answer(pace, move || async move { Ok(answer) }).await;
+        assert!(fails().await.is_err());
+        assert!(succeeds(1).await.is_err(), "the failure is recent");
+        tokio::time::sleep(pace.failed_every).await;
+        assert_eq!(succeeds(2).await, Ok(2));
+        tokio::time::sleep(pace.failed_every * 4).await;
+        assert_eq!(fails().await, Ok(2), "the success is recent");
+        tokio::time::sleep(pace.failed_every).await;
+        assert!(fails().await.is_err());
     }
 
     #[tokio::test(start_paused = true)]

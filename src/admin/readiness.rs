@@ -6,14 +6,15 @@
 //! |---|---|
 //! | `store` | a transaction on the main database does not commit within the deadline |
 //! | `reads` | a lookup of a credential fails, on SQLite also where the pooled connections would answer instead |
-//! | `log` | a transaction (SQLite) or a short read fails on the embedded log's database; or an append of this process failed within the last 5 seconds; or the log is halted, because it does not continue a remembered checkpoint |
+//! | `log` | a transaction (SQLite) or a short read fails on the embedded log's database; or an append of this process failed within the last 2 seconds; or the log is halted, because it does not continue a remembered checkpoint |
 //! | `disk` | the file system of the embedded databases has fewer free bytes than `admin.free_bytes_min`, or one of their files is not at its path any more |
 //! | `lookup`, `intake`, `append`, `hold`, … | the actor does not run, or finished nothing for `admin.stalled_after` although messages wait |
 //! | `sequence` | passes that sign the embedded log have failed for `admin.stalled_after` |
 //! | `actors` | the supervisor does not answer |
 //!
 //! Transactions and reads are shared: however often readiness is asked for, there is at most one of each a second on each database
-//! (`admin.probe_every`), and on PostgreSQL one read every five seconds.
+//! (`admin.probe_every`). A failure is used for a second at most, so readiness follows within two seconds in both directions, and within
+//! `admin.probe_deadline` more if a database does not answer at all.
 
 use std::path::Path;
 use std::time::Duration;
@@ -52,7 +53,10 @@ const WITNESS: &str = "witness";
 const NODES: &str = "nodes";
 
 /// A failed append is evidence for this long. Without requests there is no other append that could succeed.
-const APPEND_FAILURE_FRESH: Duration = Duration::from_secs(5);
+const APPEND_FAILURE_FRESH: Duration = Duration::from_secs(2);
+
+/// Maximum time for which a failed probe is used.
+const FAILED_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// The probes that the askers share. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -121,7 +125,7 @@ impl Readiness {
                 let store = app.store.clone();
                 async move { store.writable().await.map_err(|error| reasons(&error)) }
             }),
-            self.reads.answer(pace.of_reads(app), || {
+            self.reads.answer(pace, || {
                 let store = app.store.clone();
                 async move { store.readable().await.map_err(|error| reasons(&error)) }
             }),
@@ -157,7 +161,7 @@ impl Readiness {
             return Err(halt.reason);
         }
         self.log
-            .answer(pace.of_reads(app), || {
+            .answer(pace, || {
                 let log = log.clone();
                 async move {
                     // On PostgreSQL both are one database, and the part `store` writes to it.
@@ -180,18 +184,15 @@ impl Readiness {
 impl Pace {
     /// The pace of counting rows.
     pub(super) fn of_counts(self) -> Self {
-        Self { every: 5 * self.every, ..self }
-    }
-
-    /// The pace of reads. On PostgreSQL the write of the part `store` shows that the database answers, so reads are rarer.
-    fn of_reads(self, app: &App) -> Self {
-        if app.store.pool().is_postgres() { Self { every: 5 * self.every, ..self } } else { self }
+        let every = 5 * self.every;
+        Self { every, failed_every: every, ..self }
     }
 }
 
 /// How often the databases are probed, and how long that may take.
 pub(super) fn pace(app: &App) -> Pace {
-    Pace { every: app.settings.admin.probe_every, deadline: app.settings.admin.probe_deadline }
+    let every = app.settings.admin.probe_every;
+    Pace { every, failed_every: every.min(FAILED_EVERY_MAX), deadline: app.settings.admin.probe_deadline }
 }
 
 /// How long the intake may finish nothing: an external service may take its whole time-out for an honest answer.

@@ -28,7 +28,7 @@ pub use session::sign_in;
 /// Subcommands of `attache admin`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Create and list accounts
+    /// Create, list and close accounts
     #[command(subcommand)]
     Account(account::Command),
     /// List persons

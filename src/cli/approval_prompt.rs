@@ -6,9 +6,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use client::Error;
 use domain::Timestamp;
+use domain::foreign::visible;
 use tokio::signal::unix::Signal;
 
-use super::failure::Failure;
+use super::failure::{Done, Failure};
+use super::open::is_web_address;
 use super::terminal::{FAINT, STRONG};
 use super::{output, terminal};
 
@@ -71,7 +73,9 @@ impl ApprovalPrompt<'_> {
         let interrupts = terminal::interrupts()?;
         let styled = |style, words: &str| if json { words.to_owned() } else { terminal::styled(style, words) };
         let Self { purpose, link, code_is_to, code, until } = self;
-        let (link_shown, code_shown) = (styled(STRONG, link), styled(STRONG, code));
+        check_web_address(link)?;
+        // Both are texts of the server.
+        let (link_shown, code_shown) = (styled(STRONG, &visible(link)), styled(STRONG, &visible(code)));
         let until = styled(FAINT, &format!("Both expire at {}.", until.format("%H:%M UTC")));
         output::print_progress(
             json,
@@ -88,6 +92,17 @@ impl ApprovalPrompt<'_> {
         }
         Ok(ShownPrompt { until: self.until, interrupts })
     }
+}
+
+/// Refuses a link that a browser or a scanner would not open as a page.
+fn check_web_address(link: &str) -> Done {
+    if is_web_address(link) {
+        return Ok(());
+    }
+    let shown = visible(link);
+    Err(Failure::refused(format!(
+        "the server returned a link that is no web address: \"{shown}\"\n  do not open it; check that --url is the URL of an attache server"
+    )))
 }
 
 impl ShownPrompt {

@@ -1,5 +1,6 @@
-//! `attache connect`: one command configures a tool, and one approval attaches this computer, confirms the tool's agent and gives a key
-//! for the memory (`docs/connect.md`, `docs/decisions/0093-one-approval-for-an-agent.md`).
+//! `attache connect`: one command configures a tool, and one approval attaches this computer and gives a key for the memory
+//! (`docs/connect.md`, `docs/decisions/0093-one-approval-for-an-agent.md`). With `--act-for-me` it asks for an agent of the tool too
+//! (`docs/decisions/0105-rights-of-connected-agents.md`).
 
 mod disconnect;
 mod edit;
@@ -19,7 +20,7 @@ use similar::TextDiff;
 
 use self::first_event::FirstEvent;
 use self::record::{FileChange, WrittenRecord, record_name};
-use self::tool_agent::{AgentState, ClaimState};
+use self::tool_agent::ClaimState;
 use self::tool_files::{Program, Scope, ToolFile, ToolFolders, Wanted};
 use super::approval_prompt::PromptArgs;
 use super::attach::{self, ApprovedComputer, Errand};
@@ -41,7 +42,7 @@ pub struct Arguments {
     #[arg(value_name = "TOOL")]
     tool: Tool,
     #[arg(help = "Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]")]
-    #[arg(long, value_name = "SERVER", conflicts_with = "url")]
+    #[arg(long, value_name = "SERVER")]
     server: Option<String>,
     /// Where the tool is configured
     #[arg(long, value_enum, default_value_t = Scope::User)]
@@ -58,7 +59,10 @@ pub struct Arguments {
     /// Write no MCP server: the tool cannot use the memory
     #[arg(long, conflicts_with = "no_hooks")]
     no_mcp: bool,
-    /// Replace an entry with the name of ours that another program wrote
+    /// Also register an agent of the tool, and ask for rights to act for you; recording and memory do not need it
+    #[arg(long)]
+    act_for_me: bool,
+    /// Replace an entry named `attache` that another program wrote
     #[arg(long)]
     yes: bool,
     /// Open the page in the browser of this computer
@@ -74,9 +78,10 @@ pub struct Arguments {
 
 /// Connects a tool; asks for nothing that is there already.
 pub async fn connect(arguments: Arguments) -> Done {
-    let Arguments { tool, server, scope, dry_run, print, no_hooks, no_mcp, yes, browser, how, showing, mut remote } =
+    let Arguments { tool, server, scope, dry_run, print, no_hooks, no_mcp, act_for_me, yes, browser, how, .. } =
         arguments;
-    remote.url = server.map(|server| login::with_scheme(&server)).or(remote.url);
+    let Arguments { showing, remote, .. } = arguments;
+    let remote = remote.with_server(server)?;
     let mut connection = remote.open()?;
     let folders = ToolFolders::of_environment()?;
     let wanted = Wanted { mcp: !no_mcp, hooks: !no_hooks };
@@ -92,7 +97,7 @@ pub async fn connect(arguments: Arguments) -> Done {
         show_changes(connection.json, tool, &changes);
         return Ok(());
     }
-    let errand = ToolErrand { tool, browser, how: &how };
+    let errand = ToolErrand { tool, act_for_me, browser, how: &how };
     let Some(approved) = errand.approved(&mut connection, showing).await? else { return Ok(()) };
     // The person may have taken some time, and the tool may have written its files.
     let changes = record.changes(&files, &connection.folder, yes)?;
@@ -115,19 +120,22 @@ fn program(profile: &str) -> Result<Program, Failure> {
 /// The request to a person.
 struct ToolErrand<'e> {
     tool: Tool,
+    /// Whether to ask for an agent of the tool.
+    act_for_me: bool,
     browser: bool,
     how: &'e RegistrationArgs,
 }
 
 /// Consents of the person, given now or earlier.
 struct ApprovedTool {
-    has_agent: bool,
+    /// Whether the tool has an agent that acts for the person; `None` if it has none and none was asked for.
+    has_agent: Option<bool>,
     has_key: bool,
     is_new: bool,
 }
 
 impl ToolErrand<'_> {
-    /// Ensures that the computer is attached, and has an agent for the tool and a key; `None` with `--no-wait`.
+    /// Ensures that the computer is attached and has a key, and the tool an agent if it is to have one; `None` with `--no-wait`.
     async fn approved(
         &self,
         connection: &mut ProfileConnection,
@@ -135,26 +143,25 @@ impl ToolErrand<'_> {
     ) -> Result<Option<ApprovedTool>, Failure> {
         const SCOPES: [ApiKeyScope; 2] = [ApiKeyScope::Search, ApiKeyScope::Write];
         login::register_if_unknown(connection, self.how).await?;
-        let agent = match tool_agent::ensure(connection, self.tool).await? {
-            AgentState::Works => None,
-            AgentState::Asks(agent) => Some(agent),
-        };
+        let agent = if self.act_for_me { tool_agent::ensure(connection, self.tool).await? } else { None };
         let is_attached = connection.machine()?.user_account_id.is_some();
         let mut has_key = login::working_key(connection).await?.is_some();
-        let mut has_agent = agent.is_none();
-        if is_attached && has_agent && has_key {
+        let known = connection.profile.tools.get(&self.tool).filter(|agent| agent.is_claimed());
+        let claimed = known.map(|agent| agent.registration_id).filter(|_| agent.is_none());
+        let mut has_agent = (self.act_for_me || claimed.is_some()).then_some(claimed.is_some());
+        if is_attached && agent.is_none() && has_key {
             return Ok(Some(ApprovedTool { has_agent, has_key, is_new: false }));
         }
-        let purpose = format!(
-            "To attach this computer to your account, and let {} act for you and use your memory",
-            self.tool.title()
-        );
+        let acts = if agent.is_some() { "act for you and " } else { "" };
+        let purpose =
+            format!("To attach this computer to your account, and let {} {acts}use your memory", self.tool.title());
+        let asks_for_agent = agent.is_some();
         let errand = Errand {
             command: "connect",
             purpose: &purpose,
             scopes: if has_key { &[] } else { &SCOPES },
             agent,
-            claimed: connection.profile.tools.get(&self.tool).filter(|_| has_agent).map(|agent| agent.registration_id),
+            claimed,
             browser: self.browser,
         };
         let Some(ApprovedComputer { api_key }) = attach::approved(connection, &errand, showing).await? else {
@@ -166,8 +173,8 @@ impl ToolErrand<'_> {
             connection.change(|profile| profile.api_key = Some(secret))?;
             has_key = true;
         }
-        if !has_agent {
-            has_agent = tool_agent::claimed(connection, self.tool).await? == ClaimState::Claimed;
+        if asks_for_agent {
+            has_agent = Some(tool_agent::claimed(connection, self.tool).await? == ClaimState::Claimed);
         }
         connection.folder.forget(PENDING_CODE)?;
         Ok(Some(ApprovedTool { has_agent, has_key, is_new: true }))
@@ -223,7 +230,7 @@ impl Summary<'_> {
         let owner = attach::owner(connection).await;
         let base = connection.client.base_url();
         let event = event.described(base);
-        let agent = connection.profile.tools.get(tool).filter(|_| approved.has_agent);
+        let agent = connection.profile.tools.get(tool).filter(|_| approved.has_agent == Some(true));
         let files: Vec<Value> =
             changes.iter().map(|change| json!({ "path": change.path, "state": state(change) })).collect();
         let known = json!({
@@ -242,11 +249,10 @@ impl Summary<'_> {
             let title = tool.title();
             let mut lines =
                 vec![format!("{good} this computer is {already}attached to the account of {}", styled(STRONG, &owner))];
-            lines.push(if approved.has_agent {
-                format!("{good} {title} acts for you")
-            } else {
-                format!("{bad} {title} does not act for you: the page was approved without it; `attache connect {}` asks again", tool.as_str())
-            });
+            lines.extend(approved.has_agent.map(|acts| match acts {
+                true => format!("{good} {title} acts for you, as far as {base}/account shows"),
+                false => format!("{good} {title} does not act for you: you ticked none of its rights"),
+            }));
             lines.push(if approved.has_key {
                 format!("{good} it can use your memory")
             } else {

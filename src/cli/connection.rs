@@ -102,6 +102,19 @@ pub struct ProfileConnection {
 }
 
 impl Remote {
+    /// The server that an argument of the command names. It replaces `ATTACHE_URL`, but contradicts `--url`.
+    pub fn with_server(mut self, server: Option<String>) -> Result<Self, Failure> {
+        let Some(server) = server else { return Ok(self) };
+        let variable = std::env::var("ATTACHE_URL").ok();
+        if let Some(url) = self.url.filter(|url| Some(url) != variable.as_ref()) {
+            return Err(Failure::refused(format!(
+                "\"{server}\" and --url \"{url}\" both name a server: give one of them"
+            )));
+        }
+        self.url = Some(with_scheme(&server));
+        Ok(self)
+    }
+
     /// Reads the profile and builds the client; sends no request.
     pub fn open(&self) -> Result<ProfileConnection, Failure> {
         let folder = ProfileFolder::of(&self.profile)?;
@@ -340,6 +353,18 @@ pub fn page_of(client: &Client, address: &str) -> String {
     }
 }
 
+/// A server without a scheme is one on this computer, or one behind TLS.
+fn with_scheme(server: &str) -> String {
+    let is_local = ["localhost", "127.0.0.1", "[::1]"]
+        .iter()
+        .any(|name| server.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/'])));
+    match (server.contains("://"), is_local) {
+        (true, _) => server.to_owned(),
+        (false, true) => format!("http://{server}"),
+        (false, false) => format!("https://{server}"),
+    }
+}
+
 /// Whether two base URLs name the same server.
 fn same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
@@ -388,4 +413,18 @@ pub fn failed(error: Error) -> Failure {
         _ => return Failure::of_request(&error, text),
     };
     Failure::of_request(&error, format!("{text}\n  {advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_scheme;
+
+    #[test]
+    fn a_server_is_named_as_people_type_it() {
+        assert_eq!(with_scheme("attache.example.com"), "https://attache.example.com");
+        assert_eq!(with_scheme("localhost:8080"), "http://localhost:8080");
+        assert_eq!(with_scheme("127.0.0.1:8080"), "http://127.0.0.1:8080");
+        assert_eq!(with_scheme("localhost.example.com"), "https://localhost.example.com");
+        assert_eq!(with_scheme("http://10.0.0.2"), "http://10.0.0.2");
+    }
 }

@@ -17,6 +17,7 @@ use domain::Clock;
 use serde_json::json;
 
 use self::finding::{Finding, State};
+pub use self::server::health;
 use super::failure::{Done, Failure};
 use super::output;
 use crate::server::descriptors;

@@ -144,6 +144,11 @@ pub const ALL: &[Examples] = &[
     of("serve", &["attache serve", "attache serve --config /etc/attache/config.toml"]),
     of("check", &["attache check --config /etc/attache/config.toml"]),
     of("doctor", &["attache doctor", "attache doctor --deep --json"]),
+    Examples {
+        command: "health",
+        lines: &["attache health", "attache health --config /etc/attache/config.toml"],
+        note: "Exit codes: 0 the server is ready; 7 no server answers; 75 it is not ready, with the reasons.",
+    },
     of("migrate", &["attache migrate"]),
     of("openapi", &["attache openapi > openapi.json"]),
     of("backup create", &["attache backup create backup-of-today"]),

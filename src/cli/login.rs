@@ -23,7 +23,7 @@ use super::terminal::{GOOD, STRONG, WARNING, styled};
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[arg(help = "Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]")]
-    #[arg(value_name = "SERVER", conflicts_with = "url")]
+    #[arg(value_name = "SERVER")]
     server: Option<String>,
     /// Scope of the key: search, write or settings; may be repeated [default: search and write]
     #[arg(long)]
@@ -41,9 +41,8 @@ pub struct Arguments {
 
 /// Attaches this computer and stores its key; does nothing if both work.
 pub async fn login(arguments: Arguments) -> Done {
-    let Arguments { server, scope, browser, how, showing, mut remote } = arguments;
-    remote.url = server.map(|server| with_scheme(&server)).or(remote.url);
-    let mut connection = remote.open()?;
+    let Arguments { server, scope, browser, how, showing, remote } = arguments;
+    let mut connection = remote.with_server(server)?.open()?;
     let scopes = if scope.is_empty() { vec![ApiKeyScope::Search, ApiKeyScope::Write] } else { scopes_of(&scope) };
     register_if_unknown(&mut connection, &how).await?;
     if connection.machine()?.user_account_id.is_some()
@@ -80,18 +79,6 @@ pub async fn login(arguments: Arguments) -> Done {
          `attache login` asks again; or create a key at {}/account/access and run `attache key set`",
         connection.client.base_url()
     )))
-}
-
-/// A server without a scheme is one on this computer, or one behind TLS.
-pub fn with_scheme(server: &str) -> String {
-    let is_local = ["localhost", "127.0.0.1", "[::1]"]
-        .iter()
-        .any(|name| server.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/'])));
-    match (server.contains("://"), is_local) {
-        (true, _) => server.to_owned(),
-        (false, true) => format!("http://{server}"),
-        (false, false) => format!("https://{server}"),
-    }
 }
 
 /// Registers this computer if it is not registered, or if the server does not have it any more.
@@ -140,7 +127,10 @@ async fn say(connection: &ProfileConnection, key: Option<&Key>, is_new: bool) ->
         if let Some(key) = key {
             let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
             lines.push(format!("{good} it has a key for the memory: {}", scopes.join(", ")));
-            lines.push("  next: `attache search WORDS`, `attache add FILE`, `attache status`".to_owned());
+            lines.push(
+                "  next: `attache connect TOOL` records a coding agent; `attache search WORDS`, `attache add FILE`"
+                    .to_owned(),
+            );
         } else {
             lines.push(format!("{} it has no key for the memory", styled(WARNING, "!")));
         }
@@ -148,18 +138,4 @@ async fn say(connection: &ProfileConnection, key: Option<&Key>, is_new: bool) ->
         lines.join("\n")
     });
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_scheme;
-
-    #[test]
-    fn a_server_is_named_as_people_type_it() {
-        assert_eq!(with_scheme("attache.example.com"), "https://attache.example.com");
-        assert_eq!(with_scheme("localhost:8080"), "http://localhost:8080");
-        assert_eq!(with_scheme("127.0.0.1:8080"), "http://127.0.0.1:8080");
-        assert_eq!(with_scheme("localhost.example.com"), "https://localhost.example.com");
-        assert_eq!(with_scheme("http://10.0.0.2"), "http://10.0.0.2");
-    }
 }

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use clap::{Args, ValueEnum};
+use domain::foreign::visible;
 use serde_json::json;
 
 use super::connection::Remote;
@@ -58,8 +59,17 @@ pub fn open(arguments: &Arguments) -> Done {
     Ok(())
 }
 
-/// Opens an address in the browser of this computer; `false` if there is none.
+/// Whether the text is an address of a page, without characters that a terminal interprets or hides.
+pub fn is_web_address(text: &str) -> bool {
+    let is_web = |url: reqwest::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    reqwest::Url::parse(text).is_ok_and(is_web) && visible(text) == text && !text.contains(char::is_whitespace)
+}
+
+/// Opens a web address in the browser of this computer; `false` if there is none, or if it is another address.
 pub fn open_in_browser(address: &str) -> bool {
+    if !is_web_address(address) {
+        return false;
+    }
     let is_there = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let program = match std::env::var_os("BROWSER").filter(|program| !program.is_empty()) {
         Some(program) => program,
@@ -74,4 +84,31 @@ pub fn open_in_browser(address: &str) -> bool {
     // A browser may stay in the foreground; the command does not wait for it.
     std::thread::spawn(move || started.wait());
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_web_address, open_in_browser};
+
+    #[test]
+    fn only_pages_are_web_addresses() {
+        for right in ["http://127.0.0.1:8080/device", "https://a.example.com/claim?attempt=cat_x&y=%20"] {
+            assert!(is_web_address(right), "{right}");
+        }
+        for wrong in [
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "/device",
+            "",
+            "-h",
+            "https://",
+            "https://a.example/\u{1b}]0;x\u{7}",
+            "https://a.example/\u{202e}",
+            "https://a.example/\u{9b}2J",
+            "https://a.example/a b",
+        ] {
+            assert!(!is_web_address(wrong) && !open_in_browser(wrong), "{wrong:?}");
+        }
+    }
 }

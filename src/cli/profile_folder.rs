@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,7 @@ use wire::agent_auth::{SCOPE_ACCOUNT, TokenResult};
 use wire::form;
 
 use super::failure::Failure;
+use super::replacement::replace_file;
 
 /// The content of `profile.toml`: one server and its credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -292,22 +293,9 @@ impl ProfileFolder {
         Ok(Some(text))
     }
 
-    /// Writes and syncs a temporary file, then renames it to `name`.
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
         self.make()?;
-        let (new, path) = (self.path.join(format!(".{name}.{}", std::process::id())), self.path.join(name));
-        let replaced = (|| {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            File::open(&self.path)?.sync_all()
-        })();
-        replaced.map_err(|error| {
-            // The temporary file is useless now.
-            let _ = fs::remove_file(&new);
-            self.unwritable(name, error)
-        })
+        replace_file(&self.path.join(name), bytes, 0o600).map_err(|error| self.unwritable(name, error))
     }
 
     fn unreadable(&self, name: &str, error: impl std::fmt::Display) -> Failure {

@@ -8,6 +8,7 @@ use app::config::Settings;
 use app::installation::{self, LogStart};
 use app::telemetry;
 use clap::Args;
+use domain::node::short;
 use domain::{Clock, Rng};
 use supervision::TreeExit;
 use tokio::signal::unix::{SignalKind, signal};
@@ -60,6 +61,7 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
             return Ok(());
         }
     };
+    announce(&server);
     let start = StartScreen::of(&server, file.as_deref());
     output::print(&if terminal::is_watched() { start.screen() } else { start.line() });
     let ending = tokio::select! {
@@ -88,6 +90,20 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
             Err(Failure::refused("ended by a second signal before draining was finished"))
         }
     }
+}
+
+/// Logs which program serves which database with which settings: after several restarts the journal tells them apart.
+fn announce(server: &Server) {
+    let (settings, node) = (&server.app.settings, server.app.nodes.traits());
+    let database = if settings.database.url.is_some() { "postgresql" } else { "sqlite" };
+    tracing::info!(
+        version = node.version,
+        database,
+        schema = server.app.store.schema_version(),
+        settings.digest = short(&node.configuration),
+        node.id = %node.id,
+        "the server is ready"
+    );
 }
 
 fn without_migration(error: &installation::OpenError) -> String {

@@ -1,8 +1,9 @@
 //! `attache usage`: shows the remaining allowance of the plan as bars.
 
 use clap::Args;
+use domain::foreign::visible;
 use domain::usage::PercentLeft;
-use wire::usage::{Measure, UsageBar};
+use wire::usage::{ByteLimit, Measure, UsageBar};
 
 use super::connection::{CredentialArgs, Remote};
 use super::failure::{Done, Failure};
@@ -23,18 +24,26 @@ pub async fn usage(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     let usage = connection.send_as(arguments.whom, async |client| client.usage_bar().await).await?;
     let known = serde_json::to_value(&usage).map_err(Failure::caused)?;
-    output::show(connection.json, &known, || shown(&usage));
+    let base_url = connection.client.base_url();
+    output::show(connection.json, &known, || shown(&usage, base_url));
     Ok(())
 }
 
-fn shown(usage: &UsageBar) -> String {
+fn shown(usage: &UsageBar, base_url: &str) -> String {
+    let limits = usage.limits.map(|limits| {
+        let memory_bytes = limits.memory_bytes.map(|of| format!("memories       {}\n", bytes(of))).unwrap_or_default();
+        format!("events today   {}\n{memory_bytes}", bytes(limits.event_bytes))
+    });
+    // Without `account.top_up_url` the server names the account page, where nothing can be bought.
+    let is_shop = usage.top_up_url != format!("{base_url}/account");
+    let top_up = if is_shop { format!("\ntop up         {}", visible(&usage.top_up_url)) } else { String::new() };
     format!(
-        "plan           {}\nmemory         {}\nretrospective  {}\nbalance        {}\ntop up         {}",
+        "plan           {}\nmemory         {}\nretrospective  {}\n{}balance        {}{top_up}",
         terminal::styled(STRONG, usage.plan.as_str()),
         measure(usage.memory),
         measure(usage.retrospective),
+        limits.unwrap_or_default(),
         dollars(usage.balance_cents),
-        usage.top_up_url,
     )
 }
 
@@ -43,6 +52,15 @@ fn measure(measure: Measure) -> String {
     // Padding comes before colouring, because escape sequences count as characters.
     let left = format!("{:>5} % left", measure.percent_left.to_string());
     format!("{} {left}  {}", bar(measure.percent_left), terminal::styled(FAINT, resets))
+}
+
+/// The share of a limit in bytes that is left.
+fn bytes(of: ByteLimit) -> String {
+    let left = PercentLeft::of(of.limit.unwrap_or_default(), of.used);
+    let limit = of.limit.map_or("no limit".to_owned(), |limit| format!("of {} MB", limit >> 20));
+    let resets = of.reset_at.map(|at| format!(", resets {}", at.format("%Y-%m-%d %H:%M UTC"))).unwrap_or_default();
+    let used = terminal::styled(FAINT, format!("{} MB used {limit}{resets}", of.used.div_ceil(1 << 20)));
+    format!("{} {:>5} % left  {used}", bar(left), left.to_string())
 }
 
 /// A bar that is full if nothing has been used.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use api::Front;
 use api::addresses::Addresses;
 use api::connection::{Connection, Exchange};
+use api::unread::{self, UnreadLimits};
 use app::phase::Phases;
 use axum::Router;
 use axum::body::Body;
@@ -29,6 +30,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tower::ServiceExt;
 
+use super::head_bytes::{HeadBytes, HeadLimits};
 use super::head_timer::{HeadDeadlines, HeadTimer};
 use super::patience::{Patience, Patient};
 use super::place::Place;
@@ -46,22 +48,20 @@ impl Service {
     async fn answer(self, request: Request, connection: Arc<Connection>) -> Response {
         match self {
             Self::Public(front) => front.answer(request, connection).await,
-            Self::Router(router) => {
-                let has_body = !request.body().is_end_stream();
-                let response = router.oneshot(request).await.unwrap_or_else(|never| match never {});
-                // The client may still send a body that was refused.
-                connection.set_lingers(has_body && response.status().is_client_error());
-                response
-            }
+            Self::Router(router) => router.oneshot(request).await.unwrap_or_else(|never| match never {}),
         }
     }
 }
 
-/// How long each step of a connection may take.
-#[derive(Debug, Clone, Copy)]
-pub struct Deadlines {
+/// How long each step of a connection may take, and how much it may send for it.
+#[derive(Debug, Clone)]
+pub struct ConnectionLimits {
     /// Until a request has begun, and until its head has ended.
     pub heads: HeadDeadlines,
+    /// Sizes of heads.
+    pub head_bytes: HeadLimits,
+    /// Bodies that were not read.
+    pub unread: UnreadLimits,
     /// Writing and closing.
     pub patience: Patience,
     /// All connections together, when the listener stops.
@@ -125,7 +125,7 @@ impl Door {
 }
 
 /// Accepts connections of this listener until it is to stop.
-pub async fn accept(listener: TcpListener, service: Service, mut door: Door, deadlines: Deadlines, phases: Phases) {
+pub async fn accept(listener: TcpListener, service: Service, mut door: Door, limits: ConnectionLimits, phases: Phases) {
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -139,10 +139,14 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, dea
                     continue;
                 };
                 let connection = Arc::new(Connection::new(peer));
-                let heads = HeadTimer::new(deadlines.heads, place);
-                let stream = patient(stream, deadlines.patience, &connection, heads);
+                let heads = HeadTimer::new(limits.heads, place);
+                let head_bytes = HeadBytes::new(&limits.head_bytes);
+                let stream = patient(stream, limits.patience, &connection, (heads, head_bytes));
                 let watcher = graceful.watcher();
-                let conversation = converse(stream, Arc::clone(&connection), service.clone(), phases.clone(), watcher);
+                let (service, phases) = (service.clone(), phases.clone());
+                let conversation =
+                    Conversation { connection: Arc::clone(&connection), service, phases, limits: limits.clone() };
+                let conversation = conversation.run(stream, watcher);
                 let task = tokio::spawn(async move {
                     // Clients break connections all the time; it is none of our errors.
                     if let Err(error) = conversation.await {
@@ -159,7 +163,7 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, dea
         }
     }
     drop(listener);
-    if tokio::time::timeout(deadlines.drain, graceful.shutdown()).await.is_err() {
+    if tokio::time::timeout(limits.drain, graceful.shutdown()).await.is_err() {
         tracing::warn!("some connections did not finish in time");
     }
 }
@@ -180,6 +184,7 @@ fn turn_away(stream: TcpStream) {
         cache-control: no-store\r\nconnection: close\r\n\r\n\
         {\"error\":\"temporarily_unavailable\",\"reason\":\"too_many_connections\",\"retryable\":true}";
     tracing::debug!("an address has too many connections: one more was closed");
+    api::error::count_refusal("too_many_connections");
     // A client that floods the server may lose the response. A socket that was just accepted has room for it, which the runtime does not know yet.
     let _ = stream.into_std().and_then(|mut socket| socket.write(ANSWER));
 }
@@ -188,7 +193,7 @@ fn patient(
     stream: TcpStream,
     patience: Patience,
     connection: &Arc<Connection>,
-    heads: HeadTimer,
+    heads: (HeadTimer, HeadBytes),
 ) -> Patient<TcpStream> {
     // Answers are small and asked for one by one: waiting for more to send only adds delay.
     if let Err(error) = stream.set_nodelay(true) {
@@ -198,30 +203,45 @@ fn patient(
 }
 
 /// One connection, from its first request to its last.
-async fn converse(
-    stream: Patient<TcpStream>,
+struct Conversation {
     connection: Arc<Connection>,
     service: Service,
     phases: Phases,
-    graceful: Watcher,
-) -> Result<(), hyper::Error> {
-    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-        let (service, request) = (service.clone(), request.map(Body::new));
-        let (connection, phases) = (Arc::clone(&connection), phases.clone());
-        async move {
-            let exchange = connection.begin();
-            let mut response = until_its_end(service.answer(request, connection).await, exchange);
-            if phases.closes_connections() {
-                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            Ok::<_, Infallible>(response)
+    limits: ConnectionLimits,
+}
+
+impl Conversation {
+    async fn run(self, stream: Patient<TcpStream>, graceful: Watcher) -> Result<(), hyper::Error> {
+        // Of hyper's buffer, which the connection keeps.
+        let bytes_max = self.limits.head_bytes.bytes_max;
+        let conversation = &self;
+        let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| async move {
+            Ok::<_, Infallible>(conversation.answer(request).await)
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .header_read_timeout(None)
+            .keep_alive(true)
+            .max_buf_size(bytes_max)
+            .serve_connection(TokioIo::new(stream), service);
+        graceful.watch(connection).await
+    }
+
+    async fn answer(&self, request: hyper::Request<Incoming>) -> Response {
+        let Self { connection, service, phases, limits } = self;
+        let exchange = connection.begin();
+        connection.set_lingers(false);
+        let request = unread::returning(request, connection);
+        let mut response = service.clone().answer(request, Arc::clone(connection)).await;
+        if let Some(body) = connection.take_unread()
+            && !unread::discard(body, limits.unread).await
+        {
+            connection.set_lingers(true);
         }
-    });
-    let connection = hyper::server::conn::http1::Builder::new()
-        .header_read_timeout(None)
-        .keep_alive(true)
-        .serve_connection(TokioIo::new(stream), service);
-    graceful.watch(connection).await
+        if connection.lingers() || phases.closes_connections() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        until_its_end(response, exchange)
+    }
 }
 
 /// The exchange lasts as long as a response that comes piece by piece. Any other is in the hands of hyper at once.

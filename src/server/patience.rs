@@ -4,6 +4,8 @@
 //!   waits.
 //! - A read that waits for a request ends at one of the [deadlines for its head](super::head_timer): as at the end of an idle connection,
 //!   or with an error in the middle of a head.
+//! - The [bytes of its heads](super::head_bytes) are counted. Only hyper may write, since it knows which responses are still to be written, so a
+//!   refused head is continued with bytes that hyper refuses, and hyper's response, which has no body, is replaced.
 //! - A connection that [lingers](Connection::lingers) continues to read for a moment after its last response, and discards the bytes:
 //!   closing a socket with unread bytes resets the connection, and the client would lose the response.
 
@@ -14,10 +16,18 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use api::connection::Connection;
+use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::head_bytes::{self, HeadBytes, HeadRefusal};
 use super::head_timer::{HeadTimer, Late};
+
+/// The end of a head that no parser takes.
+const MALFORMED: &[u8] = b"\0\r\n\r\n";
+
+/// Header of a response without a body.
+const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
 /// How long a socket waits for its client.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +45,11 @@ pub struct Patient<S> {
     patience: Patience,
     connection: Arc<Connection>,
     heads: HeadTimer,
+    head_bytes: HeadBytes,
+    /// Why the head that is being read is refused.
+    refusal: Option<HeadRefusal>,
+    /// What is left of the response to a refused head.
+    response: Option<Bytes>,
     /// While a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
     /// While it reads bytes that it discards.
@@ -43,8 +58,24 @@ pub struct Patient<S> {
 
 impl<S> Patient<S> {
     /// Around the socket of this connection.
-    pub fn new(socket: S, patience: Patience, connection: Arc<Connection>, heads: HeadTimer) -> Self {
-        Self { socket, patience, connection, heads, stalled: None, lingering: None }
+    pub fn new(
+        socket: S,
+        patience: Patience,
+        connection: Arc<Connection>,
+        (heads, head_bytes): (HeadTimer, HeadBytes),
+    ) -> Self {
+        let (refusal, response, stalled, lingering) = (None, None, None, None);
+        Self { socket, patience, connection, heads, head_bytes, refusal, response, stalled, lingering }
+    }
+
+    /// The refusal of a head instead of this response, which hyper writes to a head that it cannot parse.
+    fn instead_of(&self, response: &[u8]) -> Option<HeadRefusal> {
+        let is_empty = |response: &[u8]| response.windows(EMPTY.len()).any(|part| part == EMPTY);
+        match response.get(8..12)? {
+            b" 400" | b" 414" if is_empty(response) => Some(self.refusal.unwrap_or(HeadRefusal::Malformed)),
+            b" 431" => Some(self.refusal.unwrap_or_else(|| self.head_bytes.too_large())),
+            _ => None,
+        }
     }
 
     /// The result of a write, or a timeout error after `write_deadline`.
@@ -63,13 +94,63 @@ impl<S> Patient<S> {
     }
 }
 
+impl<S: AsyncWrite + Unpin> Patient<S> {
+    /// Writes the response to a refused head instead of hyper's, which begins with `head` and has `length` bytes; `None`: this is another response.
+    fn poll_replaced(
+        &mut self,
+        head: &[u8],
+        length: usize,
+        context: &mut Context<'_>,
+    ) -> Option<Poll<io::Result<usize>>> {
+        if self.response.is_none() {
+            let refusal = self.instead_of(head)?;
+            api::error::count_refusal(refusal.reason());
+            self.response = Some(refusal.response().into());
+            // The client may still be sending the rest of its head.
+            self.connection.set_lingers(true);
+        }
+        while let Some(rest) = self.response.as_ref().filter(|rest| !rest.is_empty()) {
+            let written = Pin::new(&mut self.socket).poll_write(context, rest);
+            match self.in_time(written, context) {
+                Poll::Ready(Ok(0)) => return Some(Poll::Ready(Err(io::ErrorKind::WriteZero.into()))),
+                Poll::Ready(Ok(bytes)) => self.response.as_mut()?.advance(bytes),
+                other => return Some(other),
+            }
+        }
+        self.response = None;
+        Some(Poll::Ready(Ok(length)))
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let unread = buf.remaining();
-        if let Poll::Ready(read) = Pin::new(&mut this.socket).poll_read(context, buf) {
-            if buf.remaining() < unread {
+        let is_busy = this.connection.is_busy();
+        if let Some(refusal) = this.head_bytes.refusal(&this.connection) {
+            this.refusal = Some(refusal);
+            if buf.remaining() < MALFORMED.len() {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "the head is refused")));
+            }
+            buf.put_slice(MALFORMED);
+            return Poll::Ready(Ok(()));
+        }
+        let filled = buf.filled().len();
+        let read = if is_busy || buf.remaining() <= head_bytes::FREE {
+            Pin::new(&mut this.socket).poll_read(context, buf)
+        } else {
+            let mut part = ReadBuf::new(buf.initialize_unfilled_to(head_bytes::FREE));
+            let read = Pin::new(&mut this.socket).poll_read(context, &mut part);
+            let bytes = part.filled().len();
+            buf.advance(bytes);
+            read
+        };
+        if let Poll::Ready(read) = read {
+            let bytes = buf.filled().len() - filled;
+            if bytes > 0 {
                 this.heads.on_read(&this.connection);
+                if !is_busy {
+                    this.head_bytes.count(bytes);
+                }
             }
             return Poll::Ready(read);
         }
@@ -85,6 +166,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if let Some(written) = self.poll_replaced(buf, buf.len(), context) {
+            return written;
+        }
         let written = Pin::new(&mut self.socket).poll_write(context, buf);
         self.in_time(written, context)
     }
@@ -94,6 +178,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         context: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let head = bufs.first().map_or(&[][..], |buf| buf);
+        if let Some(written) = self.poll_replaced(head, bufs.iter().map(|buf| buf.len()).sum(), context) {
+            return written;
+        }
         let written = Pin::new(&mut self.socket).poll_write_vectored(context, bufs);
         self.in_time(written, context)
     }
@@ -136,6 +224,9 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
     use tokio::time::Instant;
 
+    use api::receiving::ReceiveMemory;
+
+    use super::super::head_bytes::HeadLimits;
     use super::super::head_timer::HeadDeadlines;
     use super::super::place::Place;
     use super::*;
@@ -148,6 +239,8 @@ mod tests {
         let (ours, theirs) = tokio::io::duplex(8);
         let deadlines = HeadDeadlines { head: Duration::from_secs(10), idle: Duration::from_secs(75) };
         let heads = HeadTimer::new(deadlines, Place::default());
+        let limits = HeadLimits { bytes_max: 16, memory: ReceiveMemory::new(0) };
+        let heads = (heads, HeadBytes::new(&limits));
         (Patient::new(ours, PATIENCE, Arc::clone(&connection), heads), theirs, connection)
     }
 

@@ -1,5 +1,5 @@
-//! Circuit breaker: stops requests to a service that fails repeatedly, and probes it with one request after a time. Pure: time is a
-//! parameter.
+//! Circuit breaker: stops requests to a service that fails repeatedly, and probes it with one request after a time, which is short at first
+//! and doubles with each probe that fails. Pure: time is a parameter.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,14 @@ use serde::{Deserialize, Serialize};
 pub struct BreakerSettings {
     /// Consecutive failures that open the breaker; 0 disables it.
     pub failures: u32,
-    /// Time that the breaker stays open before it admits a probe.
+    /// Maximum time that the breaker stays open before it admits a probe. It is open for at most [`OPEN_FIRST`] at first, and for twice as
+    /// long after each probe that failed.
     #[serde(with = "humantime_serde")]
     pub open: Duration,
 }
+
+/// Time that the breaker stays open after the first failures, unless the setting is shorter.
+pub const OPEN_FIRST: Duration = Duration::from_secs(1);
 
 impl Default for BreakerSettings {
     fn default() -> Self {
@@ -51,9 +55,17 @@ pub struct Breaker {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Closed { failures: u32 },
-    Open { since: Instant },
-    Probing,
+    Closed {
+        failures: u32,
+    },
+    Open {
+        since: Instant,
+        lasts: Duration,
+    },
+    /// One request is in flight; the breaker was open for this long before it.
+    Probing {
+        lasted: Duration,
+    },
 }
 
 impl Breaker {
@@ -66,28 +78,35 @@ impl Breaker {
     pub fn admit(&mut self, now: Instant) -> Option<Admission> {
         match self.state {
             State::Closed { .. } => Some(Admission::Free),
-            State::Open { since } if now.duration_since(since) >= self.settings.open => {
-                self.state = State::Probing;
+            State::Open { since, lasts } if now.duration_since(since) >= lasts => {
+                self.state = State::Probing { lasted: lasts };
                 Some(Admission::Probe)
             }
-            State::Open { .. } | State::Probing => None,
+            State::Open { .. } | State::Probing { .. } => None,
         }
     }
 
     /// How an admitted request ended. Only the probe can close an open breaker: a request that was admitted before it opened says
     /// of the past.
     pub fn record(&mut self, admission: Admission, verdict: CallResult, now: Instant) {
+        let max = self.settings.open;
         self.state = match (self.state, admission, verdict) {
             (State::Closed { .. }, Admission::Free, CallResult::Healthy)
-            | (State::Probing, Admission::Probe, CallResult::Healthy) => State::Closed { failures: 0 },
+            | (State::Probing { .. }, Admission::Probe, CallResult::Healthy) => State::Closed { failures: 0 },
             (State::Closed { failures }, Admission::Free, CallResult::Failed) => {
                 let failures = failures.saturating_add(1);
-                if failures == self.settings.failures { State::Open { since: now } } else { State::Closed { failures } }
+                if failures == self.settings.failures {
+                    State::Open { since: now, lasts: OPEN_FIRST.min(max) }
+                } else {
+                    State::Closed { failures }
+                }
             }
-            (State::Probing, Admission::Probe, CallResult::Failed) => State::Open { since: now },
+            (State::Probing { lasted }, Admission::Probe, CallResult::Failed) => {
+                State::Open { since: now, lasts: lasted.saturating_mul(2).min(max) }
+            }
             // The next request may probe immediately.
-            (State::Probing, Admission::Probe, CallResult::Unknown) => {
-                State::Open { since: now.checked_sub(self.settings.open).unwrap_or(now) }
+            (State::Probing { lasted }, Admission::Probe, CallResult::Unknown) => {
+                State::Open { since: now.checked_sub(lasted).unwrap_or(now), lasts: lasted }
             }
             (state, _, _) => state,
         };
@@ -98,10 +117,8 @@ impl Breaker {
     pub fn refuses_for(&self, now: Instant) -> Option<Duration> {
         match self.state {
             State::Closed { .. } => None,
-            State::Open { since } => {
-                self.settings.open.checked_sub(now.duration_since(since)).filter(|left| !left.is_zero())
-            }
-            State::Probing => Some(Duration::ZERO),
+            State::Open { since, lasts } => lasts.checked_sub(now.duration_since(since)).filter(|left| !left.is_zero()),
+            State::Probing { .. } => Some(Duration::ZERO),
         }
     }
 }
@@ -120,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_failures_in_a_row_open_it_for_fifteen_seconds_and_then_one_request_tries() {
+    fn ten_failures_in_a_row_open_it_for_a_second_and_each_failed_probe_for_twice_as_long() {
         let (mut breaker, start) = (Breaker::new(SETTINGS), Instant::now());
         for _ in 0..9 {
             fail(&mut breaker, start);
@@ -131,19 +148,34 @@ mod tests {
             assert_eq!(breaker.refuses_for(start), None, "an answer in between starts the count again");
             fail(&mut breaker, start);
         }
-        assert_eq!(breaker.refuses_for(start + Duration::from_secs(5)), Some(Duration::from_secs(10)));
-        assert_eq!(breaker.admit(start + Duration::from_millis(14_999)), None);
-        let later = start + Duration::from_secs(15);
-        assert_eq!(breaker.refuses_for(later), None, "the next request may go");
-        assert_eq!(breaker.admit(later), Some(Admission::Probe));
-        assert_eq!(breaker.refuses_for(later), Some(Duration::ZERO));
-        assert_eq!(breaker.admit(later), None, "one probe at a time");
-        breaker.record(Admission::Probe, CallResult::Failed, later);
-        assert_eq!(breaker.admit(later + Duration::from_secs(14)), None);
-        let later = later + Duration::from_secs(15);
+        let mut later = start;
+        for seconds in [1, 2, 4, 8, 15, 15] {
+            let open = Duration::from_secs(seconds);
+            assert_eq!(breaker.refuses_for(later), Some(open));
+            assert_eq!(breaker.admit(later + open.saturating_sub(Duration::from_millis(1))), None);
+            later += open;
+            assert_eq!(breaker.refuses_for(later), None, "the next request may go");
+            assert_eq!(breaker.admit(later), Some(Admission::Probe));
+            assert_eq!(breaker.refuses_for(later), Some(Duration::ZERO));
+            assert_eq!(breaker.admit(later), None, "one probe at a time");
+            breaker.record(Admission::Probe, CallResult::Failed, later);
+        }
+        later += SETTINGS.open;
         assert_eq!(breaker.admit(later), Some(Admission::Probe));
         breaker.record(Admission::Probe, CallResult::Healthy, later);
         assert_eq!(breaker.admit(later), Some(Admission::Free));
+        for _ in 0..10 {
+            fail(&mut breaker, later);
+        }
+        assert_eq!(breaker.refuses_for(later), Some(OPEN_FIRST), "the next fault begins with a short time");
+    }
+
+    #[test]
+    fn a_setting_that_is_shorter_than_the_first_time_is_the_time() {
+        let (mut breaker, start) =
+            (Breaker::new(BreakerSettings { failures: 1, open: Duration::from_millis(20) }), Instant::now());
+        fail(&mut breaker, start);
+        assert_eq!(breaker.admit(start + Duration::from_millis(20)), Some(Admission::Probe));
     }
 
     #[test]

@@ -38,7 +38,7 @@ mod usage;
 mod writer;
 
 pub use audit::{AuditFault, Audited};
-pub use cosign::{CosignError, Witnessing};
+pub use cosign::{CosignError, Cosigned, Witnessing};
 pub use days::{DayCounts, DayQuery, EVENTS_MAX as DAY_EVENTS_MAX};
 pub use epoch::{Continuity, LogHead};
 pub use error::LogError;

@@ -2,6 +2,7 @@
 //! witness cosigned before.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::Digest;
-use domain::checkpoint::{NotAKey, NoteFault};
+use domain::checkpoint::{Checkpoint, NotAKey, NoteFault};
 use domain::cosignature::WitnessKey;
 use reqwest::redirect::Policy;
 use reqwest::{StatusCode, Url};
@@ -30,6 +31,13 @@ impl WitnessAddress {
     /// The verifier key, as text.
     pub fn key(&self) -> String {
         self.key.to_string()
+    }
+
+    /// Whether nobody but the witness can answer for it: over TLS, or on this machine.
+    fn is_authentic(&self) -> bool {
+        let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        self.url.scheme() == "https" || is_loopback
     }
 }
 
@@ -112,6 +120,16 @@ impl WitnessClient {
         self.address.key.name()
     }
 
+    /// Whether nobody but the witness can answer for it: over TLS, or on this machine.
+    pub fn is_authentic(&self) -> bool {
+        self.address.is_authentic()
+    }
+
+    /// Whether these lines have a cosignature of the witness that holds for `checkpoint`.
+    pub fn has_cosigned(&self, checkpoint: &Checkpoint, lines: &str) -> bool {
+        self.address.key.lines_over(&checkpoint.to_string(), lines).is_ok()
+    }
+
     /// Asks for a cosignature of `checkpoint`; `proof` leads from `old` leaves to its size.
     #[boxed]
     pub async fn add_checkpoint(
@@ -162,5 +180,21 @@ mod tests {
         assert_eq!("https://witness.example".parse::<WitnessAddress>(), Err(InvalidWitness::Form));
         assert!(matches!(format!("https://w.example {key}").parse::<WitnessAddress>(), Err(InvalidWitness::Key(_))));
         assert_eq!("ftp://w.example key".parse::<WitnessAddress>(), Err(InvalidWitness::Url));
+    }
+
+    #[test]
+    fn only_tls_and_this_machine_are_authentic() {
+        let key = "witness.example/w1+aa4a09d1+BOpKbGPinFIKvvVQexMuxfmVR3auvr57kkIe6mkURtIs";
+        for (url, is_authentic) in [
+            ("https://w.example", true),
+            ("http://127.0.0.1:1", true),
+            ("http://[::1]:1", true),
+            ("http://w.example", false),
+            ("http://10.0.0.1", false),
+            ("http://localhost.example", false),
+        ] {
+            let address: WitnessAddress = format!("{url} {key}").parse().unwrap();
+            assert_eq!(address.is_authentic(), is_authentic, "{url}");
+        }
     }
 }

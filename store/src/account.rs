@@ -3,13 +3,14 @@
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::usage::Plan;
 use domain::{Rng, Timestamp};
+use sqlx_macros::FromRow;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::probes::rows::{AccountRow, IdentityRow, PersonRow};
 use crate::row::{limit, parsed, parsed_opt, storable};
-use crate::{Store, in_transaction, probes};
+use crate::{Store, in_transaction, joined, probes};
 use async_recursion::async_recursion as boxed;
 
 /// An account with the name of its owner.
@@ -27,6 +28,13 @@ pub struct Account {
     pub created_at: Timestamp,
     /// The person who owns it; none while it is only provisioned.
     pub owner: Option<(PersonId, Email)>,
+}
+
+#[derive(FromRow)]
+struct ListedRow {
+    #[sqlx(flatten)]
+    account: AccountRow,
+    closed_at: Option<Timestamp>,
 }
 
 /// A person who can sign in.
@@ -159,16 +167,25 @@ impl Store {
         Ok(row.map(Account::try_from).transpose()?)
     }
 
-    /// Accounts for operators, newest first.
+    /// Accounts for operators, newest first, each with the time at which it was closed: all of them, or one.
     #[boxed]
-    pub async fn accounts(&self, rows_max: usize) -> Result<Vec<Account>, StoreError> {
-        const SQL: &str = "SELECT a.user_account_id, a.plan, a.balance_cents, COALESCE(a.name, p.name) AS name,
-                a.created_at, p.id AS person_id, p.email
+    pub async fn accounts(
+        &self,
+        account: Option<&UserAccountId>,
+        rows_max: usize,
+    ) -> Result<Vec<(Account, Option<Timestamp>)>, StoreError> {
+        const LISTED: &str = "SELECT a.user_account_id, a.plan, a.balance_cents, COALESCE(a.name, p.name) AS name,
+                a.created_at, p.id AS person_id, p.email, c.closed_at
             FROM accounts a LEFT JOIN persons p ON p.account_id = a.user_account_id
-            ORDER BY a.created_at DESC, a.user_account_id LIMIT $1";
-        let rows: Vec<AccountRow> =
-            query(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListAccounts).await?;
-        Ok(rows.into_iter().map(Account::try_from).collect::<Result<_, _>>()?)
+                LEFT JOIN account_closings c ON c.account_id = a.user_account_id";
+        const ALL: &str = joined!(LISTED, " ORDER BY a.created_at DESC, a.user_account_id LIMIT $1");
+        const ONE: &str = joined!(LISTED, " WHERE a.user_account_id = $2 LIMIT $1");
+        let rows = match account {
+            None => query(ALL).bind(limit(rows_max)),
+            Some(account) => query(ONE).bind(limit(rows_max)).bind(account.as_str()),
+        };
+        let rows: Vec<ListedRow> = rows.fetch_all(&self.pool).during(Operation::ListAccounts).await?;
+        Ok(rows.into_iter().map(|row| Ok((row.account.try_into()?, row.closed_at))).collect::<Result<_, Corrupt>>()?)
     }
 
     /// Gives an account a plan; `false` when there is no such account.

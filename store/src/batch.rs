@@ -6,8 +6,9 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use domain::batch::{BatchEnd, Item, ItemOutcome, Journal};
+use domain::batch::{BatchEnd, BatchKind, ImportedMemory, Item, ItemOutcome, Journal};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
+use domain::item::Fault;
 use domain::memory::MemoryType;
 use domain::webhook::NotificationKind;
 use domain::{Digest, Timestamp};
@@ -30,6 +31,8 @@ use async_recursion::async_recursion as boxed;
 pub struct NewBatch<'a> {
     /// Id of the batch.
     pub id: BatchId,
+    /// Kind of the batch.
+    pub kind: BatchKind,
     /// Owner of the batch.
     pub account: &'a UserAccountId,
     /// Where its items go.
@@ -38,15 +41,15 @@ pub struct NewBatch<'a> {
     pub key_spaces: Option<&'a [SpaceId]>,
     /// Its items, in their order.
     pub items: &'a [Item],
-    /// The key with which the request may be repeated.
+    /// What makes a repeated request the same one.
     pub key: Option<IdempotencyKey<'a>>,
 }
 
 /// The `Idempotency-Key` of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct IdempotencyKey<'a> {
-    /// The key, unique within the account.
-    pub key: &'a str,
+    /// The key, unique within the account. Without one, only a batch that runs counts.
+    pub key: Option<&'a str>,
     /// SHA-256 of the body of the request.
     pub body: &'a Digest,
     /// A batch that was created before this time does not count.
@@ -71,6 +74,8 @@ pub enum BatchCreate {
 pub struct Batch {
     /// Id of the batch.
     pub id: BatchId,
+    /// Kind of the batch.
+    pub kind: BatchKind,
     /// Owner of the batch.
     pub account: UserAccountId,
     /// Where its items go.
@@ -132,7 +137,7 @@ const FINISH_ITEM: &str = "UPDATE batch_items SET note = NULL, finished = $3, ou
     WHERE batch_id = $1 AND position = $2 AND outcome IS NULL";
 
 impl Store {
-    /// Takes a batch in, unless the account has `running_max` running.
+    /// Takes a batch in, unless the account has `running_max` of its kind running.
     #[boxed]
     pub async fn batch_create(
         &self,
@@ -142,10 +147,11 @@ impl Store {
     ) -> Result<BatchCreate, StoreError> {
         // The account is locked first, so that any number of batches at once are counted.
         const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
-        const RUNNING: &str = "SELECT COUNT(*) FROM batches WHERE account_id = $1 AND state = 'running'";
+        const RUNNING: &str = "SELECT COUNT(*) FROM batches WHERE account_id = $1 AND state = 'running' AND kind = $2";
         const ADD: &str = "INSERT INTO batches (id, account_id, spaces, total, state, created_at, key_spaces,
-                idempotency_key, body_sha256)
-            VALUES ($1, $2, $3, $4, 'running', $5, $6, $7, $8)";
+                idempotency_key, body_sha256, kind)
+            VALUES ($1, $2, $3, $4, 'running', $5, $6, $7, $8, $9)";
+        let kind: &'static str = new.kind.into();
         let rows: Vec<ItemRow<'_>> = new.items.iter().enumerate().map(ItemRow::from).collect();
         let spaces = serde_json::to_string(new.spaces).unwrap_or_default();
         let key_spaces = new.key_spaces.map(|spaces| serde_json::to_string(spaces).unwrap_or_default());
@@ -154,17 +160,17 @@ impl Store {
             |tx| {
                 query(LOCK).bind(new.account.as_str()).execute(&mut *tx).await?;
                 if let Some(key) = &new.key
-                    && let Some(known) = known_by_key(tx, new.account, key).await?
+                    && let Some(known) = known_by_key(tx, new, key).await?
                 {
                     return Ok(known);
                 }
-                let running: i64 = scalar(RUNNING).bind(new.account.as_str()).fetch_one(&mut *tx).await?;
+                let running: i64 = scalar(RUNNING).bind(new.account.as_str()).bind(kind).fetch_one(&mut *tx).await?;
                 if running >= i64::from(running_max) {
                     return Ok(BatchCreate::TooMany);
                 }
                 let add = query(ADD).bind(new.id.as_uuid()).bind(new.account.as_str()).bind(&spaces);
-                let add = add.bind(limit(rows.len())).bind(now).bind(&key_spaces).bind(new.key.map(|key| key.key));
-                add.bind(new.key.map(|key| &key.body.as_bytes()[..])).execute(&mut *tx).await?;
+                let add = add.bind(limit(rows.len())).bind(now).bind(&key_spaces).bind(new.key.and_then(|key| key.key));
+                add.bind(new.key.map(|key| &key.body.as_bytes()[..])).bind(kind).execute(&mut *tx).await?;
                 for rows in chunks(&rows) {
                     let mut sql = QueryBuilder::new("INSERT INTO batch_items (batch_id, position, url, note) ");
                     sql.push_values(rows, |mut row, item| {
@@ -185,7 +191,7 @@ impl Store {
     #[boxed]
     pub async fn batch_by_id(&self, id: BatchId, owner: Option<&UserAccountId>) -> Result<Option<Batch>, StoreError> {
         const BATCH: &str =
-            "SELECT account_id, spaces, key_spaces, total, state, reason, cancelled_at, created_at FROM batches
+            "SELECT account_id, spaces, key_spaces, total, state, reason, cancelled_at, created_at, kind FROM batches
             WHERE id = $1 AND ($2 IS NULL OR account_id = $2)";
         const ITEMS: &str = "SELECT position, url, finished, outcome FROM batch_items WHERE batch_id = $1
             ORDER BY finished, position";
@@ -279,7 +285,8 @@ impl Store {
         const SQL: &str =
             "UPDATE batches SET state = $2, reason = $3, finished_at = $4, runner = NULL, leased_until = NULL
             WHERE id = $1 AND state = 'running'";
-        const OWNER: &str = "SELECT account_id FROM batches WHERE id = $1";
+        // An import has the attention of its client, and may be one of a hundred parts.
+        const OWNER: &str = "SELECT account_id FROM batches WHERE id = $1 AND kind = 'batch'";
         let (state, reason) = match end {
             BatchEnd::Complete => ("complete", None),
             BatchEnd::Failed(reason) => ("failed", Some(storable(reason))),
@@ -297,8 +304,10 @@ impl Store {
                         return Ok(false);
                     }
                 }
-                if self.notifies_owners() {
-                    let owner: String = scalar(OWNER).bind(id.as_uuid()).fetch_one(&mut *tx).await?;
+                let owner = scalar(OWNER).bind(id.as_uuid());
+                let owner: Option<String> =
+                    if self.notifies_owners() { owner.fetch_optional(&mut *tx).await? } else { None };
+                if let Some(owner) = owner {
                     let data = json!({ "batch_id": id, "state": state });
                     let to = Recipient::Account(&owner);
                     let notice = Notice::new(NotificationKind::BatchDone, id.as_uuid(), to, now, data);
@@ -378,7 +387,7 @@ impl Store {
         Ok(ids.into_iter().map(BatchId::from).collect())
     }
 
-    /// The batches of an account, newest first.
+    /// The batches of an account, newest first; not its imports.
     #[boxed]
     pub async fn batches_of_account(
         &self,
@@ -387,7 +396,7 @@ impl Store {
     ) -> Result<Vec<BatchSummary>, StoreError> {
         const SQL: &str = "SELECT b.id, b.total, b.state, b.created_at,
                 (SELECT COUNT(*) FROM batch_items i WHERE i.batch_id = b.id AND i.finished IS NOT NULL) AS processed
-            FROM batches b WHERE b.account_id = $1 ORDER BY b.created_at DESC, b.id DESC LIMIT $2";
+            FROM batches b WHERE b.account_id = $1 AND b.kind = 'batch' ORDER BY b.created_at DESC, b.id DESC LIMIT $2";
         let rows: Vec<SummaryRow> = query(SQL)
             .bind(account.as_str())
             .bind(limit(rows_max))
@@ -398,18 +407,26 @@ impl Store {
     }
 }
 
-/// The batch that an earlier request with this key created; a key of an expired one becomes free.
+/// The batch that an earlier request with this key created; a key of an expired one becomes free. Without a key, the one of the same body that
+/// runs.
 async fn known_by_key(
     tx: &mut Tx<'_>,
-    account: &UserAccountId,
+    new: &NewBatch<'_>,
     key: &IdempotencyKey<'_>,
 ) -> Result<Option<BatchCreate>, sqlx::Error> {
     const FIND: &str = "SELECT id, state, spaces, created_at, body_sha256 FROM batches
         WHERE account_id = $1 AND idempotency_key = $2";
+    const RUNNING: &str = "SELECT id, state, spaces, created_at, body_sha256 FROM batches
+        WHERE account_id = $1 AND state = 'running' AND kind = $2 AND body_sha256 = $3 ORDER BY id LIMIT 1";
     const FREE: &str = "UPDATE batches SET idempotency_key = NULL WHERE id = $1";
-    let found: Option<KeyRow> = query(FIND).bind(account.as_str()).bind(key.key).fetch_optional(&mut *tx).await?;
+    let account = new.account.as_str();
+    let found = match key.key {
+        Some(key) => query(FIND).bind(account).bind(key),
+        None => query(RUNNING).bind(account).bind(<&'static str>::from(new.kind)).bind(&key.body.as_bytes()[..]),
+    };
+    let found: Option<KeyRow> = found.fetch_optional(&mut *tx).await?;
     let Some(found) = found else { return Ok(None) };
-    if found.created_at < key.since {
+    if key.key.is_some() && found.created_at < key.since {
         query(FREE).bind(found.id).execute(tx).await?;
         return Ok(None);
     }
@@ -435,6 +452,14 @@ struct NoteColumn<'a> {
     content: Cow<'a, str>,
     title: Option<Cow<'a, str>>,
     kind: MemoryType,
+}
+
+/// A line of an import as its row keeps it, where notes are.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum LineColumn {
+    Memory(Box<ImportedMemory>),
+    Faulty { error: Fault, message: String },
 }
 
 /// The part of a note that is parsed when only its title is needed.
@@ -476,7 +501,17 @@ impl<'a> From<(usize, &'a Item)> for ItemRow<'a> {
                 let note = NoteColumn { content: content.into(), title: title.as_deref().map(Cow::from), kind: *kind };
                 Self { position, url: None, note: Some(serde_json::to_string(&note).unwrap_or_default()) }
             }
+            Item::Memory(memory) => Self::line(position, &LineColumn::Memory(memory.clone())),
+            Item::Faulty { error, message } => {
+                Self::line(position, &LineColumn::Faulty { error: *error, message: message.clone() })
+            }
         }
+    }
+}
+
+impl ItemRow<'_> {
+    fn line(position: i64, line: &LineColumn) -> Self {
+        Self { position, url: None, note: Some(serde_json::to_string(line).unwrap_or_default()) }
     }
 }
 
@@ -484,8 +519,14 @@ fn item(url: Option<String>, note: Option<&str>) -> Result<Item, Corrupt> {
     if let Some(url) = url {
         return Ok(Item::Url(url));
     }
-    let note: NoteColumn<'_> =
-        serde_json::from_str(note.unwrap_or_default()).map_err(|error| Corrupt::new("batch_items.note", error))?;
+    let note = note.unwrap_or_default();
+    if let Ok(line) = serde_json::from_str(note) {
+        return Ok(match line {
+            LineColumn::Memory(memory) => Item::Memory(memory),
+            LineColumn::Faulty { error, message } => Item::Faulty { error, message },
+        });
+    }
+    let note: NoteColumn<'_> = serde_json::from_str(note).map_err(|error| Corrupt::new("batch_items.note", error))?;
     Ok(Item::Note { content: note.content.into_owned(), title: note.title.map(Cow::into_owned), kind: note.kind })
 }
 
@@ -504,6 +545,7 @@ struct BatchRow {
     reason: Option<String>,
     cancelled_at: Option<Timestamp>,
     created_at: Timestamp,
+    kind: String,
 }
 
 #[derive(FromRow)]
@@ -537,6 +579,7 @@ impl BatchRow {
         };
         Ok(Batch {
             id,
+            kind: parsed("batches.kind", &self.kind)?,
             account: parsed("batches.account_id", &self.account_id)?,
             spaces: spaces_of(&self.spaces)?,
             key_spaces: self.key_spaces.as_deref().map(spaces_of).transpose()?,

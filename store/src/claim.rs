@@ -7,6 +7,7 @@ mod row;
 
 use chrono::TimeDelta;
 use domain::Timestamp;
+use domain::agent_right::AgentRights;
 use domain::claim::{Attempt, AttemptState, Claim, Registration};
 use domain::confirm::ConfirmedVia;
 use domain::ids::{RegistrationId, UserAccountId};
@@ -479,7 +480,7 @@ pub(crate) async fn lock_unclaimed(
 }
 
 /// Claims a registration that the caller has locked: ends its live attempt and the tokens from before the claim, and puts the events that
-/// it sent before into the account's list.
+/// it sent before into the account's list. An agent that another agent confirms has the rights of the other.
 pub(crate) async fn claim_locked(
     tx: &mut Tx<'_>,
     registration: RegistrationId,
@@ -488,7 +489,8 @@ pub(crate) async fn claim_locked(
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     const CLAIM: &str = "UPDATE registrations
-        SET account_id = $2, person_id = $3, claimed_email = $4, claimed_at = $5, claimed_via = $6, claimed_by = $7
+        SET account_id = $2, person_id = $3, claimed_email = $4, claimed_at = $5, claimed_via = $6, claimed_by = $7,
+            rights = CASE WHEN $7 IS NULL THEN $8 ELSE (SELECT c.rights FROM registrations c WHERE c.id = $7) END
         WHERE id = $1 AND claimed_at IS NULL AND revoked_at IS NULL";
     const END_TOKENS: &str = "UPDATE access_tokens SET revoked_at = $2
         WHERE registration_id = $1 AND scope = 'svc.events' AND revoked_at IS NULL";
@@ -502,6 +504,7 @@ pub(crate) async fn claim_locked(
         .bind(claim.at)
         .bind(via.as_str())
         .bind(via.agent().map(|agent| agent.as_uuid()))
+        .bind(claim.rights.map(AgentRights::as_text))
         .execute(&mut *tx)
         .await?;
     query(END_ATTEMPT).bind(id).execute(&mut *tx).await?;

@@ -1,9 +1,11 @@
 //! The levels that people, agents and computers set (`docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0053-persons-level-is-the-upper-bound.md`).
 
+mod notice;
+
 use domain::consent::change::{ConsentChange, after};
 use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule, person_rule};
 use domain::envelope::Lane;
-use domain::ids::{MachineUuid, UserAccountId, UserCuid};
+use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::webhook::NotificationKind;
 use domain::{Rng, Timestamp};
 use serde_json::json;
@@ -18,6 +20,8 @@ use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, parsed_opt, storable, undecodable};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
+
+pub use self::notice::{LevelAuthor, OthersLevel};
 
 /// A level of one identity, as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,10 +81,25 @@ impl Store {
         now: Timestamp,
         rng: &Rng,
     ) -> Result<Vec<UserCuid>, StoreError> {
+        self.consent_set_by(identities, rule, &LevelAuthor { reason, ..LevelAuthor::default() }, now, rng).await
+    }
+
+    /// The same for an author who is named in the report, and with a notice to the owner of the account.
+    #[boxed]
+    pub async fn consent_set_by(
+        &self,
+        identities: &[UserCuid],
+        rule: &ConsentRule,
+        author: &LevelAuthor<'_>,
+        now: Timestamp,
+        rng: &Rng,
+    ) -> Result<Vec<UserCuid>, StoreError> {
+        let LevelAuthor { agent, reason, notice } = *author;
         let reason = reason.map(storable);
         let reason = reason.as_deref();
         in_transaction!(&self.pool, |tx| {
             let mut changed = Vec::new();
+            let mut news = None;
             // In one order, so that two calls for the same identities do not wait for each other in a circle.
             let mut identities: Vec<&UserCuid> = identities.iter().collect();
             identities.sort_by_key(|identity| identity.as_str());
@@ -89,10 +108,14 @@ impl Store {
                 let before = level_of(tx, user_cuid, rule).await?;
                 let is_changed = write_level(tx, user_cuid, rule, before.is_some(), reason, now).await?;
                 if let Some(chain) = chain.filter(|_| is_changed) {
-                    let report = Report { rule: rule.clone(), previous: before, inherited: false, reason };
+                    news = news.or_else(|| chain.account().map(|account| (account.to_owned(), before)));
+                    let report = Report { rule: rule.clone(), previous: before, inherited: false, agent, reason };
                     write_report(self, tx, chain, user_cuid, report, now, rng).await?;
                     changed.push(user_cuid.clone());
                 }
+            }
+            if let (Some(notice), Some((account, previous))) = (notice, news) {
+                notice::queue(tx, &account, (rule, agent, previous), notice, now).await?;
             }
             Ok(changed)
         })
@@ -137,7 +160,7 @@ impl Store {
                         let left = rules_of(tx, &edit.identity).await?;
                         rule.level = person_rule(&left, edit.machine, edit.lane).map_or(default_level, |rule| rule.level);
                     }
-                    let report = Report { rule, previous: before, inherited: edit.after.is_none(), reason: None };
+                    let report = Report { rule, previous: before, inherited: edit.after.is_none(), agent: None, reason: None };
                     write_report(self, tx, chain, &edit.identity, report, now, rng).await?;
                     records += 1;
                     if identities.last() != Some(&edit.identity) {
@@ -172,6 +195,7 @@ struct Report<'a> {
     rule: ConsentRule,
     previous: Option<ConsentLevel>,
     inherited: bool,
+    agent: Option<RegistrationId>,
     reason: Option<&'a str>,
 }
 
@@ -263,7 +287,7 @@ async fn write_report(
     tx: &mut Tx<'_>,
     chain: ChainRow,
     user_cuid: &UserCuid,
-    Report { rule, previous, inherited, reason }: Report<'_>,
+    Report { rule, previous, inherited, agent, reason }: Report<'_>,
     now: Timestamp,
     rng: &Rng,
 ) -> Result<(), sqlx::Error> {
@@ -274,6 +298,7 @@ async fn write_report(
         rule,
         inherited,
         previous,
+        agent,
         reason: reason.map(str::to_owned),
     };
     let id = rng.uuid_v7(now);

@@ -2,6 +2,7 @@
 
 use chrono::TimeDelta;
 use domain::Timestamp;
+use domain::agent_right::AgentRights;
 use domain::api_key::ApiKeyScope;
 use domain::claim::Claim;
 use domain::confirm::ConfirmedVia;
@@ -142,8 +143,8 @@ pub struct AttachedDevice {
 pub struct Agreed {
     /// The key that the computer asks for becomes valid.
     pub key: Option<KeyGrant>,
-    /// The agent that asks with the computer is confirmed.
-    pub agent: bool,
+    /// The agent that asks with the computer is confirmed, with these rights.
+    pub agent: Option<AgentRights>,
 }
 
 /// Who approves or denies.
@@ -367,7 +368,7 @@ impl Store {
                 {
                     return Ok(Err(ApprovalRefusal::CodeConsumed));
                 }
-                let claimed = if agreed.agent { asking_agent(tx, code).await? } else { None };
+                let claimed = if agreed.agent.is_some() { asking_agent(tx, code).await? } else { None };
                 let is_gone = match claimed {
                     Some((agent, _)) => !lock_unclaimed(tx, agent, now).await?,
                     None => false,
@@ -432,8 +433,13 @@ impl Store {
                 let account: UserAccountId = parsed("persons.account_id", &account).map_err(undecodable)?;
                 let owner: Email = parsed("persons.email", &email).map_err(undecodable)?;
                 if let Some((agent, tool)) = claimed {
-                    let claim =
-                        Claim { account: account.clone(), person: approver.person, email: owner.clone(), at: now };
+                    let claim = Claim {
+                        account: account.clone(),
+                        person: approver.person,
+                        email: owner.clone(),
+                        rights: agreed.agent,
+                        at: now,
+                    };
                     claim_locked(tx, agent, &claim, approver.via, now).await?;
                     label_agent(tx, agent, &label_of(tool, name.as_deref())).await?;
                     self.announce_registration(tx, agent.as_uuid()).await?;

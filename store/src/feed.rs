@@ -11,17 +11,17 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
-use crate::notice::{kinds_of_text, kinds_text};
+use crate::notice::{kinds_of_text, kinds_text, with_more};
 use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::row::{limit, parsed};
 use crate::{Store, in_transaction, joined};
 use async_recursion::async_recursion as boxed;
 
-/// Entries that an account keeps.
+/// Entries of a kind that an account keeps.
 pub const ENTRIES_KEPT_MAX: u32 = 1_000;
 
-/// Entries after which no more are written for an account. What comes between two rounds of the janitor fits.
+/// Entries of a kind after which no more are written for an account. What comes between two rounds of the janitor fits.
 pub const ENTRIES_WRITTEN_MAX: u32 = 2 * ENTRIES_KEPT_MAX;
 
 /// A feed, as [`FeedRow`].
@@ -65,7 +65,7 @@ impl Store {
     /// The newest entries of an account, newest first.
     #[boxed]
     pub async fn feed_entries(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<FeedEntry>, StoreError> {
-        const SQL: &str = "SELECT notification_id, kind, body, created_at FROM feed_entries WHERE account_id = $1
+        const SQL: &str = "SELECT notification_id, kind, body, created_at, more FROM feed_entries WHERE account_id = $1
             ORDER BY created_at DESC, notification_id DESC LIMIT $2";
         let statement = query(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(&self.pool);
         let rows: Vec<EntryRow> = statement.during(Operation::ListEntriesOfFeed).await?;
@@ -132,6 +132,7 @@ struct EntryRow {
     kind: String,
     body: String,
     created_at: Timestamp,
+    more: i64,
 }
 
 /// The part of a body that an entry shows.
@@ -144,8 +145,9 @@ impl TryFrom<EntryRow> for FeedEntry {
     type Error = Corrupt;
 
     fn try_from(row: EntryRow) -> Result<Self, Corrupt> {
-        let body: EntryBody =
+        let mut body: EntryBody =
             serde_json::from_str(&row.body).map_err(|error| Corrupt::new("feed_entries.body", error))?;
+        with_more(&mut body.data, row.more);
         Ok(Self {
             notification: row.notification_id,
             kind: parsed("feed_entries.kind", &row.kind)?,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use domain::ids::NodeId;
 use sqlx::migrate::Migrator;
 
 use crate::error::StoreError;
@@ -23,6 +24,8 @@ pub struct Store {
     pub(crate) notifies: bool,
     /// The notifications that are written.
     pub(crate) notices: NoticeLimits,
+    /// The node that has the leases of this store.
+    pub(crate) holder: Option<NodeId>,
     /// Answers searches, if the settings name one.
     pub(crate) replica: Option<Replica>,
     /// Its pool is that of a replica.
@@ -35,14 +38,28 @@ impl Store {
     pub async fn open(settings: &DatabaseSettings, sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open(settings, sqlite_path, None).await?;
         let replica = Replica::of(settings, None);
-        Ok(Self { pool, notifies: settings.notify, notices: NoticeLimits::default(), replica, is_replica: false })
+        Ok(Self {
+            pool,
+            notifies: settings.notify,
+            notices: NoticeLimits::default(),
+            holder: None,
+            replica,
+            is_replica: false,
+        })
     }
 
     /// A copy of the facts in a file, such as a backup, for reading alone.
     #[boxed]
     pub async fn open_copy(sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open_copy(sqlite_path).await?;
-        let store = Self { pool, notifies: false, notices: NoticeLimits::default(), replica: None, is_replica: false };
+        let store = Self {
+            pool,
+            notifies: false,
+            notices: NoticeLimits::default(),
+            holder: None,
+            replica: None,
+            is_replica: false,
+        };
         store.check_schema().await?;
         Ok(store)
     }
@@ -51,6 +68,11 @@ impl Store {
     #[boxed]
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.pool.migrate(&SQLITE, &POSTGRES).await
+    }
+
+    /// The newest migration that this program knows.
+    pub fn schema_version(&self) -> i64 {
+        self.pool.known_schema(&SQLITE, &POSTGRES)
     }
 
     /// Refuses tables that are newer or older than this program.

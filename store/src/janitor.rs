@@ -1,6 +1,7 @@
 //! Retention: which rows are deleted, and when. Rows are deleted in small batches, each committed by itself, so that no request waits
 //! long behind the janitor; a second janitor beside it does no harm.
 
+mod erasure;
 mod feeds;
 mod unattached;
 mod usage;

@@ -52,7 +52,7 @@ impl Store {
     }
 
     /// Takes up to `rows` letters whose time has come and puts their next try off until `lease_until`: the next caller, in any
-    /// process, does not get them before that, unless this one reports a failure.
+    /// process, does not get them before that, unless this one reports a failure or its node ends.
     #[boxed]
     pub async fn mails_claim_due(
         &self,
@@ -61,7 +61,7 @@ impl Store {
         rows: usize,
     ) -> Result<Vec<DueMail>, StoreError> {
         // The time is looked at again in the update itself: PostgreSQL lets two nodes choose the same rows.
-        const SQL: &str = "UPDATE mails SET next_try_at = $2, tries = tries + 1
+        const SQL: &str = "UPDATE mails SET next_try_at = $2, tries = tries + 1, leased_by = $4
             WHERE id IN (SELECT id FROM mails WHERE next_try_at <= $1 AND sent_at IS NULL AND given_up_at IS NULL
                 ORDER BY next_try_at, id LIMIT $3)
                 AND next_try_at <= $1 AND sent_at IS NULL AND given_up_at IS NULL
@@ -70,6 +70,7 @@ impl Store {
             .bind(now)
             .bind(lease_until)
             .bind(limit(rows))
+            .bind(self.holder())
             .fetch_all(self.pool.writer())
             .during(Operation::LeaseMailsToSend)
             .await?;
@@ -79,7 +80,8 @@ impl Store {
     /// A letter was sent; `false` when that was known, or it was given up.
     #[boxed]
     pub async fn mail_sent(&self, id: MailId, now: Timestamp) -> Result<bool, StoreError> {
-        const SQL: &str = "UPDATE mails SET sent_at = $2 WHERE id = $1 AND sent_at IS NULL AND given_up_at IS NULL";
+        const SQL: &str =
+            "UPDATE mails SET sent_at = $2, leased_by = NULL WHERE id = $1 AND sent_at IS NULL AND given_up_at IS NULL";
         let done = query(SQL)
             .bind(id.as_uuid())
             .bind(now)
@@ -92,7 +94,7 @@ impl Store {
     /// A letter could not be sent; `false` when it was sent or given up meanwhile.
     #[boxed]
     pub async fn mail_failed(&self, id: MailId, then: MailFailure, now: Timestamp) -> Result<bool, StoreError> {
-        const SQL: &str = "UPDATE mails SET next_try_at = $2, given_up_at = $3
+        const SQL: &str = "UPDATE mails SET next_try_at = $2, given_up_at = $3, leased_by = NULL
             WHERE id = $1 AND sent_at IS NULL AND given_up_at IS NULL";
         let (next_try_at, given_up_at) = match then {
             MailFailure::TryAgainAt(at) => (at, None),

@@ -6,6 +6,7 @@
 
 mod delete;
 mod edit;
+mod known;
 mod language;
 mod links;
 mod list;
@@ -19,6 +20,7 @@ pub use put::Restored;
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId, Tag};
+use domain::usage::ByPlan;
 use domain::{Digest, Timestamp};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
@@ -45,7 +47,7 @@ pub struct MemoryPut<'a> {
     pub url: Option<&'a str>,
     /// The complete text.
     pub content: &'a str,
-    /// What makes two of them the same.
+    /// What makes two of them the same for one writer.
     pub dedupe: Digest,
     /// The passages that it was cut into, in order.
     pub chunks: &'a [ChunkPut<'a>],
@@ -55,8 +57,39 @@ pub struct MemoryPut<'a> {
     pub spaces: &'a [SpaceId],
     /// The spaces that the sender's key covers; all of them when absent.
     pub key_spaces: Option<&'a [SpaceId]>,
-    /// Most memories of the account.
+    /// The limits of the account.
+    pub quota: MemoryQuota,
+}
+
+/// How much an account may keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryQuota {
+    /// Maximum number of memories.
     pub memories_max: u32,
+    /// Maximum size of the titles, URLs and texts of all memories, by the plan of the account; 0 is no limit.
+    pub bytes_max: ByPlan<u64>,
+}
+
+impl MemoryQuota {
+    /// Whether an account of this plan may keep so many bytes.
+    pub(crate) fn permits(&self, plan: &str, bytes: i64) -> Result<bool, Corrupt> {
+        let bytes_max = self.bytes_max.of(parsed("accounts.plan", plan)?);
+        Ok(bytes_max == 0 || u64::try_from(bytes).unwrap_or_default() <= bytes_max)
+    }
+}
+
+/// What an account keeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryUsage {
+    /// Number of memories.
+    pub memories: u64,
+    /// Size of their titles, URLs and texts.
+    pub bytes: u64,
+}
+
+/// The size of a memory against [`MemoryQuota::bytes_max`].
+pub(crate) fn size_of(title: &str, url: Option<&str>, content: &str) -> i64 {
+    limit(title.len() + url.map_or(0, str::len) + content.len())
 }
 
 /// A passage of a memory that is to be kept.
@@ -73,7 +106,7 @@ pub struct ChunkPut<'a> {
 pub enum Put {
     /// The memory was created.
     Created(MemoryId),
-    /// It was known, word for word, or is in spaces that the sender's key does not cover; it is in the new spaces too, and as it was.
+    /// It was known, word for word, or is also in spaces that the sender's key does not cover; it is in the new spaces too, and as it was.
     Existing(MemoryId),
     /// It was known and has changed.
     Updated(MemoryId),
@@ -246,13 +279,20 @@ impl Store {
     /// How many memories an account keeps.
     #[boxed]
     pub async fn memories_kept(&self, account: &UserAccountId) -> Result<u64, StoreError> {
-        const SQL: &str = "SELECT memories FROM shelves WHERE account_id = $1";
-        let count: Option<i64> = scalar(SQL)
+        Ok(self.memory_usage(account).await?.memories)
+    }
+
+    /// How much an account keeps.
+    #[boxed]
+    pub async fn memory_usage(&self, account: &UserAccountId) -> Result<MemoryUsage, StoreError> {
+        const SQL: &str = "SELECT memories, bytes FROM shelves WHERE account_id = $1";
+        let sums: Option<(i64, i64)> = query(SQL)
             .bind(account.as_str())
             .fetch_optional(&self.pool)
             .during(Operation::CountMemoriesOfAccount)
             .await?;
-        Ok(count.unwrap_or(0).max(0).unsigned_abs())
+        let (memories, bytes) = sums.unwrap_or_default();
+        Ok(MemoryUsage { memories: memories.max(0).unsigned_abs(), bytes: bytes.max(0).unsigned_abs() })
     }
 }
 

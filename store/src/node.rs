@@ -36,15 +36,15 @@ pub struct NodeBeat<'a> {
 }
 
 const BEAT: &str = "INSERT INTO nodes (id, name, address, operator_address, version, configuration, started_at,
-        clock_ahead_ms, unready, is_draining, has_sequencer, batches, last_beat_at)
+        clock_ahead_ms, unready, is_draining, has_sequencer, batches, settings, last_beat_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-        (SELECT COUNT(*) FROM batches WHERE state = 'running' AND runner = $12), ";
+        (SELECT COUNT(*) FROM batches WHERE state = 'running' AND runner = $12), $13, ";
 const BEAT_AGAIN: &str = ") ON CONFLICT (id) DO UPDATE SET clock_ahead_ms = excluded.clock_ahead_ms,
     unready = excluded.unready, is_draining = excluded.is_draining, has_sequencer = excluded.has_sequencer,
     batches = excluded.batches, last_beat_at = excluded.last_beat_at";
 
 const LIST: &str = "SELECT id, name, address, operator_address, version, configuration, started_at, clock_ahead_ms,
-    unready, is_draining, has_sequencer, batches, last_beat_at, ";
+    unready, is_draining, has_sequencer, batches, settings, last_beat_at, ";
 const LISTED: &str = " AS read_at FROM nodes ORDER BY id";
 
 impl Store {
@@ -64,10 +64,20 @@ impl Store {
     /// Writes the row of a node. The time of the beat is the database's; `now` on SQLite.
     #[boxed]
     pub async fn node_beat(&self, beat: &NodeBeat<'_>, now: Timestamp) -> Result<(), StoreError> {
-        const ON_SQLITE: &str = joined!(BEAT, "$13", BEAT_AGAIN);
+        const ON_SQLITE: &str = joined!(BEAT, "$14", BEAT_AGAIN);
         const ON_POSTGRES: &str = joined!(BEAT, "clock_timestamp()", BEAT_AGAIN);
-        let NodeTraits { id, name, address, operator_address, version, configuration, started_at, clock_ahead } =
-            beat.traits;
+        let NodeTraits {
+            id,
+            name,
+            address,
+            operator_address,
+            version,
+            configuration,
+            settings,
+            started_at,
+            clock_ahead,
+        } = beat.traits;
+        let settings = serde_json::to_string(settings).unwrap_or_default();
         let (name, unready) = (storable(name), beat.unready.map(storable));
         let is_postgres = self.pool.is_postgres();
         let statement = query(if is_postgres { ON_POSTGRES } else { ON_SQLITE })
@@ -82,7 +92,8 @@ impl Store {
             .bind(unready.as_deref())
             .bind(beat.is_draining)
             .bind(beat.has_sequencer)
-            .bind(beat.runner);
+            .bind(beat.runner)
+            .bind(&settings);
         let statement = if is_postgres { statement } else { statement.bind(now) };
         statement.execute(self.pool.writer()).during(Operation::WriteNode).await.map(drop)
     }
@@ -121,6 +132,39 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Takes leases of endpoints and mails for this node.
+    #[must_use]
+    pub fn with_holder(mut self, node: NodeId) -> Self {
+        self.holder = Some(node);
+        self
+    }
+
+    /// The holder of leases, as a column has it.
+    pub(crate) fn holder(&self) -> Option<Uuid> {
+        self.holder.map(|node| node.as_uuid())
+    }
+
+    /// Ends the leases of endpoints and mails of nodes that are not in the table: they stopped, or a later process has their place. Returns the
+    /// number of leases.
+    #[boxed]
+    pub async fn leases_take_over(&self, now: Timestamp) -> Result<u64, StoreError> {
+        const WEBHOOKS: &str = "UPDATE webhooks SET lease = NULL, leased_until = $1
+            WHERE lease IS NOT NULL AND leased_by IS NOT NULL AND leased_by <> $2
+                AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = leased_by)";
+        const MAILS: &str = "UPDATE mails SET next_try_at = $1, leased_by = NULL
+            WHERE leased_by IS NOT NULL AND leased_by <> $2 AND sent_at IS NULL AND given_up_at IS NULL
+                AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = leased_by)";
+        let Some(node) = self.holder() else { return Ok(0) };
+        let mut ended = 0;
+        for sql in [WEBHOOKS, MAILS] {
+            let leases = query(sql).bind(now).bind(node).execute(self.pool.writer());
+            ended += leases.during(Operation::TakeOverLeases).await?;
+        }
+        Ok(ended)
+    }
+}
+
 #[derive(FromRow)]
 struct NodeRow {
     id: Uuid,
@@ -135,6 +179,7 @@ struct NodeRow {
     is_draining: bool,
     has_sequencer: bool,
     batches: i64,
+    settings: Option<String>,
     last_beat_at: Timestamp,
     read_at: Timestamp,
 }
@@ -143,6 +188,7 @@ impl TryFrom<NodeRow> for NodeRecord {
     type Error = Corrupt;
 
     fn try_from(row: NodeRow) -> Result<Self, Corrupt> {
+        let settings = row.settings.as_deref().map(serde_json::from_str).transpose();
         Ok(Self {
             traits: NodeTraits {
                 id: row.id.into(),
@@ -151,6 +197,7 @@ impl TryFrom<NodeRow> for NodeRecord {
                 operator_address: row.operator_address,
                 version: row.version,
                 configuration: digest("nodes.configuration", &row.configuration)?,
+                settings: settings.map_err(|error| Corrupt::new("nodes.settings", error))?.unwrap_or_default(),
                 started_at: row.started_at,
                 clock_ahead: TimeDelta::try_milliseconds(row.clock_ahead_ms)
                     .ok_or_else(|| Corrupt::new("nodes.clock_ahead_ms", "out of range"))?,

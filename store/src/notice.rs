@@ -1,6 +1,9 @@
 //! Notifications of account owners. Each is written in the transaction of the fact that it reports: once for each endpoint, and once for the
 //! feed of the account, if they ask for its kind.
 
+mod dropped;
+
+use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::ids::MachineUuid;
 use domain::webhook::{NotificationKind, body, kinds_of, notification_id};
@@ -15,9 +18,9 @@ use crate::row::{chunks, parsed};
 /// Which notifications a store writes. By default it writes none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NoticeLimits {
-    /// Notifications that may wait for one endpoint; `None` if webhooks are off.
+    /// Notifications of one kind that may wait for one endpoint; `None` if webhooks are off.
     pub webhook_waiting_max: Option<u32>,
-    /// Entries of a feed after which no more are written until the janitor has deleted the oldest; `None` if feeds are off.
+    /// Entries of a feed and kind after which no more are written until the janitor has deleted the oldest; `None` if feeds are off.
     pub feed_entries_max: Option<u32>,
 }
 
@@ -60,38 +63,84 @@ impl Store {
         self.notices != NoticeLimits::default()
     }
 
-    /// Writes notifications in the caller's transaction. An endpoint or a feed with too many of them gets no more.
+    /// Writes notifications in the caller's transaction. An endpoint or a feed has room for each kind: many notifications of one kind leave that of
+    /// the others. Held events beyond a small number are counted by the last notification about one.
     pub(crate) async fn notify_owners(&self, tx: &mut Tx<'_>, notices: &[Notice<'_>]) -> Result<(), sqlx::Error> {
-        const DELIVERIES: &str =
-            "INSERT INTO webhook_deliveries (webhook_id, notification_id, kind, body, created_at, next_try_at)";
-        const TO_WEBHOOKS: &str = " SELECT w.id, n.notification_id, n.kind, n.body, n.at, n.at FROM news n
-            JOIN webhooks w ON w.account_id = COALESCE(n.account_id,
-                (SELECT m.account_id FROM machines m WHERE m.machine_uuid = n.machine_uuid))
-            WHERE w.disabled_at IS NULL AND w.kinds LIKE '%,' || n.kind || ',%'
-                AND (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id
-                    AND d.next_try_at IS NOT NULL) < ";
-        const ENTRIES: &str = "INSERT INTO feed_entries (account_id, notification_id, kind, body, created_at)";
-        const TO_FEEDS: &str = " SELECT f.account_id, n.notification_id, n.kind, n.body, n.at FROM news n
-            JOIN feeds f ON f.account_id = COALESCE(n.account_id,
-                (SELECT m.account_id FROM machines m WHERE m.machine_uuid = n.machine_uuid))
-            WHERE f.kinds LIKE '%,' || n.kind || ',%'
-                AND (SELECT COUNT(*) FROM feed_entries e WHERE e.account_id = f.account_id) < ";
         if !self.notifies_owners() {
             return Ok(());
         }
         let NoticeLimits { webhook_waiting_max, feed_entries_max } = self.notices;
         let news: Vec<News<'_>> = notices.iter().map(News::of).collect();
         for chunk in chunks(&news) {
-            if let Some(waiting_max) = webhook_waiting_max {
-                insert(tx, DELIVERIES, chunk, TO_WEBHOOKS, waiting_max).await?;
+            for (outlet, rows_max) in [(&WEBHOOKS, webhook_waiting_max), (&FEEDS, feed_entries_max)] {
+                let Some(rows_max) = rows_max else { continue };
+                outlet.insert(tx, chunk, rows_max).await?;
+                if chunk.iter().any(|each| each.kind == NotificationKind::EventHeld.as_str()) {
+                    outlet.fold(tx, chunk).await?;
+                }
             }
-            if let Some(entries_max) = feed_entries_max {
-                insert(tx, ENTRIES, chunk, TO_FEEDS, entries_max).await?;
+            if webhook_waiting_max.is_some() {
+                dropped::count(tx, chunk).await?;
             }
         }
         Ok(())
     }
 }
+
+/// A table of notifications.
+struct Outlet {
+    /// Inserts a row.
+    insert: &'static str,
+    /// The values of the row.
+    columns: &'static str,
+    /// The news of each owner that asks for them.
+    wanted: &'static str,
+    /// Number of rows of the owner and kind of `c` that count.
+    count: &'static str,
+    /// Held events of an owner that have rows of their own.
+    held_max: u32,
+    /// Counts the `rest`, which got no row, in the row of the last held event.
+    fold: &'static str,
+    /// Whether the news `n` of the owner has a row.
+    is_written: &'static str,
+}
+
+/// Time in which held events have few entries of a feed.
+const HELD_WINDOW: TimeDelta = TimeDelta::hours(24);
+
+const WEBHOOKS: Outlet = Outlet {
+    insert: "INSERT INTO webhook_deliveries (webhook_id, notification_id, kind, body, created_at, next_try_at)",
+    columns: " SELECT c.owner, c.notification_id, c.kind, c.body, c.at, c.at",
+    wanted: " FROM news n JOIN (SELECT id AS owner, account_id, kinds FROM webhooks WHERE disabled_at IS NULL) o
+            ON o.account_id = COALESCE(n.account_id,
+                (SELECT m.account_id FROM machines m WHERE m.machine_uuid = n.machine_uuid))
+            WHERE o.kinds LIKE '%,' || n.kind || ',%'",
+    count: "SELECT COUNT(*) FROM webhook_deliveries d
+            WHERE d.webhook_id = c.owner AND d.kind = c.kind AND d.next_try_at IS NOT NULL AND d.created_at > ",
+    held_max: 100,
+    fold: " UPDATE webhook_deliveries SET more = more + (SELECT r.facts FROM rest r WHERE r.owner = webhook_id)
+            WHERE webhook_id IN (SELECT owner FROM rest) AND notification_id = (SELECT d.notification_id
+                FROM webhook_deliveries d WHERE d.webhook_id = webhook_deliveries.webhook_id AND d.kind = 'event.held'
+                    AND d.next_try_at IS NOT NULL ORDER BY d.created_at DESC, d.notification_id DESC LIMIT 1)",
+    is_written: "SELECT 1 FROM webhook_deliveries d WHERE d.webhook_id = o.owner AND d.notification_id = n.notification_id",
+};
+
+const FEEDS: Outlet = Outlet {
+    insert: "INSERT INTO feed_entries (account_id, notification_id, kind, body, created_at)",
+    columns: " SELECT c.owner, c.notification_id, c.kind, c.body, c.at",
+    wanted: " FROM news n JOIN (SELECT account_id AS owner, account_id, kinds FROM feeds) o
+            ON o.account_id = COALESCE(n.account_id,
+                (SELECT m.account_id FROM machines m WHERE m.machine_uuid = n.machine_uuid))
+            WHERE o.kinds LIKE '%,' || n.kind || ',%'",
+    count: "SELECT COUNT(*) FROM feed_entries e
+            WHERE e.account_id = c.owner AND e.kind = c.kind AND e.created_at > ",
+    held_max: 10,
+    fold: " UPDATE feed_entries SET more = more + (SELECT r.facts FROM rest r WHERE r.owner = account_id)
+            WHERE account_id IN (SELECT owner FROM rest) AND notification_id = (SELECT e.notification_id
+                FROM feed_entries e WHERE e.account_id = feed_entries.account_id AND e.kind = 'event.held'
+                ORDER BY e.created_at DESC, e.notification_id DESC LIMIT 1)",
+    is_written: "SELECT 1 FROM feed_entries e WHERE e.account_id = o.owner AND e.notification_id = n.notification_id",
+};
 
 /// A row of `news`, made once for all tables.
 struct News<'a> {
@@ -115,15 +164,37 @@ impl<'a> News<'a> {
     }
 }
 
-/// Inserts the rows that `select`, which ends with a comparison, makes of the news.
-async fn insert(
-    tx: &mut Tx<'_>,
-    into: &'static str,
-    news: &[News<'_>],
-    select: &'static str,
-    rows_max: u32,
-) -> Result<(), sqlx::Error> {
-    let mut sql = QueryBuilder::new(into);
+impl Outlet {
+    /// Inserts the news for which there is room.
+    async fn insert(&self, tx: &mut Tx<'_>, news: &[News<'_>], rows_max: u32) -> Result<(), sqlx::Error> {
+        let Some(last) = news.iter().map(|each| each.at).max() else { return Ok(()) };
+        let mut sql = QueryBuilder::new(self.insert);
+        push_news(&mut sql, news);
+        sql.push(self.columns);
+        sql.push(
+            " FROM (SELECT o.owner, n.notification_id, n.kind, n.body, n.at,
+                ROW_NUMBER() OVER (PARTITION BY o.owner, n.kind ORDER BY n.at, n.notification_id) AS place",
+        );
+        sql.push(self.wanted).push(") c WHERE c.place + (").push(self.count);
+        sql.push("CASE WHEN c.kind = 'event.held' THEN ").push_bind(last - HELD_WINDOW);
+        sql.push(" ELSE ").push_bind(Timestamp::UNIX_EPOCH).push(" END) <= CASE WHEN c.kind = 'event.held' THEN ");
+        sql.push_bind(i64::from(self.held_max.min(rows_max))).push(" ELSE ").push_bind(i64::from(rows_max));
+        sql.push(" END ON CONFLICT DO NOTHING");
+        sql.build().execute(tx).await.map(drop)
+    }
+
+    /// Counts held events that have no row.
+    async fn fold(&self, tx: &mut Tx<'_>, news: &[News<'_>]) -> Result<(), sqlx::Error> {
+        let mut sql = QueryBuilder::new("");
+        push_news(&mut sql, news);
+        sql.push(", rest (owner, facts) AS (SELECT o.owner, COUNT(*)").push(self.wanted);
+        sql.push(" AND n.kind = 'event.held' AND NOT EXISTS (").push(self.is_written).push(") GROUP BY o.owner)");
+        sql.push(self.fold);
+        sql.build().execute(tx).await.map(drop)
+    }
+}
+
+fn push_news<'n>(sql: &mut QueryBuilder<'n>, news: &'n [News<'_>]) {
     sql.push(" WITH news (notification_id, account_id, machine_uuid, kind, body, at) AS (");
     sql.push_values(news, |mut row, each| {
         row.push_bind(each.id)
@@ -133,9 +204,16 @@ async fn insert(
             .push_bind(each.body.as_str())
             .push_bind(each.at);
     });
-    sql.push(")").push(select).push_bind(i64::from(rows_max));
-    sql.push(" ON CONFLICT DO NOTHING");
-    sql.build().execute(tx).await.map(drop)
+    sql.push(")");
+}
+
+/// The member `data` of a body, with the number of further facts that it stands for.
+pub(crate) fn with_more(data: &mut Value, more: i64) {
+    if more > 0
+        && let Some(members) = data.as_object_mut()
+    {
+        members.insert("more".to_owned(), more.into());
+    }
 }
 
 /// Kinds as a column has them: `,event.held,batch.done,`.

@@ -34,6 +34,7 @@ pub enum Operation {
     #[strum(serialize = "list the deliveries of a webhook")]
     ListDeliveriesOfWebhook,
     #[strum(serialize = "lease webhooks")]
+    ListDueWebhooks,
     LeaseWebhooks,
     #[strum(serialize = "begin the try of a delivery")]
     BeginTryOfDelivery,
@@ -97,6 +98,8 @@ pub enum Operation {
     CreateSession,
     #[strum(serialize = "delete expired rows")]
     DeleteExpiredRows,
+    #[strum(serialize = "merge the index of words")]
+    MergeWords,
     #[strum(serialize = "deny a device code")]
     DenyDeviceCode,
     #[strum(serialize = "detach a machine")]
@@ -269,6 +272,8 @@ pub enum Operation {
     MarkMailAsSent,
     #[strum(serialize = "provision an account")]
     ProvisionAccount,
+    #[strum(serialize = "take over leases of nodes that ended")]
+    TakeOverLeases,
     #[strum(serialize = "remove a node")]
     RemoveNode,
     #[strum(serialize = "write a node")]

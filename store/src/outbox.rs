@@ -154,6 +154,13 @@ pub(crate) struct ChainRow {
     control_prev: Option<Vec<u8>>,
 }
 
+impl ChainRow {
+    /// The account that the identity is linked to.
+    pub(crate) fn account(&self) -> Option<&str> {
+        self.account_id.as_deref()
+    }
+}
+
 /// The service's own chain for an identity, and its next position.
 pub(crate) struct ControlChain {
     pub(crate) account: Option<UserAccountId>,

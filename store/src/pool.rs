@@ -205,6 +205,15 @@ impl Pool {
         .context("write to the database")
     }
 
+    /// Copies the write-ahead log of SQLite into the file and truncates it, so that it has no freed text; `false` if a reader prevents that now.
+    #[boxed]
+    pub async fn truncate_log(&self) -> Result<bool, StoreError> {
+        match self {
+            Self::Sqlite { writer, .. } => sqlite::truncate_log(writer).await.context("truncate the write-ahead log"),
+            Self::Postgres(_) => Ok(true),
+        }
+    }
+
     /// Why an SQLite file is not written to: it is not at its path any more. `None` for PostgreSQL.
     pub fn misplaced(&self) -> Option<String> {
         match self {

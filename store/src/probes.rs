@@ -49,7 +49,7 @@ crate::probes! {
         WHERE s.token_hash = $1 AND s.revoked_at IS NULL";
     /// An access token that was not revoked: hash. The account is compared too: a token issued at the moment of the claim ends with it.
     pub(crate) const TOKEN: TokenFactsRow =
-        "SELECT r.id, t.scope, t.account_id, r.person_id, r.claimed_email, t.expires_at
+        "SELECT r.id, t.scope, t.account_id, r.person_id, r.claimed_email, t.expires_at, r.rights
         FROM access_tokens t JOIN registrations r ON r.id = t.registration_id
         WHERE t.token_hash = $1 AND t.revoked_at IS NULL AND r.revoked_at IS NULL
             AND t.account_id IS NOT DISTINCT FROM r.account_id";

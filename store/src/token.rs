@@ -1,5 +1,6 @@
 //! Access tokens and the keys that sign identity assertions (`docs/decisions/0003-access-tokens-and-assertions.md`).
 
+use domain::agent_right::AgentRights;
 use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::SecretHash;
 use domain::token::{AssertionKey, KeyState, TokenScope};
@@ -26,6 +27,8 @@ pub struct TokenFacts {
     pub account: Option<UserAccountId>,
     /// With the account scope: the person who confirmed.
     pub person: Option<(PersonId, Email)>,
+    /// With the account scope: the rights that the person gave; `None` for those that the protocol gives account bearers.
+    pub rights: Option<AgentRights>,
     /// When the token expires.
     pub expires_at: Timestamp,
 }
@@ -176,6 +179,7 @@ impl TryFrom<TokenFactsRow> for TokenFacts {
             scope: parsed("access_tokens.scope", &row.scope)?,
             account: parsed_opt("access_tokens.account_id", row.account_id.as_deref())?,
             person: row.person_id.map(PersonId::from).zip(email),
+            rights: parsed_opt("registrations.rights", row.rights.as_deref())?,
             expires_at: row.expires_at,
         })
     }

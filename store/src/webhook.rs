@@ -5,11 +5,12 @@
 use domain::ids::{UserAccountId, WebhookId};
 use domain::webhook::{DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, Webhook};
 use domain::{Timestamp, webhook};
+use serde_json::Value;
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
-use crate::notice::{kinds_of_text, kinds_text};
+use crate::notice::{kinds_of_text, kinds_text, with_more};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{bytes, count, limit, parsed, parsed_opt, storable, undecodable};
@@ -72,7 +73,7 @@ pub struct DueDelivery {
     pub secrets: Vec<SigningSecret>,
     /// Id of the notification.
     pub notification: Uuid,
-    /// The body, byte for byte.
+    /// The body: that of the notification, with the number of dropped ones if there are any.
     pub body: String,
     /// When the fact happened.
     pub created_at: Timestamp,
@@ -106,7 +107,7 @@ pub struct TryResult {
 
 /// An endpoint, as [`WebhookRow`].
 const WEBHOOK: &str = "SELECT id, account_id, url, description, kinds, created_at, disabled_at, disabled_why,
-        failing_since, old_secret_until FROM webhooks";
+        failing_since, dropped, dropped_at, old_secret_until FROM webhooks";
 
 impl Store {
     /// Stores an endpoint, unless the account has `per_account_max`: then `false`.
@@ -270,7 +271,7 @@ impl Store {
             "INSERT INTO webhook_deliveries (webhook_id, notification_id, kind, body, created_at, next_try_at)
             SELECT w.id, $3, $4, $5, $6, $6 FROM webhooks w WHERE w.id = $1 AND w.account_id = $2
                 AND w.disabled_at IS NULL AND (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id
-                    AND d.next_try_at IS NOT NULL) < $7";
+                    AND d.kind = $4 AND d.next_try_at IS NOT NULL) < $7";
         let body = webhook::body(webhook::TEST, now, &serde_json::json!({ "webhook_id": id }));
         let done = query(SQL)
             .bind(id.as_uuid())
@@ -309,33 +310,43 @@ impl Store {
         Ok(rows.into_iter().map(DeliveryRecord::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Leases up to `rows_max` endpoints with a delivery that is due, until `until`: those first whose last lease is longest ago.
+    /// Endpoints with a delivery that is due and without a lease, with their accounts: the first of each account, then the second ones. Those
+    /// whose last lease is longest ago precede.
     #[boxed]
-    pub async fn webhooks_lease_due(
+    pub async fn webhooks_due(
         &self,
+        now: Timestamp,
+        rows_max: usize,
+    ) -> Result<Vec<(WebhookId, UserAccountId)>, StoreError> {
+        const SQL: &str = "SELECT id, account_id FROM (
+                SELECT w.id, w.account_id, COALESCE(w.leased_until, w.created_at) AS last_turn,
+                    ROW_NUMBER() OVER (PARTITION BY w.account_id ORDER BY COALESCE(w.leased_until, w.created_at), w.id)
+                        AS place
+                FROM webhooks w
+                WHERE w.disabled_at IS NULL AND (w.lease IS NULL OR w.leased_until <= $1)
+                    AND EXISTS (SELECT 1 FROM webhook_deliveries d
+                        WHERE d.webhook_id = w.id AND d.next_try_at IS NOT NULL AND d.next_try_at <= $1)) due
+            ORDER BY place, last_turn, id LIMIT $2";
+        let rows: Vec<(Uuid, String)> =
+            query(SQL).bind(now).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListDueWebhooks).await?;
+        let due = |(id, account): (Uuid, String)| Ok((id.into(), parsed("webhooks.account_id", &account)?));
+        Ok(rows.into_iter().map(due).collect::<Result<_, Corrupt>>()?)
+    }
+
+    /// Leases an endpoint until `until`; `false` if another process has it.
+    #[boxed]
+    pub async fn webhook_lease(
+        &self,
+        id: WebhookId,
         lease: Uuid,
         now: Timestamp,
         until: Timestamp,
-        rows_max: usize,
-    ) -> Result<Vec<WebhookId>, StoreError> {
-        // The lease is looked at again in the update itself: PostgreSQL lets two nodes choose the same rows.
-        const SQL: &str = "UPDATE webhooks SET lease = $1, leased_until = $3
-            WHERE id IN (SELECT w.id FROM webhooks w
-                WHERE w.disabled_at IS NULL AND (w.lease IS NULL OR w.leased_until <= $2)
-                    AND EXISTS (SELECT 1 FROM webhook_deliveries d
-                        WHERE d.webhook_id = w.id AND d.next_try_at IS NOT NULL AND d.next_try_at <= $2)
-                ORDER BY COALESCE(w.leased_until, w.created_at), w.id LIMIT $4)
-                AND (lease IS NULL OR leased_until <= $2)
-            RETURNING id";
-        let rows: Vec<Uuid> = scalar(SQL)
-            .bind(lease)
-            .bind(now)
-            .bind(until)
-            .bind(limit(rows_max))
-            .fetch_all(self.pool.writer())
-            .during(Operation::LeaseWebhooks)
-            .await?;
-        Ok(rows.into_iter().map(WebhookId::from).collect())
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE webhooks SET lease = $2, leased_until = $4, leased_by = $5
+            WHERE id = $1 AND disabled_at IS NULL AND (lease IS NULL OR leased_until <= $3)";
+        let leased = query(SQL).bind(id.as_uuid()).bind(lease).bind(now).bind(until).bind(self.holder());
+        let leased = leased.execute(self.pool.writer());
+        Ok(leased.during(Operation::LeaseWebhooks).await? == 1)
     }
 
     /// Begins the next try of a leased endpoint and renews the lease; `None` if nothing is due, the lease is lost, or the endpoint disabled.
@@ -349,12 +360,12 @@ impl Store {
     ) -> Result<Option<DueDelivery>, StoreError> {
         const RENEW: &str = "UPDATE webhooks SET leased_until = $3
             WHERE id = $1 AND lease = $2 AND disabled_at IS NULL
-            RETURNING url, secret, old_secret, old_secret_until, failing_since";
+            RETURNING url, secret, old_secret, old_secret_until, failing_since, dropped";
         const NEXT: &str = "UPDATE webhook_deliveries SET tries = tries + 1, last_try_at = $2
             WHERE webhook_id = $1 AND notification_id = (SELECT d.notification_id FROM webhook_deliveries d
                 WHERE d.webhook_id = $1 AND d.next_try_at IS NOT NULL AND d.next_try_at <= $2
                 ORDER BY d.created_at, d.notification_id LIMIT 1)
-            RETURNING notification_id, body, created_at, tries";
+            RETURNING notification_id, body, created_at, tries, more";
         in_transaction!(&self.pool, |tx| {
             let leased: Option<LeasedRow> =
                 query(RENEW).bind(id.as_uuid()).bind(lease).bind(until).fetch_optional(&mut *tx).await?;
@@ -450,6 +461,8 @@ struct WebhookRow {
     disabled_at: Option<Timestamp>,
     disabled_why: Option<String>,
     failing_since: Option<Timestamp>,
+    dropped: i64,
+    dropped_at: Option<Timestamp>,
     old_secret_until: Option<Timestamp>,
 }
 
@@ -458,6 +471,7 @@ impl TryFrom<WebhookRow> for Webhook {
 
     fn try_from(row: WebhookRow) -> Result<Self, Corrupt> {
         let why = parsed_opt("webhooks.disabled_why", row.disabled_why.as_deref())?;
+        let dropped = u64::try_from(row.dropped).map_err(|error| Corrupt::new("webhooks.dropped", error))?;
         Ok(Self {
             id: row.id.into(),
             account: parsed("webhooks.account_id", &row.account_id)?,
@@ -467,6 +481,7 @@ impl TryFrom<WebhookRow> for Webhook {
             created_at: row.created_at,
             disabled: row.disabled_at.zip(why),
             failing_since: row.failing_since,
+            dropped: row.dropped_at.map(|at| (dropped, at)),
             old_secret_until: row.old_secret_until,
         })
     }
@@ -511,6 +526,7 @@ struct LeasedRow {
     old_secret: Option<Vec<u8>>,
     old_secret_until: Option<Timestamp>,
     failing_since: Option<Timestamp>,
+    dropped: i64,
 }
 
 #[derive(FromRow)]
@@ -519,6 +535,7 @@ struct DueRow {
     body: String,
     created_at: Timestamp,
     tries: i64,
+    more: i64,
 }
 
 impl LeasedRow {
@@ -534,10 +551,30 @@ impl LeasedRow {
             url: self.url,
             secrets,
             notification: due.notification_id,
-            body: due.body,
+            body: with_dropped(body_with_more(due.body, due.more)?, self.dropped),
             created_at: due.created_at,
             tries: count("webhook_deliveries.tries", due.tries)?,
             failing_since: self.failing_since,
         })
     }
+}
+
+/// Adds the number of notifications that were dropped to a body, which is an object.
+fn with_dropped(mut body: String, dropped: i64) -> String {
+    if dropped > 0 && body.ends_with('}') {
+        body.truncate(body.len() - 1);
+        body.push_str(&format!(",\"dropped\":{dropped}}}"));
+    }
+    body
+}
+
+/// The body of a notification, byte for byte unless it stands for further facts.
+fn body_with_more(body: String, more: i64) -> Result<String, Corrupt> {
+    if more == 0 {
+        return Ok(body);
+    }
+    let mut read: Value =
+        serde_json::from_str(&body).map_err(|error| Corrupt::new("webhook_deliveries.body", error))?;
+    with_more(&mut read["data"], more);
+    Ok(read.to_string())
 }

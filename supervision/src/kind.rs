@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use metrics::{Counter, Gauge, KeyName};
 use tokio::time::Instant;
@@ -26,6 +27,9 @@ pub trait Kind: Copy + fmt::Debug + Send + Sync + 'static {
     }
 }
 
+/// A timer that is less late than this shows no pause of the process.
+const LATE_MIN: Duration = Duration::from_secs(1);
+
 /// Limits, metrics and the closed flag of one kind.
 pub(crate) struct KindState {
     pub(crate) name: &'static str,
@@ -34,6 +38,8 @@ pub(crate) struct KindState {
     closed: AtomicBool,
     /// The zero of the times in [`Meter`](crate::mailbox::Meter).
     epoch: Instant,
+    /// Time at which the process was last seen to continue after a pause, in microseconds since the epoch.
+    woke: AtomicU64,
     pub(crate) queued: Gauge,
     pub(crate) live: Gauge,
     pub(crate) crashes: Counter,
@@ -53,6 +59,7 @@ impl KindState {
             settings: settings.clone(),
             closed: AtomicBool::new(false),
             epoch: Instant::now(),
+            woke: AtomicU64::new(0),
             queued: metrics::gauge!(metric("actor_mailbox_depth"), "kind" => name),
             live: metrics::gauge!(metric("actor_live"), "kind" => name),
             crashes: metrics::counter!(metric("actor_crashes_total"), "kind" => name),
@@ -94,6 +101,19 @@ impl KindState {
         }
         let span = tracing::info_span!("message", actor.kind = self.name, actor.message = short_name::<M>());
         if span.is_disabled() { Span::current() } else { span }
+    }
+
+    /// Notes that a timer for `planned` has fired now. If it is as late as a large part of `stuck_after`, the whole process was stopped or had
+    /// no processor, and no actor could finish a message meanwhile.
+    pub(crate) fn timer_fired(&self, planned: Instant) {
+        if planned.elapsed() >= (self.settings.stuck_after / 2).max(LATE_MIN) {
+            self.woke.fetch_max(self.micros(), Ordering::Release);
+        }
+    }
+
+    /// Time at which the process was last seen to continue after a pause, in microseconds since this state was created; 0 if it never was.
+    pub(crate) fn woke(&self) -> u64 {
+        self.woke.load(Ordering::Acquire)
     }
 
     /// Microseconds since this state was created.

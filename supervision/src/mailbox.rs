@@ -3,7 +3,8 @@
 //! A [`Permit`] is a place in the queue. It travels inside the [`Reply`] of the message, so that the place becomes free when the message is
 //! answered or dropped, no matter why: handled, discarded, or lost in a crash. Freed places are also the heartbeat. An actor that holds
 //! messages and frees no place for `stuck_after` is stuck, and the caller that notices it (its deadline passed, or no place was free)
-//! kills the actor. The supervisor then treats it like any crashed actor.
+//! kills the actor. The supervisor then treats it like any crashed actor. A caller whose own timer fired late has noticed that the whole process
+//! was stopped; that time does not count.
 
 mod meter;
 mod reply;
@@ -70,8 +71,9 @@ impl Mailbox {
             let check = until.min(Instant::now() + ENDED_CHECK_EVERY);
             match tokio::time::timeout_at(check, &mut answer).await {
                 Ok(answered) => return answered.map_err(crashed),
-                Err(_elapsed) if check < until => {}
+                Err(_elapsed) if check < until => kind.timer_fired(check),
                 Err(_elapsed) => {
+                    kind.timer_fired(check);
                     self.kill_if_stuck();
                     return Err(Unavailable::TimedOut);
                 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use blackbox::client::Credential;
 use blackbox::world::World;
 use harness::event::Chain;
 use harness::on_each_database;
@@ -42,6 +43,29 @@ on_each_database! {
         let mut shown: Vec<&str> = entry.as_object().unwrap().keys().map(String::as_str).collect();
         shown.sort_unstable();
         assert_eq!(shown, members);
+    }
+
+    async fn a_cursor_of_another_account_shows_nothing_of_it(world: World) {
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let (machine, other) = (world.attached_machine(&ada).await, world.attached_machine(&bob).await);
+        let (mut chain, mut others) = (Chain::new(&machine), Chain::new(&other));
+        let mut sent = Vec::new();
+        for _ in 0..3 {
+            let event = others.next();
+            sent.push(event["event_id"].as_str().unwrap().to_owned());
+            world.event(&other, &event).await.receipt();
+            world.event(&machine, &chain.next()).await.receipt();
+        }
+        for holder in [Credential::from(&machine), ada.cookie.clone()] {
+            let page = world.activity(holder, "?limit=1").await.expect(200);
+            let query = format!("?limit=10&cursor={}", page["next_cursor"].as_str().unwrap());
+            for reader in [Credential::from(&other), bob.cookie.clone()] {
+                let response = world.activity(reader, &query).await;
+                let seen = if response.status == 200 { ids(&response.json()) } else { Vec::new() };
+                assert!(seen.iter().all(|id| sent.contains(id)), "{response:?}");
+                assert!(!String::from_utf8_lossy(&response.body).contains(&machine.uuid), "{response:?}");
+            }
+        }
     }
 
     async fn activity_is_filtered_by_lane_and_since(world: World) {

@@ -144,9 +144,30 @@ on_each_database! {
         assert_agent_claim(&second, &world.url);
         world.complete(&person.cookie, &attempt_of(&first), text(&first, "user_code")).await.refused(400, "expired_token");
         world.complete(&person.cookie, &attempt_of(&second), text(&second, "user_code")).await.expect(200);
-        world.complete(&person.cookie, &attempt_of(&second), text(&second, "user_code")).await.refused(400, "expired_token");
         // Nothing is left to confirm.
         world.claim(json!({ "claim_token": registered["claim_token"] })).await.refused(400, "invalid_request");
+    }
+
+    async fn a_claim_that_is_completed_again_holds_for_its_person_alone(world: World) {
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
+        let claim = world.claim(json!({ "claim_token": registered["claim_token"] })).await.expect(200)["claim"].clone();
+        let (attempt, code) = (attempt_of(&claim), text(&claim, "user_code"));
+        // The answer to the first request may be lost, also with its server.
+        for _ in 0..2 {
+            assert_eq!(world.complete(&ada.cookie, &attempt, code).await.expect(200), json!({ "ok": true }));
+        }
+        let world = world.restart().await;
+        assert_eq!(world.complete(&ada.cookie, &attempt, code).await.expect(200), json!({ "ok": true }));
+        world.complete(&bob.cookie, &attempt, code).await.refused(400, "expired_token");
+        for _ in 0..7 {
+            world.complete(&ada.cookie, &attempt, &wrong(code)).await.refused(400, "expired_token");
+        }
+        assert_eq!(world.complete(&ada.cookie, &attempt, code).await.expect(200), json!({ "ok": true }));
+        // As long as link and code would have been valid.
+        world.advance(Duration::from_mins(30));
+        world.complete(&ada.cookie, &attempt, code).await.refused(400, "expired_token");
+        assert_eq!(world.token_by_claim(text(&registered, "claim_token")).await.expect(200)["scope"], "svc.account");
     }
 
     async fn the_fifth_wrong_code_burns_the_claim_attempt(world: World) {

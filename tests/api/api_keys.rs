@@ -112,6 +112,7 @@ on_each_database! {
             (json!({ "name": "" }), "name"),
             (json!({ "name": "x".repeat(101) }), "name"),
             (json!({ "name": "x", "scopes": ["everything"] }), "scopes[0]"),
+            (json!({ "name": "x", "scopes": [] }), "scopes"),
             (json!({ "name": "x", "spaces": [] }), "spaces"),
             (json!({ "name": "x", "spaces": ["x"] }), "spaces[0]"),
             (json!({ "name": "x", "expires_at": "2001-01-01T00:00:00Z" }), "expires_at"),

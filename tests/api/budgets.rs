@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use domain::held::HoldReason;
 use domain::ids::MachineUuid;
+use domain::usage::Plan;
+use reqwest::Method;
 use serde_json::{Value, json};
 use statistics::contract::RecordScope;
 
@@ -89,6 +91,76 @@ on_each_database! {
         for event in [third, large(&mut chain), large(&mut chain)] {
             world.event(&machine, &event).await.receipt();
         }
+    }
+
+    async fn an_account_has_a_quota_of_bytes_of_events(world: World) {
+        let world = with_plans(world, 40_000).await;
+        let (person, other) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let (machine, second) = (world.attached_machine(&person).await, world.attached_machine(&person).await);
+        let of_other = world.attached_machine(&other).await;
+        let agent = world.agent_of(&person).await;
+        let large = |chain: &mut Chain| chain.next_with(|event| event["payload"]["content"] = json!("x".repeat(15_000)));
+        // All computers and agents of an account have one budget.
+        let mut chain = Chain::new(&machine);
+        let (first, third) = (large(&mut chain), large(&mut chain));
+        world.event(&machine, &first).await.receipt();
+        world.event(&second, &large(&mut Chain::new(&second))).await.receipt();
+        let seconds = spent(&world.event(&machine, &third).await);
+        assert!((1..=24 * 3600).contains(&seconds), "{seconds}");
+        let padded = json!({ "padding": "x".repeat(15_000) });
+        spent(&world.event(agent.token.clone(), &padded).await);
+        world.event(&of_other, &large(&mut Chain::new(&of_other))).await.receipt();
+        world.event(&machine, &malformed(1)).await.held("malformed_envelope");
+        let bar = world.get("/api/v1/usage/bar", &person.cookie).await.expect(200);
+        let event_bytes = &bar["limits"]["event_bytes"];
+        assert!(event_bytes["limit"] == 40_000 && event_bytes["used"].as_u64().unwrap() > 30_000, "{event_bytes}");
+
+        let world = world.restart().await;
+        spent(&world.event(&machine, &third).await);
+        // Another plan counts at once, or a second after the last refusal.
+        world.server.app.store.account_plan_set(&person.account, Plan::Max).await.unwrap();
+        world.advance(Duration::from_secs(2));
+        world.event(&machine, &third).await.receipt();
+        world.server.app.store.account_plan_set(&person.account, Plan::Free).await.unwrap();
+        let world = world.restart().await;
+        spent(&world.event(&machine, &large(&mut chain)).await);
+        world.advance(DAY);
+        world.event(&machine, &third).await.receipt();
+    }
+
+    async fn an_account_has_a_quota_of_bytes_of_memories(world: World) {
+        let world = world.restart_with(|settings| settings.plans.of_mut(Plan::Free).memory_bytes = 1000).await;
+        let (person, key) = world.librarian("ada@example.com").await;
+        let note = |letter: &str, bytes: usize| json!({ "contents": [{ "content": letter.repeat(bytes), "title": "T" }] });
+        let added = async |letter: &str, bytes: usize| {
+            let messages = world.add(&key, note(letter, bytes)).await.whole().await;
+            messages.into_iter().find(|message| message["type"] != "progress").unwrap()
+        };
+        let used = async || {
+            let bar = world.get("/api/v1/usage/bar", &person.cookie).await.expect(200);
+            bar["limits"]["memory_bytes"]["used"].as_u64().unwrap()
+        };
+        let first = added("a", 600).await;
+        assert_eq!(first["type"], "success", "{first}");
+        assert_eq!(used().await, 601);
+        assert_eq!(added("b", 600).await["error"], "quota_exceeded");
+        let second = added("b", 300).await;
+        assert_eq!((&second["type"], used().await), (&json!("success"), 902));
+        // A change may make a memory smaller, and no larger than there is room for.
+        let path = |added: &Value| format!("/v1/memories/{}", added["id"].as_str().unwrap());
+        let patch = async |content: String| {
+            let request = world.request(Method::PATCH, &path(&second), &key);
+            world.send(request.json(&json!({ "content": content }))).await
+        };
+        let refused = patch("c".repeat(450)).await;
+        assert_eq!(refused.refused(429, "rate_limited")["reason"], "quota_exceeded");
+        assert!(refused.header("retry-after").is_some());
+        patch("c".repeat(390)).await.expect(200);
+        assert_eq!(used().await, 992);
+        patch("c".repeat(10)).await.expect(200);
+        world.delete(&path(&first), &key).await.expect(200);
+        assert_eq!(used().await, 11);
+        assert_eq!(added("d", 900).await["type"], "success");
     }
 
     async fn an_unclaimed_agent_has_a_quota(world: World) {
@@ -204,6 +276,31 @@ async fn the_quota_of_a_sender_is_shared_between_nodes() {
         responses.iter().all(|response| response.status == 424).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_quota_of_an_account_is_shared_between_nodes() {
+    let Some(world) = World::on_postgres().await else { return };
+    let world = with_plans(world, 40_000).await;
+    let beside = world.beside().await;
+    let person = world.person("ada@example.com").await;
+    let (machine, second) = (world.attached_machine(&person).await, world.attached_machine(&person).await);
+    let large = |chain: &mut Chain| chain.next_with(|event| event["payload"]["content"] = json!("x".repeat(15_000)));
+    let (mut chain, mut other) = (Chain::new(&machine), Chain::new(&second));
+    world.event(&machine, &large(&mut chain)).await.receipt();
+    beside.event(&second, &large(&mut other)).await.receipt();
+    // A node without the counts of the other accepts one more, and reads them when it writes that one.
+    eventually("both nodes refuse", async || {
+        let padded = json!({ "padding": "x".repeat(15_000) });
+        let responses = [world.event(&machine, &padded).await, beside.event(&second, &padded).await];
+        responses.iter().all(|response| response.status == 424).then_some(())
+    })
+    .await;
+}
+
+/// Sets the bytes of events a day of the plan FREE.
+async fn with_plans(world: World, event_bytes_per_day: u64) -> World {
+    world.restart_with(|settings| settings.plans.of_mut(Plan::Free).event_bytes_per_day = event_bytes_per_day).await
 }
 
 fn uuid_of(machine: &Machine) -> MachineUuid {

@@ -346,6 +346,7 @@ async fn run(pool: &Pool, sql: &'static str) {
 on_each_database! {
     async fn readiness_names_the_component_that_fails(world: World) {
         let pool = world.server.app.store.pool();
+        let machine = world.machine().await;
         assert_eq!(readiness(&world).await.0, 200);
         // Writes still work: their probe needs another table.
         run(pool, "ALTER TABLE machines RENAME TO gone").await;
@@ -357,6 +358,8 @@ on_each_database! {
         let failing = body["failing"].as_array().unwrap();
         assert_eq!((failing.len(), &failing[0]["part"], &body["store"]), (1, &json!("reads"), &json!("failing")), "{body}");
         assert!(failing[0]["reason"].as_str().unwrap().contains("machines"), "{body}");
+        let refused = world.event(&machine, &Chain::new(&machine).next()).await;
+        assert_eq!(refused.refused(424, "temporarily_unavailable")["reason"], "store_unavailable", "nothing crashed");
         run(pool, "ALTER TABLE gone RENAME TO machines").await;
         eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
             .await;

@@ -4,6 +4,7 @@ mod batch;
 mod cors;
 mod errors;
 mod library;
+mod limited_keys;
 mod mcp;
 mod memories;
 mod pages;

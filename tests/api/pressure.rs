@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api::connection::Connection;
 use reqwest::Method;
+use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use blackbox::client::Credential;
@@ -28,6 +29,41 @@ async fn requests_over_the_limit_are_refused_at_once() {
     assert_eq!(refused.header("retry-after"), Some("1"));
     drop(place);
     world.get("/nothing", &Credential::None).await.refused(404, "not_found");
+}
+
+/// The number of refusals that the metrics show for a reason.
+async fn refusals(world: &World, reason: &str) -> u64 {
+    let (status, text) = send(HERE, world.server.admin_address, &get("/metrics")).await;
+    assert_eq!(status, 200);
+    let begin = format!("attache_refusals_total{{reason=\"{reason}\"}} ");
+    text.lines().find_map(|line| line.strip_prefix(&begin)).map_or(0, |count| count.trim().parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_are_counted_by_their_reason() {
+    let world = World::with(|settings| settings.http.requests_max = 1).await;
+    for reason in api::error::REASONS {
+        assert_eq!(refusals(&world, reason).await, 0, "{reason}");
+    }
+    world.get("/nothing", &Credential::None).await.refused(404, "not_found");
+    world.get("/v1/spaces", &Credential::None).await.refused(401, "unauthorized");
+    // A page is a refusal too.
+    let page = world.request(Method::GET, "/nothing", &Credential::None).header("accept", "text/html");
+    assert_eq!(world.send(page).await.status, 404);
+    let other = Connection::new(world.server.address);
+    let place = other.enter(&world.server.http.gate).unwrap();
+    world.get("/nothing", &Credential::None).await.refused(424, "temporarily_unavailable");
+    drop(place);
+    let identity = json!({ "type": "service_auth", "login_hint": "ada@example.com" });
+    let registered = world.post("/api/v1/agent-auth/identity", &Credential::None, &identity).await.expect(200);
+    let polled = world.token_by_claim(registered["claim_token"].as_str().unwrap()).await;
+    polled.refused(400, "authorization_pending");
+    assert_eq!(send(HERE, world.server.address, "GET\r\n\r\n").await.0, 400);
+    for (reason, count) in
+        [("not_found", 2), ("unauthorized", 1), ("overloaded", 1), ("authorization_pending", 0), ("invalid_request", 1)]
+    {
+        assert_eq!(refusals(&world, reason).await, count, "{reason}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

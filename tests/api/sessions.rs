@@ -40,6 +40,23 @@ on_each_database! {
         assert_eq!(list(&bob.cookie).await.len(), 1);
     }
 
+    async fn a_session_that_is_used_ends_ninety_days_after_the_sign_in(world: World) {
+        let browser = Browser::new(&world);
+        browser.sign_in("ada@example.com").await;
+        let here = browser.credential();
+        for _ in 0..17 {
+            world.advance(std::time::Duration::from_hours(5 * 24));
+            world.get("/api/v1/sessions", &here).await.expect(200);
+        }
+        world.advance(std::time::Duration::from_hours(5 * 24));
+        world.get("/api/v1/sessions", &here).await.refused(401, "unauthorized");
+        let again = Browser::new(&world);
+        again.sign_in("ada@example.com").await;
+        let here = again.credential();
+        world.advance(std::time::Duration::from_hours(7 * 24));
+        world.get("/api/v1/sessions", &here).await.refused(401, "unauthorized");
+    }
+
     async fn an_agent_sees_the_sessions_of_its_person_and_ends_none(world: World) {
         let ada = world.person("ada@example.com").await;
         let agent = world.agent_of(&ada).await;

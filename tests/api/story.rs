@@ -111,7 +111,7 @@ on_each_database! {
 
     async fn added_memories_are_found_exported_and_deleted(world: World) {
         let ada = person(&world).await;
-        let key = KeyRequest { name: "notes".into(), scopes: Vec::new(), spaces: None, expires_at: None };
+        let key = KeyRequest { name: "notes".into(), scopes: None, spaces: None, expires_at: None };
         let made = ada.key_create(&key).await.unwrap();
         assert_eq!(ada.keys().await.unwrap().keys, std::slice::from_ref(&made.about));
         let memory = attache(&world).with(Shown::Bearer(made.key));

@@ -20,8 +20,9 @@ async fn small(world: World) -> World {
 }
 
 fn small_plans(plans: &mut app::config::PlanSettings) {
-    *plans.of_mut(Plan::Free) = Allowance { memory_events: 6, retrospectives: 3, window_days: 2 };
-    *plans.of_mut(Plan::Plus) = Allowance { memory_events: 60, retrospectives: 0, window_days: 7 };
+    let (free, plus) = (plans.of(Plan::Free), plans.of(Plan::Plus));
+    *plans.of_mut(Plan::Free) = Allowance { memory_events: 6, retrospectives: 3, window_days: 2, ..free };
+    *plans.of_mut(Plan::Plus) = Allowance { memory_events: 60, retrospectives: 0, window_days: 7, ..plus };
 }
 
 async fn bar(world: &World, credential: impl Into<Credential>) -> Response {
@@ -115,6 +116,10 @@ on_each_database! {
             "retrospective": measure,
             "balance_cents": 0,
             "top_up_url": format!("{}/account", world.url),
+            "limits": {
+                "event_bytes": { "used": 0, "limit": 256 << 20, "reset_at": midnight(&world, 1) },
+                "memory_bytes": { "used": 0, "limit": 256 << 20 },
+            },
         }));
         let app = &world.server.app;
         app.store.account_plan_set(&person.account, Plan::Plus).await.unwrap();

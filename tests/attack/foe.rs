@@ -11,6 +11,9 @@ use blackbox::raw::{begun, get};
 /// The source address of attacks.
 const FOE: [u8; 4] = [127, 0, 0, 66];
 
+/// Source addresses of an attack from many, in the same network.
+const FOES: u8 = 16;
+
 /// Connections of an attack: more than the server has places for requests.
 const CONNECTIONS: usize = 1100;
 
@@ -21,18 +24,26 @@ const SENDERS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(2);
 
 async fn connected(to: SocketAddr) -> Option<TcpStream> {
+    connected_from(FOE, to).await
+}
+
+async fn connected_from(from: [u8; 4], to: SocketAddr) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().ok()?;
-    socket.bind(SocketAddr::from((FOE, 0))).ok()?;
+    socket.bind(SocketAddr::from((from, 0))).ok()?;
     socket.connect(to).await.ok()
 }
 
 /// Keeps this number of connections open; sends the text on each and reads nothing.
 async fn held(to: SocketAddr, connections: usize, text: String) {
+    held_from(FOE, to, connections, text).await;
+}
+
+async fn held_from(from: [u8; 4], to: SocketAddr, connections: usize, text: String) {
     let mut held: Vec<TcpStream> = Vec::new();
     loop {
         held.retain(is_open);
         if held.len() < connections
-            && let Some(stream) = connected(to).await
+            && let Some(stream) = connected_from(from, to).await
         {
             // Write only until the socket buffers are full: the rest would have to wait for the server.
             let _ = stream.try_write(text.as_bytes());
@@ -62,6 +73,16 @@ pub async fn nearly_whole_bodies(to: SocketAddr) {
 
 pub async fn half_sent_heads(to: SocketAddr) {
     held(to, CONNECTIONS, "GET /llms.txt HTTP/1.1\r\nHost: loc".to_owned()).await;
+}
+
+/// Heads of this many bytes without their end, from many addresses, each with nearly as many connections as it may have.
+pub async fn long_heads(to: SocketAddr, bytes: usize) {
+    let head = format!("GET /llms.txt HTTP/1.1\r\nHost: localhost\r\nX-Long: {}", "x".repeat(bytes));
+    let mut foes = tokio::task::JoinSet::new();
+    for nth in 0..FOES {
+        foes.spawn(held_from([127, 0, 2, nth + 1], to, 250, head.clone()));
+    }
+    foes.join_all().await;
 }
 
 pub async fn slow_readers(to: SocketAddr) {

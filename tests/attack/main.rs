@@ -10,6 +10,7 @@
 mod descriptors;
 mod foe;
 mod honest;
+mod shares;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -35,25 +36,35 @@ fn requests() -> usize {
 
 /// Runs an attack on a server of its own and judges the responses to honest clients.
 async fn withstands<A: Future<Output = ()> + Send + 'static>(attack: impl FnOnce(SocketAddr, Machine) -> A) {
+    withstands_with(Home::new(), attack).await;
+}
+
+/// The same with a server of this home; returns by how many bytes its memory grew.
+async fn withstands_with<A: Future<Output = ()> + Send + 'static>(
+    home: Home,
+    attack: impl FnOnce(SocketAddr, Machine) -> A,
+) -> u64 {
     // This process is all the attackers, and each of their connections takes a descriptor here too.
     attache::server::descriptors::raise();
-    let home = Home::new();
     let server = home.serve().await;
     let to: SocketAddr = server.url.strip_prefix("http://").unwrap().parse().unwrap();
     let mut honest = honest::clients(&server.url).await;
     let machine = honest::registered(&reqwest::Client::new(), &server.url, 99).await;
     let quiet = honest::round(&mut honest, requests()).await;
     assert!(quiet.share() >= ANSWERED, "without load: {quiet:?}");
+    let before = server.process.resident_bytes();
     let attack = tokio::spawn(attack(to, machine));
     // Until the attack has reached its full effect.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let attacked = honest::round(&mut honest, requests()).await;
+    let growth = server.process.resident_bytes().saturating_sub(before);
     assert!(!attack.is_finished(), "the attack ended by itself");
     attack.abort();
-    eprintln!("quiet {quiet:?}\nattacked {attacked:?}");
+    eprintln!("quiet {quiet:?}\nattacked {attacked:?}, memory grew by {growth} bytes");
     judge(&quiet, &attacked);
     let health = reqwest::get(format!("{}/readyz", server.operator)).await.unwrap();
     assert_eq!(health.status(), 200, "{}", health.text().await.unwrap());
+    growth
 }
 
 fn judge(quiet: &Seen, attacked: &Seen) {
@@ -80,6 +91,16 @@ async fn soak_clients_that_read_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn soak_heads_that_never_end() {
     withstands(|to, _| foe::half_sent_heads(to)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn soak_long_heads_that_never_end() {
+    for bytes in [30_000, 100_000] {
+        let home = Home::new().set("http.bodies_bytes_max", &(16 << 20).to_string());
+        let growth = withstands_with(home, move |to, _| foe::long_heads(to, bytes)).await;
+        // 4,000 connections with 16 KiB each, the shared 16 MiB, and twice as much for the allocator and the connections themselves.
+        assert!(growth < 256 << 20, "{bytes}: {growth}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

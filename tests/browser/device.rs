@@ -76,10 +76,9 @@ pages! {
         let codes = ask("a").await;
         browser.signed_in(&person).await;
         browser.visit(codes["verification_uri_complete"].as_str().unwrap()).await;
-        browser.sees("Let Claude Code act for you?").await;
+        browser.sees("Claude Code asks to act for you").await;
         browser.sees("metadata only").await;
         browser.choose("My computer shows this code").await;
-        browser.choose("Let Claude Code act for you:").await;
         browser.look("joined").await;
         browser.press("Approve").await;
         browser.sees("Claude Code on it does not act for you").await;
@@ -89,6 +88,7 @@ pages! {
         browser.visit(codes["verification_uri_complete"].as_str().unwrap()).await;
         browser.sees("attached to your account already").await;
         browser.choose("My computer shows this code").await;
+        browser.choose("read your account, its events and consent").await;
         browser.press("Approve").await;
         browser.sees("Claude Code on it acts for you").await;
         browser.look("joined-attached").await;

@@ -11,6 +11,7 @@ use harness::event::{Chain, Machine};
 #[test]
 fn accounts_are_created_once_per_person_and_once_per_identity() {
     let home = Home::new();
+    home.run(&["migrate"]).said();
     let create = |arguments: &[&str]| home.run(&[&["admin", "account", "create"], arguments].concat());
     let made =
         create(&["--email", "ada@example.com", "--user-cuid", "tz4a98xxat96iws9zmbrgj3a", "--name", "Ada", "--json"])
@@ -95,6 +96,7 @@ async fn a_session_works_at_once_on_the_living_server() {
 #[test]
 fn over_https_the_cookie_is_a_secure_one() {
     let home = Home::new().set("http.base_url", "https://attache.example.com");
+    home.run(&["migrate"]).said();
     let done = home.run(&["admin", "session", "create", "--email", "ada@example.com"]);
     assert!(done.said().starts_with("__Secure-attache.session_token=ses_"), "{done:?}");
 }
@@ -102,6 +104,7 @@ fn over_https_the_cookie_is_a_secure_one() {
 #[test]
 fn a_session_without_account_creation_has_no_account() {
     let home = Home::new().set("signin.create_account", "false");
+    home.run(&["migrate"]).said();
     let made = home.run(&["admin", "session", "create", "--email", "ada@example.com", "--json"]).json();
     assert_eq!(made["user_account_id"], json!(null));
     assert_eq!(home.run(&["admin", "account", "list"]).said(), "(none)");
@@ -234,6 +237,7 @@ async fn a_changed_plan_and_balance_are_visible_at_once() {
 #[test]
 fn a_key_for_a_space_that_the_account_may_not_read_is_refused() {
     let home = Home::new();
+    home.run(&["migrate"]).said();
     let unknown = "019b76da-a800-7a67-8a14-94a3f41b0634";
     let create = ["admin", "api-key", "create", "--email", "ada@example.com"];
     home.run(&[&create[..], &["--space", unknown]].concat()).refused(1, &["cannot read the space", unknown]);
@@ -244,10 +248,17 @@ fn a_key_for_a_space_that_the_account_may_not_read_is_refused() {
 #[test]
 fn an_account_is_closed_once_and_its_address_may_sign_up_again() {
     let home = Home::new();
+    home.run(&["migrate"]).said();
     let made = home.run(&["admin", "account", "create", "--email", "ada@example.com", "--json"]).json();
     let account = flow::text(&made, "user_account_id");
+    let shown = home.run(&["admin", "account", "close", "--email", "ada@example.com", "--dry-run"]);
+    assert!(shown.said().contains("would be closed: 0 computers, 0 agents and 0 API keys"), "{shown:?}");
+    let state = || home.run(&["admin", "account", "list", "--account", &account, "--json"]).json()[0]["state"].clone();
+    assert_eq!(state(), "open", "nothing is closed yet");
     let closed = home.run(&["admin", "account", "close", "--email", "ada@example.com"]);
     assert_eq!(closed.said(), format!("account {account} is closed"));
+    assert_eq!(state(), "closed");
+    assert!(home.run(&["admin", "account", "list"]).said().contains("closed"));
     let again = home.run(&["admin", "account", "close", "--account", &account]);
     again.refused(1, &["the account does not exist, or is closed already"]);
     let other = home.run(&["admin", "account", "create", "--email", "ada@example.com", "--json"]).json();

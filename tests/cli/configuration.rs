@@ -88,6 +88,7 @@ fn a_file_that_was_named_must_be_there_and_be_toml() {
     // The file of the working folder counts without being named.
     std::fs::write(home.dir.path().join("config.toml"), "[http]\nauth_name = \"other\"\n").unwrap();
     home.run(&["check"]).said();
+    home.run(&["migrate"]).said();
     let cookie = home.run(&["admin", "session", "create", "--email", "ada@example.com"]);
     assert!(cookie.said().starts_with("other.session_token=ses_"), "{cookie:?}");
 }
@@ -147,7 +148,7 @@ fn a_database_that_cannot_be_had_is_named() {
     let home = Home::new();
     std::fs::write(home.data(), "in the way").unwrap();
     for arguments in [&["migrate"][..], &["serve"], &["admin", "agent", "list"], &["keys", "list"]] {
-        home.run(arguments).refused(1, &["attache: ", "data"]);
+        home.run(arguments).refused(78, &["ATTACHE_DATA__DIR: data.dir: is a file"]);
     }
     // Port 1 has no listener, and the password must not be printed.
     let home = Home::new()

@@ -62,7 +62,7 @@ async fn an_approval_that_nothing_waited_for_is_collected_by_the_next_run() {
     };
     let code = user_code(&["connect", "claude-code", "--server", &server.url, "--no-wait", "--json"]);
     assert_eq!(user_code(&["connect", "claude-code", "--no-wait", "--json"]), code);
-    approve(&server, &ada, &code, &["with_agent", "with_key"]).await;
+    approve(&server, &ada, &code, &["with_key"]).await;
     let connected = home.run(&["connect", "claude-code", "--json"]).json();
     assert_eq!(
         (&connected["api_key"], &connected["event"]["state"]),
@@ -81,15 +81,15 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
     fs::write(home.dir.path().join(".claude/settings.json"), settings).unwrap();
 
     let (mut connect, code) =
-        connecting(&home, &["claude-code", "--server", &server.url, "--name", "ada-laptop"]).await;
+        connecting(&home, &["claude-code", "--server", &server.url, "--name", "ada-laptop", "--act-for-me"]).await;
     let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
     for part in
-        ["Let Claude Code act for you?", "ada-laptop", "metadata only", "name=\"with_agent\"", "name=\"with_key\""]
+        ["Claude Code asks to act for you", "ada-laptop", "metadata only", "name=\"may_read\"", "name=\"with_key\""]
     {
         assert!(asked.contains(part), "{part} in {asked}");
     }
     assert!(!home.dir.path().join(".claude.json").exists(), "nothing is written before the person agreed");
-    approve(&server, &ada, &code, &["with_agent", "with_key"]).await;
+    approve(&server, &ada, &code, &["may_read", "with_key"]).await;
     assert_eq!(connect.exit().await.code(), Some(0), "{}{}", connect.stdout.text(), connect.stderr.text());
     let said = connect.stdout.text();
     for part in ["attached to the account of ada@example.com", "Claude Code acts for you", "it can use your memory"] {
@@ -114,12 +114,17 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
     assert_eq!(again["event"]["state"], "recorded");
     assert_eq!(again["agent"].as_str(), first["registration_id"].as_str());
 
-    // Another tool needs its agent alone.
-    let (mut connect, code) = connecting(&home, &["codex"]).await;
+    // The profile keeps what the agent acts with, and no access token.
+    assert!(first.get("access_token").is_none() && first.get("token_expires").is_none(), "{first:?}");
+
+    // Another tool needs nothing more; its agent is asked for alone.
+    let silent = home.run(&["connect", "cursor", "--json"]).json();
+    assert_eq!((&silent["agent"], &silent["event"]["state"]), (&Value::Null, &json!("recorded")));
+    let (mut connect, code) = connecting(&home, &["codex", "--act-for-me"]).await;
     let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
-    assert!(asked.contains("attached to your account already") && asked.contains("name=\"with_agent\""), "{asked}");
+    assert!(asked.contains("attached to your account already") && asked.contains("name=\"may_read\""), "{asked}");
     assert!(!asked.contains("name=\"with_key\""));
-    approve(&server, &ada, &code, &["with_agent"]).await;
+    approve(&server, &ada, &code, &["may_read"]).await;
     assert_eq!(connect.exit().await.code(), Some(0), "{}{}", connect.stdout.text(), connect.stderr.text());
     assert!(connect.stdout.text().contains("/hooks"), "{}", connect.stdout.text());
     assert_eq!(flow::profile(&home)["api_key"], key);
@@ -154,12 +159,12 @@ async fn an_agent_and_a_key_without_consent_are_left_out_and_named() {
     let home = Home::new();
     let server = home.serve().await;
     let ada = flow::session(&home, "ada@example.com");
-    let (mut connect, code) = connecting(&home, &["cursor", "--server", &server.url]).await;
+    let (mut connect, code) = connecting(&home, &["cursor", "--server", &server.url, "--act-for-me"]).await;
     // The API shows no page that names agent and key.
     flow::device_approve(&server, &ada, &code).await.unwrap().expect(200);
     assert_eq!(connect.exit().await.code(), Some(0), "{}", connect.stderr.text());
     let said = connect.stdout.text();
-    for part in ["Cursor does not act for you", "no key for your memory", "the first event arrived"] {
+    for part in ["✓ Cursor does not act for you", "no key for your memory", "the first event arrived"] {
         assert!(said.contains(part), "{part} in {said}");
     }
     assert!(home.dir.path().join(".cursor/mcp.json").exists());
@@ -229,4 +234,47 @@ fn the_plugin_of_opencode_passes_prompts_with_text_and_folder() {
     let prompt =
         json!({ "hook": "chat.message", "input": { "sessionID": "s1" }, "output": said, "directory": "/work/engine" });
     assert_eq!(payloads, [prompt, json!({ "event": created, "directory": "/work/engine" })]);
+}
+
+/// Recording and memory need no credential of an account: none is asked for, made or kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_is_connected_without_an_agent() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = flow::session(&home, "ada@example.com");
+    let (mut connect, code) = connecting(&home, &["claude-code", "--server", &server.url]).await;
+    let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
+    assert!(!asked.contains("act for you") && !asked.contains("name=\"may_"), "{asked}");
+    approve(&server, &ada, &code, &["with_key"]).await;
+    assert_eq!(connect.exit().await.code(), Some(0), "{}{}", connect.stdout.text(), connect.stderr.text());
+    let said = connect.stdout.text();
+    assert!(said.contains("it can use your memory") && said.contains("the first event arrived"), "{said}");
+    assert!(!said.contains("act for you") && !said.contains("acts for you") && !said.contains("! "), "{said}");
+    let profile = flow::profile(&home);
+    assert!(profile.get("tools").is_none() && profile.get("agent").is_none(), "{profile}");
+    let again = home.run(&["connect", "claude-code", "--json"]).json();
+    assert_eq!((&again["agent"], &again["event"]["state"]), (&Value::Null, &json!("recorded")));
+    assert!(home.run(&["disconnect", "claude-code"]).said().contains("has no agent"));
+}
+
+/// The author of a project chooses its links, and not which file of the user is replaced.
+#[test]
+fn a_project_whose_files_lead_outside_is_refused_and_nothing_is_written() {
+    for (link, to) in [(".mcp.json", "profile"), (".claude", "elsewhere"), (".mcp.json", "absent")] {
+        let home = Home::new();
+        let project = home.dir.path().join("project");
+        fs::create_dir_all(home.dir.path().join("elsewhere")).unwrap();
+        fs::create_dir(&project).unwrap();
+        fs::write(home.dir.path().join("profile"), "{}").unwrap();
+        std::os::unix::fs::symlink(home.dir.path().join(to), project.join(link)).unwrap();
+        for last in ["--dry-run", "--no-wait"] {
+            let arguments = ["connect", "claude-code", "--scope", "project", "--url", "http://127.0.0.1:1", last];
+            let output = home.command(&arguments).current_dir(&project).output().unwrap();
+            let complaint = String::from_utf8(output.stderr).unwrap();
+            assert!(complaint.contains("not a file of this project"), "{link} {last}: {complaint}");
+        }
+        assert_eq!(fs::read_to_string(home.dir.path().join("profile")).unwrap(), "{}");
+        assert_eq!(fs::read_dir(home.dir.path().join("elsewhere")).unwrap().count(), 0);
+        assert!(!home.dir.path().join("absent").exists());
+    }
 }

@@ -90,6 +90,7 @@ async fn an_unsigned_log_is_reported_by_readiness_actors_metrics_log_and_doctor(
         assert!(number("connections").await >= 1.0);
         assert!(number("connections_idle").await >= 0.0 && number("writes_waiting").await >= 0.0);
     }
+    assert!(home.run(&["health"]).said().contains("ready at"));
     let well = home.run(&["doctor", "--json"]);
     assert_eq!((state(&well, "server"), state(&well, "passes")), ("good".into(), "good".into()), "{well:?}");
 
@@ -115,6 +116,7 @@ async fn an_unsigned_log_is_reported_by_readiness_actors_metrics_log_and_doctor(
     assert!(failures().await > 1.0);
     assert!(metric("attache_log_checkpoint_age_seconds").await >= 1.0);
     assert!((0.9..1.1).contains(&metric("attache_log_unplaced_events").await));
+    home.run(&["health"]).refused(75, &["unready at", "nothing is signed until"]);
     let ill = home.run(&["doctor", "--json"]);
     assert_eq!((state(&ill, "server"), state(&ill, "passes")), ("bad".into(), "bad".into()), "{ill:?}");
     assert!(ill.stdout.contains("events without a place in it: 1"), "{ill:?}");
@@ -126,6 +128,8 @@ async fn an_unsigned_log_is_reported_by_readiness_actors_metrics_log_and_doctor(
     for said_once in ["passes began to fail", "passes succeed again"] {
         assert_eq!(lines.matches(said_once).count(), 1, "{said_once}: {lines}");
     }
+    drop(server);
+    home.run(&["health"]).refused(7, &["no server answers at", "admin.bind"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,6 +176,23 @@ async fn postgres_is_looked_at_too() {
     assert!(done.stdout.contains(read) && !done.stdout.contains("every page"), "{done:?}");
     let refused = Home::new().set("database.url", "postgres://nobody@127.0.0.1:1/none").run(&["doctor"]);
     assert!(refused.code == Some(1) && refused.stdout.contains("database.url is correct"), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sequence_that_caches_numbers_is_refused_with_the_statement_that_mends_it() {
+    const REMEDY: &str = "ALTER SEQUENCE statistics.events_id_seq CACHE 1";
+    let Some(database) = harness::postgres::database().await else { return };
+    let home = Home::new().set("database.url", &database.url);
+    home.run(&["migrate"]).said();
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
+    sqlx::query("ALTER SEQUENCE statistics.events_id_seq CACHE 100").execute(&mut connection).await.unwrap();
+    let done = home.run(&["doctor"]);
+    assert!(done.code == Some(1) && done.stdout.contains(REMEDY), "{done:?}");
+    let refused = home.run(&["serve"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains(REMEDY), "{refused:?}");
+    sqlx::query(REMEDY).execute(&mut connection).await.unwrap();
+    let done = home.run(&["doctor"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,6 +29,7 @@ fn signed_by(assertion: &str) -> String {
 #[test]
 fn the_first_run_creates_the_current_and_the_next_signing_key() {
     let home = Home::new();
+    home.run(&["migrate"]).said();
     assert_eq!((kids(&home, "active").len(), kids(&home, "next").len(), kids(&home, "retired").len()), (1, 1, 0));
     let done = home.run(&["keys", "list"]);
     let lines: Vec<&str> = done.said().lines().collect();
@@ -39,6 +40,7 @@ fn the_first_run_creates_the_current_and_the_next_signing_key() {
 #[test]
 fn a_key_rotation_prints_the_new_signing_key() {
     let home = Home::new();
+    home.run(&["migrate"]).said();
     let next = kids(&home, "next");
     assert_eq!(home.run(&["keys", "rotate", "--json"]).json(), json!({ "active": next[0] }));
     let next = kids(&home, "next");

@@ -77,7 +77,7 @@ impl Desk {
         }
         let ada = flow::session(&home, "ada@example.com");
         let (mut connect, code) = connecting(&home, &[agent.tool, "--server", &server.url]).await;
-        approve(&server, &ada, &code, &["with_agent", "with_key"]).await;
+        approve(&server, &ada, &code, &["with_key"]).await;
         assert_eq!(connect.exit().await.code(), Some(0), "{}{}", connect.stdout.text(), connect.stderr.text());
         let profile = flow::profile(&home);
         let member = |name: &str| profile["machine"][name].as_str().unwrap().to_owned();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use harness::upstream::{Script, TOKEN, Upstream};
+use sqlx::Connection;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -31,6 +32,14 @@ async fn the_ready_line_is_printed_once_the_server_accepts_requests() {
     let status = server.process.exit().await;
     assert_eq!(status.code(), Some(0), "{}", server.process.stderr.text());
     assert_eq!(server.process.stdout.text().lines().count(), 1);
+    // The log tells which program served which database with which settings.
+    let log = server.process.stderr.text();
+    let started = log.lines().find(|line| line.contains("the server is ready")).unwrap_or_else(|| panic!("{log}"));
+    for part in
+        [concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), "database=\"sqlite\"", "schema=", "settings.digest="]
+    {
+        assert!(started.contains(part), "{part} in {started}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -213,6 +222,37 @@ async fn a_hangup_ends_nothing_and_reports_the_changes_of_a_restart() {
     Client::new().get(&format!("{}/readyz", server.operator), Credential::None).await.expect(200);
     server.process.signal("TERM");
     assert_eq!(server.process.exit().await.code(), Some(0));
+}
+
+/// Only `serve` and `migrate` make and change tables.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_commands_create_and_migrate_no_database() {
+    const COMMANDS: [&[&str]; 4] = [
+        &["admin", "account", "list"],
+        &["admin", "session", "create", "--email", "ada@example.com"],
+        &["keys", "list"],
+        &["keys", "rotate"],
+    ];
+    let home = Home::new();
+    for command in COMMANDS {
+        home.run(command).refused(1, &["the main database does not exist", "attache migrate"]);
+    }
+    assert!(!home.data().exists(), "nothing is made");
+    home.run(&["migrate"]).said();
+    let path = home.data().join("attache.db");
+    flow::change_tables(&path, "DELETE FROM _sqlx_migrations WHERE version > 30").await;
+    for command in COMMANDS {
+        home.run(command).refused(1, &["has schema 30", "attache migrate"]);
+    }
+    let Some(database) = harness::postgres::database().await else { return };
+    let home = Home::new().set("database.url", &database.url);
+    for command in COMMANDS {
+        home.run(command).refused(1, &["attache migrate"]);
+    }
+    let mut connection = sqlx::PgConnection::connect(&database.url).await.unwrap();
+    let tables = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'public'";
+    let tables: i64 = sqlx::query_scalar(tables).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(tables, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use blackbox::process::{Home, Server};
 use blackbox::witness::TestWitness;
 use blackbox::{eventually, flow};
 use harness::event::{Chain, Machine};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::installation::{copy, stop};
 
@@ -74,6 +74,64 @@ async fn the_served_checkpoint_has_the_cosignatures_of_a_witness_that_checked_it
     cosigned(&server, &witness, 6).await;
     home.run(&["verify", &flow::text(&event, "event_id")]).said();
     stop(server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_witness_that_lies_does_not_halt_the_log() {
+    let witness = TestWitness::start().await;
+    let home = home(&witness);
+    // Before it has cosigned anything.
+    witness.answers(Some((422, "")));
+    let server = home.serve().await;
+    let machine = flow::machine(&home, &server).await;
+    let mut chain = Chain::new(&machine);
+    recorded(&server, &machine, &mut chain).await;
+    refused(&server, "No history contradicts that proof").await;
+    asked_again(&witness).await;
+    refused(&server, "No history contradicts that proof").await;
+    // Once it has, its own cosignature contradicts it.
+    witness.trust(&flow::vkey(&server).await);
+    witness.answers(None);
+    cosigned(&server, &witness, 1).await;
+    witness.answers(Some((422, "")));
+    recorded(&server, &machine, &mut chain).await;
+    refused(&server, "Its own cosignature of these events holds").await;
+    asked_again(&witness).await;
+    refused(&server, "Its own cosignature of these events holds").await;
+    // A refusal that is not repeated.
+    witness.answers(Some((409, "1000\n")));
+    refused(&server, "The log is halted if it repeats that").await;
+    witness.answers(None);
+    cosigned(&server, &witness, 2).await;
+    recorded(&server, &machine, &mut chain).await;
+    eventually("no witness is reported", async || {
+        readiness(&server).await["degraded"].as_array().unwrap().is_empty().then_some(())
+    })
+    .await;
+    stop(server).await;
+}
+
+/// Waits until a refusal of the witness is reported, while the log continues.
+async fn refused(server: &Server, because: &str) {
+    eventually("the refusal is reported", async || {
+        let ready = readiness(server).await;
+        assert_eq!((&ready["status"], &ready["failing"]), (&json!("ready"), &json!([])), "{ready}");
+        let degraded = ready["degraded"].as_array().unwrap();
+        let reason =
+            degraded.iter().find(|degraded| degraded["part"] == "witness").map(|one| flow::text(one, "reason"))?;
+        reason.contains(because).then_some(())
+    })
+    .await;
+    let metrics = Client::new().get(&format!("{}/metrics", server.operator), Credential::None).await;
+    let metrics = String::from_utf8(metrics.body.to_vec()).unwrap();
+    let counted = metrics.lines().find(|line| line.starts_with("attache_witness_answers_total{outcome=\"refused\"}"));
+    assert!(counted.is_some_and(|line| !line.ends_with(" 0")), "{counted:?}");
+}
+
+async fn asked_again(witness: &TestWitness) {
+    let requests = witness.requests();
+    // The second one begins after the answer to the first was judged.
+    eventually("the witness is asked again", async || (witness.requests() > requests + 1).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -77,6 +77,8 @@ fn systemd_reads_its_sample() {
     let installed = text("docs/deploy/attache.service").replace("/usr/local/bin/attache", "/bin/true");
     std::fs::write(&unit, installed).unwrap();
     assert_accepts(&analyze, &["verify", "--man=no", unit.to_str().unwrap()]);
+    // Its exposure, in tenths: 100 is a service without a sandbox.
+    assert_accepts(&analyze, &["security", "--offline=true", "--threshold=20", unit.to_str().unwrap()]);
 }
 
 /// The instructions of a Dockerfile, each on one line, without comments.
@@ -148,8 +150,8 @@ fn the_image_has_pinned_bases_and_a_server_without_rights_of_root_that_is_asked_
     }
     let data = environment.split("ATTACHE_DATA__DIR=").nth(1).unwrap().split(' ').next().unwrap();
     assert_eq!(of("VOLUME"), [format!("[\"{data}\"]")]);
-    let health = of("HEALTHCHECK").join(" ");
-    assert!(health.contains(&format!("attache status --url http://127.0.0.1:{}", ports[0])), "{health}");
+    // Without a shell, which an image may lack, and without an address, which variables may change.
+    assert!(of("HEALTHCHECK")[0].ends_with("CMD [\"attache\", \"health\"]"), "{instructions:?}");
 }
 
 #[test]

@@ -42,6 +42,7 @@ const FEATURES: &[(&str, Pattern)] = &[
     ("expression index", Index(&["(COALESCE(", "((", ", COALESCE(", ", (", "CAST("])),
     ("covering index (`INCLUDE`)", Contains(&["INCLUDE ("])),
     ("`GENERATED … AS IDENTITY`", Contains(&["AS IDENTITY"])),
+    ("`pg_sequence`", Contains(&["pg_sequence "])),
     ("foreign keys", Contains(&["REFERENCES "])),
     ("`CHECK` constraints", Contains(&["CHECK ("])),
     ("triggers", Contains(&["CREATE TRIGGER", "CREATE OR REPLACE TRIGGER"])),

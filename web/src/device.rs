@@ -4,7 +4,8 @@
 //!    itself. The code of a link that may come from a foreign page is not looked up before the person confirms: it could use up guesses.
 //! 2. The page shows the computer, its address, the time of the request, and the rights that approval grants. The buttons Deny and
 //!    Approve are side by side and equally large. Approve becomes the stronger one when the code was typed, or compared with the computer's.
-//! 3. A key and an agent that the computer asks for have a box each: one approval covers the ticked ones
+//! 3. A key that the computer asks for has a box, an agent one for each right, none of which is ticked beforehand: one approval covers
+//!    the ticked ones
 //!    (`docs/decisions/0086-one-approval-at-login.md`, `docs/decisions/0093-one-approval-for-an-agent.md`).
 //! 4. Approving asks for a recent sign-in.
 
@@ -23,6 +24,7 @@ use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect};
+use domain::agent_right::{AgentRight, AgentRights};
 use domain::api_key::ApiKeyScope;
 use domain::consent::{ConsentLevel, ConsentRule, effective_level};
 use domain::device::{DeviceState, PollState, UserCode};
@@ -84,8 +86,40 @@ pub struct Decided {
     decision: DeviceDecision,
     /// Present if the person agrees to the key that the computer asks for.
     with_key: Option<String>,
-    /// Present if the person agrees that the agent on the computer acts for them.
-    with_agent: Option<String>,
+    /// Present for each right that the person gives to the agent on the computer.
+    may_read: Option<String>,
+    may_set_consent: Option<String>,
+    may_confirm_agents: Option<String>,
+    may_confirm_computers: Option<String>,
+    may_detach_computers: Option<String>,
+}
+
+impl Decided {
+    /// The ticked rights of the agent; `None` if no box is ticked, and the agent is not confirmed.
+    fn rights(&self) -> Option<AgentRights> {
+        let ticked = |right: &AgentRight| match right {
+            AgentRight::Read => self.may_read.is_some(),
+            AgentRight::SetConsent => self.may_set_consent.is_some(),
+            AgentRight::ConfirmAgents => self.may_confirm_agents.is_some(),
+            AgentRight::ConfirmComputers => self.may_confirm_computers.is_some(),
+            AgentRight::DetachComputers => self.may_detach_computers.is_some(),
+            AgentRight::SendEvents => false,
+        };
+        let rights: AgentRights = AgentRight::ALL.iter().copied().filter(ticked).collect();
+        (!rights.is_empty()).then_some(rights)
+    }
+}
+
+/// A right that the page offers.
+struct OfferedRight {
+    name: String,
+    words: &'static str,
+}
+
+/// The rights that the page offers, each with a box.
+fn offered_rights() -> Vec<OfferedRight> {
+    let offered = AgentRight::ALL.iter().filter(|right| **right != AgentRight::SendEvents);
+    offered.map(|right| OfferedRight { name: format!("may_{right}"), words: right.words() }).collect()
 }
 
 #[derive(Template)]
@@ -147,6 +181,8 @@ struct AskingTool {
     id: String,
     /// Whether it acts for the account of the visitor.
     is_theirs: bool,
+    /// Rights that it may get.
+    offered: Vec<OfferedRight>,
 }
 
 impl Asking {
@@ -213,7 +249,7 @@ pub async fn decide(
         },
         DeviceDecision::Approve => match devices.approver(person, with) {
             Ok(approver) => {
-                let extras = Extras { key: form.with_key.is_some(), agent: form.with_agent.is_some() };
+                let extras = Extras { key: form.with_key.is_some(), agent: form.rights() };
                 devices.approve_with(&user_code, approver, extras).await
             }
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
@@ -269,6 +305,7 @@ fn asking_view(
             title: agent.tool.title(),
             id: agent.registration.to_string(),
             is_theirs: agent.account.is_some() && agent.account == visitor.account,
+            offered: offered_rights(),
         }),
         is_attached,
         level,

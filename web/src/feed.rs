@@ -1,16 +1,9 @@
 //! Feeds of notifications, for feed readers (`docs/protocol/feeds.md`).
 
-use std::sync::Arc;
-
 use api::HttpState;
-use api::client::ClientAddress;
 use api::document::Document;
-use api::error::ApiError;
-use api::limits::RateLimiters;
-use api::named::Named;
-use app::services::feeds::Feeds;
 use askama::Template;
-use axum::extract::{FromRef, State};
+use axum::extract::FromRef;
 use axum::http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY};
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
@@ -34,20 +27,6 @@ const HEADERS: [(HeaderName, &str); 3] = [
     (REFERRER_POLICY, "no-referrer"),
     (HeaderName::from_static("x-robots-tag"), "noindex"),
 ];
-
-/// The state of the route.
-#[derive(Debug, Clone)]
-pub struct FeedReading {
-    site: Site,
-    feeds: Feeds,
-    limits: Arc<RateLimiters>,
-}
-
-impl FromRef<HttpState> for FeedReading {
-    fn from_ref(state: &HttpState) -> Self {
-        Self { site: Site::from_ref(state), feeds: FromRef::from_ref(state), limits: FromRef::from_ref(state) }
-    }
-}
 
 /// A document of RFC 4287.
 #[derive(Template)]
@@ -75,21 +54,19 @@ pub(super) fn feed_url(site: &Site, token: &str) -> String {
     format!("{}/feeds/{token}", site.urls.base)
 }
 
-/// `GET /feeds/{token}`: the document, or 304 if the reader has it.
-pub(super) async fn show(
-    State(FeedReading { site, feeds, limits }): State<FeedReading>,
-    ClientAddress(address): ClientAddress,
-    headers: HeaderMap,
-    Named(token): Named,
-) -> Result<Response, ApiError> {
-    limits.feed_read(address)?;
-    let token = Secret::presented(token);
-    let (feed, entries) = feeds.read(&token).await?;
-    let document = FeedDocument::new(&site, &token, &feed, &entries);
-    Ok(match document.render() {
-        Ok(text) => (HEADERS, Document::new(MEDIA_TYPE, text).answer_private(&headers)).into_response(),
+/// The document of a feed, or 304 if the reader has it.
+pub(super) fn show(
+    state: &HttpState,
+    headers: &HeaderMap,
+    token: &Secret,
+    feed: &Feed,
+    entries: &[FeedEntry],
+) -> Response {
+    let document = FeedDocument::new(&Site::from_ref(state), token, feed, entries);
+    match document.render() {
+        Ok(text) => (HEADERS, Document::new(MEDIA_TYPE, text).answer_private(headers)).into_response(),
         Err(error) => unrendered(&error),
-    })
+    }
 }
 
 impl FeedDocument {

@@ -70,6 +70,9 @@ fn fault(refusal: &Refusal) -> Option<String> {
         Refusal::TooManyBatches { .. } => {
             Some("You have the maximum number of running batches. Wait until one of them has ended.".to_owned())
         }
+        Refusal::QuotaExceeded => {
+            Some("Your memories are as large as your plan permits. Delete some of them first.".to_owned())
+        }
         Refusal::SpaceForbidden => Some("The space does not exist any more, or you have no access to it.".to_owned()),
         Refusal::Filter(_) | Refusal::NotFound | Refusal::KeyReused | Refusal::Infra(_) => None,
     }

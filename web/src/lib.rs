@@ -71,7 +71,7 @@ pub fn router(state: &HttpState) -> Router<HttpState> {
 
 /// The pages that browsers get from routes of the API.
 pub fn for_browsers() -> BrowserPages {
-    BrowserPages { home: home::show, error: error_page::show }
+    BrowserPages { home: home::show, error: error_page::show, feed: feed::show }
 }
 
 /// Every page of the public listener.
@@ -85,7 +85,6 @@ pub fn routes() -> Vec<Page> {
         show("/apple-touch-icon.png", get(well_known::touch_icon)),
         show("/robots.txt", get(well_known::robots)),
         show("/docs", docs::page()),
-        show("/feeds/{token}", get(feed::show)),
         show("/account", get(account::home::show)),
         show("/account/consent", get(account::consent::show)),
         form("/account/consent", post(account::consent::save)),

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use domain::foreign::visible;
 use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use url::Url;
 
 /// Elements inside each other. Deeper ones are shown without their element: browsers and readers need no more.
 const DEPTH_MAX: usize = 24;
@@ -45,10 +46,16 @@ fn is_block(tag: TagEnd) -> bool {
 }
 
 /// Whether a link may be followed: an absolute URL of these schemes. A relative one would lead to a page of this server.
+///
+/// A browser reads `https:account` on a page of https as a path (URL standard, state "scheme"), and elsewhere as a host. A URL is absolute if
+/// it is the same one on pages of both schemes.
 fn is_followed(url: &str) -> bool {
-    let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
-    let is_known = scheme.is_some_and(|scheme| ["http", "https", "mailto"].contains(&scheme.as_str()));
-    is_known && !url.chars().any(|character| character.is_control() || character.is_whitespace())
+    let on = |page: &str| Url::parse(page).and_then(|page| page.join(url)).ok();
+    let is_known = |target: &Url| ["http", "https", "mailto"].contains(&target.scheme());
+    let target = on("https://page.invalid/a/b").filter(is_known);
+    target.is_some()
+        && target == on("http://page.invalid/c/d")
+        && !url.chars().any(|character| character.is_control() || character.is_whitespace())
 }
 
 #[derive(Default)]
@@ -269,6 +276,45 @@ mod tests {
                 + shown.matches("aria-label=\"").count();
             assert_eq!(shown.matches('"').count(), 2 * (allowed + ours), "{shown}");
         }
+    }
+
+    #[test]
+    fn a_link_leads_to_the_same_place_from_every_page() {
+        for followed in [
+            "https://f.example",
+            "HTTPS://f.example/a?b=c#d",
+            "http://127.0.0.1:8080/x",
+            "https:///f.example/",
+            "https:\\\\f.example/",
+            "mailto:ada@example.com",
+        ] {
+            assert!(is_followed(followed), "{followed}");
+        }
+        for relative in [
+            "https:account",
+            "http:account",
+            "https:/device?user_code=WDJB-MJHT",
+            "http:/device",
+            "HTTPS:\\device",
+            "https:",
+            "https:?x",
+            "https:#x",
+            "https:.",
+            "//evil.example",
+            "\\\\evil.example",
+            "account",
+            "/account",
+            "?x",
+            "#x",
+            "",
+            "https://",
+            "ftp://f.example/",
+            "blob:https://f.example/x",
+            "htt\tps://f.example/",
+        ] {
+            assert!(!is_followed(relative), "{relative}");
+        }
+        assert!(!html("[x](https:account) <https:/device?user_code=WDJB-MJHT>").contains("href"));
     }
 
     #[test]

@@ -101,6 +101,7 @@ impl PageError {
 
     /// An error of the API as a page, with the same status. The headers of the error are kept, `Retry-After` among them.
     pub fn api(site: &Site, error: &ApiError) -> Self {
+        error.count();
         let mut response = Self::shown(site, None, error.code().status(), PageErrorTexts::of(error));
         response.0.headers_mut().extend(error.headers());
         response

@@ -190,10 +190,10 @@ pub struct KeyRequest {
     /// Name of the key.
     #[schema(schema_with = schema::name)]
     pub name: String,
-    /// Scopes of the key; all scopes if empty.
-    #[serde(default, deserialize_with = "form::or_default", skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Option<Vec<schema::KeyScope>>)]
-    pub scopes: Vec<ApiKeyScope>,
+    /// Scopes of the key; all scopes if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::KeyScope>>, min_items = 1)]
+    pub scopes: Option<Vec<ApiKeyScope>>,
     /// Spaces of the key; every space of the account if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<schema::UuidV7>>, min_items = 1, max_items = 100)]

@@ -22,6 +22,33 @@ pub struct UsageBar {
     /// Page on which balance can be added.
     #[schema(schema_with = schema::uri)]
     pub top_up_url: String,
+    /// Limits that the server enforces; an addition, absent for a computer whose identity belongs to an account that it is not attached to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<UsageLimits>,
+}
+
+/// Limits in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UsageLimits {
+    /// Events of the UTC day.
+    pub event_bytes: ByteLimit,
+    /// Titles, URLs and texts of the memories; absent for a computer without an account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<ByteLimit>,
+}
+
+/// A limit in bytes, and what is used of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ByteLimit {
+    /// Bytes used.
+    pub used: u64,
+    /// Maximum number of bytes; null for no limit.
+    #[schema(required)]
+    pub limit: Option<u64>,
+    /// Time at which the count begins again; absent if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "form::moment_or_null")]
+    #[schema(value_type = Option<schema::Moment>)]
+    pub reset_at: Option<Timestamp>,
 }
 
 /// Remaining quota of one kind.

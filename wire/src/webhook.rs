@@ -78,6 +78,10 @@ pub struct WebhookEntry {
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub failing_since: Option<Timestamp>,
+    /// Number of notifications that were dropped because too many waited.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub dropped: u64,
     /// Until when a replaced secret signs too.
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]

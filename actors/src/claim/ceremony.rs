@@ -193,8 +193,18 @@ impl ClaimCeremony {
         let Some(attempt) = state.attempt.as_mut().filter(|attempt| attempt.token == token) else {
             return Ok(Err(CompleteError::Expired));
         };
-        if state.registration.claim.is_some() || state.registration.revoked_at.is_some() {
+        if state.registration.revoked_at.is_some() {
             return Ok(Err(CompleteError::Expired));
+        }
+        // The answer to a request that completed the claim may have been lost.
+        let repeated = |registration: &Registration, attempt: &Attempt| {
+            let by = (&confirmer.account, confirmer.person);
+            let is_repeated =
+                registration.claim.as_ref().is_some_and(|claim| claim.is_repeated(attempt, (code, codes), by, now));
+            if is_repeated { Ok(()) } else { Err(CompleteError::Expired) }
+        };
+        if state.registration.claim.is_some() {
+            return Ok(repeated(&state.registration, attempt));
         }
         match attempt.complete(code, codes, &confirmer.email, now) {
             Ok(()) => {}
@@ -211,6 +221,7 @@ impl ClaimCeremony {
             account: confirmer.account.clone(),
             person: confirmer.person,
             email: confirmer.email.clone(),
+            rights: None,
             at: now,
         };
         let what = mail::Claimed {
@@ -228,7 +239,12 @@ impl ClaimCeremony {
         if won {
             tracing::info!(registration.id = %state.registration.id, claim.via = confirmer.via.as_str(), "an agent was claimed");
         }
-        Ok(if won { Ok(()) } else { Err(CompleteError::Expired) })
+        let attempt = state.attempt.as_ref().filter(|attempt| attempt.token == token);
+        Ok(match attempt {
+            _ if won => Ok(()),
+            Some(attempt) => repeated(&state.registration, attempt),
+            None => Err(CompleteError::Expired),
+        })
     }
 
     /// Issues an access token. The insert is guarded by the state of the row, so a cache that is behind cannot give too much.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::agent_right::AgentRights;
 use domain::device::UserCode;
 use domain::ids::UserAccountId;
 use domain::secret::{CodeKey, Secret, SecretHash};
@@ -79,8 +80,8 @@ pub enum AgentRefusal {
 pub struct Extras {
     /// The key that the computer asks for.
     pub key: bool,
-    /// The agent that asks with the computer.
-    pub agent: bool,
+    /// The agent that asks with the computer is confirmed, with these rights.
+    pub agent: Option<AgentRights>,
 }
 
 /// A computer that was attached.

@@ -154,6 +154,7 @@ impl DevicePoller {
                 account: &device.account,
                 has_key: device.has_key,
                 agent: device.agent,
+                via: approver.via,
                 at: now,
             };
             queued(mail::attached(device.owner.clone(), &what, base_url), rng, now)

@@ -3,13 +3,13 @@
 //! With the lease the actor leads: it prepares items concurrently, commits their outcomes one after the other, and publishes them. Without the
 //! lease it follows: it reads the outcomes that another process commits, and takes over when the lease expires.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::batch::{BatchEnd, Item, ItemOutcome, Journal};
+use domain::batch::{BatchEnd, BatchKind, Item, ItemOutcome, Journal};
 use domain::filter::FilterSettings;
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
@@ -18,6 +18,7 @@ use knowledge::Prepared;
 use knowledge::prepare::ItemPosition;
 use store::StoreError;
 use store::batch::{Batch, Lease};
+use store::memory::{Put, Restored};
 use supervision::{ActorError, KeyedActor, Reply, SelfRef};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -27,6 +28,9 @@ use super::dependencies::Dependencies;
 
 /// The journal of a batch, as it grows.
 pub type JournalReceiver = watch::Receiver<Journal>;
+
+/// Why an item is not stored when the account's limit is reached.
+const QUOTA_EXCEEDED: &str = "the account keeps as much as it may: delete something first";
 
 /// Interval at which a follower reads the outcomes that the leader committed.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
@@ -77,6 +81,8 @@ pub struct BatchState {
     waiting: VecDeque<(usize, Option<String>)>,
     /// Items that are being prepared.
     working: Vec<(usize, Option<String>)>,
+    /// Lines of an import that wait to be committed after those before them.
+    prepared: BTreeMap<usize, Prepared>,
     /// Their tasks, which end with the actor.
     tasks: JoinSet<()>,
     /// What new content has to be; read when the work begins.
@@ -99,7 +105,7 @@ impl KeyedActor for BatchAdd {
         myself.send(BatchMessage::Tick);
         let journal = watch::Sender::new(batch.journal.clone());
         let (waiting, working, tasks) = (VecDeque::new(), Vec::new(), JoinSet::new());
-        Ok(BatchState { batch, journal, waiting, working, tasks, filter: None })
+        Ok(BatchState { batch, journal, waiting, working, prepared: BTreeMap::new(), tasks, filter: None })
     }
 
     async fn handle(
@@ -167,7 +173,7 @@ impl BatchAdd {
         let Some(at) = state.working.iter().position(|(working, _)| *working == index) else { return };
         state.working.swap_remove(at);
         let committed = match prepared {
-            Some(prepared) => self.commit(index, *prepared, state).await,
+            Some(prepared) => self.commit_in_turn(index, *prepared, state).await,
             None => Ok(false),
         };
         let done = match committed {
@@ -221,7 +227,7 @@ impl BatchAdd {
     async fn fill(&self, myself: &SelfRef<Self>, state: &mut BatchState) -> Result<(), StoreError> {
         let Some(filter) = state.filter.clone() else { return Ok(()) };
         let at_once = self.dependencies.settings.items_at_once;
-        while state.working.len() < at_once {
+        while state.working.len() + state.prepared.len() < at_once {
             let busy = |host: &str| state.working.iter().filter(|(_, other)| other.as_deref() == Some(host)).count();
             let may_start = |(_, host): &(usize, Option<String>)| {
                 host.as_deref().is_none_or(|host| busy(host) < at_once.div_ceil(2))
@@ -246,19 +252,44 @@ impl BatchAdd {
             };
             state.tasks.spawn(preparing.in_current_span());
         }
-        if state.working.is_empty() && state.waiting.is_empty() { self.end(&[], state).await } else { Ok(()) }
+        if state.working.is_empty() && state.prepared.is_empty() && state.waiting.is_empty() {
+            self.end(&[], state).await
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Commits an item of a batch at once, and a line of an import after the lines before it. Returns `false` as [`Self::commit`] does.
+    async fn commit_in_turn(
+        &self,
+        index: usize,
+        prepared: Prepared,
+        state: &mut BatchState,
+    ) -> Result<bool, StoreError> {
+        if state.batch.kind == BatchKind::Batch {
+            return self.commit(index, prepared, state).await;
+        }
+        state.prepared.insert(index, prepared);
+        loop {
+            // The lines are finished in their order, so their number is the next index.
+            let next = state.journal.borrow().processed();
+            let Some(prepared) = state.prepared.remove(&next) else { return Ok(true) };
+            if !self.commit(next, prepared, state).await? {
+                return Ok(false);
+            }
+        }
     }
 
     /// Commits the outcome of an item. Returns `false` if another leader has already written one.
     async fn commit(&self, index: usize, prepared: Prepared, state: &mut BatchState) -> Result<bool, StoreError> {
-        let Dependencies { store, clock, rng, rag_url, memories_max, .. } = &*self.dependencies;
+        let Dependencies { store, clock, rng, rag_url, quota, .. } = &*self.dependencies;
         let now = clock.now();
         let outcome = match prepared {
             Prepared::Memory(draft) => {
                 let id = rng.uuid_v7(now).into();
                 let Batch { account, spaces, key_spaces, .. } = &state.batch;
                 let place = ItemPosition { account, spaces, key_spaces: key_spaces.as_deref() };
-                let put = draft.put(store, id, place, *memories_max, now).await?;
+                let put = draft.put(store, id, place, *quota, now).await?;
                 domain::failpoint!("batches.put");
                 if let Some(verdict) = &draft.verdict {
                     let id = rng.uuid_v7(now);
@@ -267,10 +298,33 @@ impl BatchAdd {
                 match put {
                     Some(id) => {
                         let url = draft.url.clone().unwrap_or_else(|| format!("{rag_url}/v1/memories/{id}"));
-                        ItemOutcome::Success { id, url }
+                        ItemOutcome::Success { id, url, existing: None }
                     }
-                    None => draft
-                        .refused(Fault::QuotaExceeded, "the account keeps as much as it may: delete something first"),
+                    None => draft.refused(Fault::QuotaExceeded, QUOTA_EXCEEDED),
+                }
+            }
+            Prepared::Imported { draft, memory } => {
+                let Batch { account, key_spaces, .. } = &state.batch;
+                let place = ItemPosition { account, spaces: &memory.spaces, key_spaces: key_spaces.as_deref() };
+                let restored = Restored {
+                    created_at: memory.created_at,
+                    updated_at: memory.updated_at,
+                    tags: &memory.tags,
+                    other_id: memory.other_id,
+                };
+                let put = draft.restore(store, memory.id, place, *quota, &restored).await?;
+                domain::failpoint!("batches.put");
+                let (id, is_existing) = match put {
+                    Put::Created(id) => (Some(id), false),
+                    Put::Existing(id) | Put::Updated(id) => (Some(id), true),
+                    Put::QuotaExceeded => (None, false),
+                };
+                match id {
+                    Some(id) => {
+                        let url = draft.url.clone().unwrap_or_else(|| format!("{rag_url}/v1/memories/{id}"));
+                        ItemOutcome::Success { id, url, existing: Some(is_existing) }
+                    }
+                    None => draft.refused(Fault::QuotaExceeded, QUOTA_EXCEEDED),
                 }
             }
             Prepared::NotStored(outcome) => outcome,
@@ -292,6 +346,7 @@ impl BatchAdd {
     /// Gives every item that has none yet the outcome of a cancelled one.
     async fn cancel(&self, state: &mut BatchState) -> Result<(), StoreError> {
         let mut left: Vec<usize> = state.waiting.iter().chain(&state.working).map(|(index, _)| *index).collect();
+        left.extend(std::mem::take(&mut state.prepared).into_keys());
         left.sort_unstable();
         state.tasks.abort_all();
         let urls: HashMap<usize, &Option<String>> =
@@ -358,6 +413,7 @@ impl BatchState {
         self.tasks.abort_all();
         self.waiting.clear();
         self.working.clear();
+        self.prepared.clear();
         self.filter = None;
     }
 }
@@ -369,6 +425,11 @@ async fn prepare(
     item: &Item,
     filter: &FilterSettings,
 ) -> Prepared {
+    // A line is a turn, so imports of many lines delay those of other accounts by turns.
+    let _place = match item {
+        Item::Memory(_) => dependencies.lines.acquire(account).await.ok(),
+        _ => None,
+    };
     let prepared = AssertUnwindSafe(dependencies.pipeline.prepare(account, item, filter)).catch_unwind().await;
     prepared.unwrap_or_else(|_panic| {
         tracing::error!("preparing an item panicked");

@@ -4,7 +4,9 @@ use std::sync::atomic::AtomicBool;
 
 use domain::{Clock, Rng};
 use knowledge::Pipeline;
+use knowledge::fair::FairPlaces;
 use store::Store;
+use store::memory::MemoryQuota;
 
 use super::settings::BatchSettings;
 
@@ -21,8 +23,12 @@ pub struct Dependencies {
     pub pipeline: Pipeline,
     /// `[knowledge.batch]`
     pub settings: BatchSettings,
-    /// Maximum number of memories of one account.
-    pub memories_max: u32,
+    /// Places of the lines of imports that are prepared.
+    pub lines: FairPlaces,
+    /// Imports of one account that may run at once.
+    pub imports_running_max: u32,
+    /// How much an account may keep.
+    pub quota: MemoryQuota,
     /// Prefix of the URLs of notes, without a slash at the end.
     pub rag_url: String,
     /// Name of this process as a holder of leases.

@@ -23,6 +23,14 @@ pub struct BatchSettings {
     pub large_bodies_max: usize,
     /// Those of one account among them.
     pub large_bodies_per_account_max: usize,
+    /// Requests that wait to be read, because the others are.
+    pub large_bodies_waiting_max: usize,
+    /// How long a request may wait to be read.
+    #[serde(with = "humantime_serde")]
+    pub large_bodies_wait: Duration,
+    /// How long a request may take to be read while others wait.
+    #[serde(with = "humantime_serde")]
+    pub large_bodies_turn: Duration,
     /// Batches of one account that may run at once.
     pub running_max: u32,
     /// How long a repeated request with the same `Idempotency-Key` joins the batch of the first one.
@@ -55,6 +63,9 @@ impl Default for BatchSettings {
             body_deadline: Duration::from_mins(1),
             large_bodies_max: 8,
             large_bodies_per_account_max: 2,
+            large_bodies_waiting_max: 64,
+            large_bodies_wait: Duration::from_secs(30),
+            large_bodies_turn: Duration::from_secs(10),
             running_max: 4,
             idempotency_kept: Duration::from_hours(24),
             items_at_once: 8,
@@ -75,6 +86,7 @@ impl BatchSettings {
             (self.items_at_once == 0, "items_at_once", "must be at least 1"),
             (self.large_bodies_max == 0, "large_bodies_max", "must be at least 1"),
             (self.large_bodies_per_account_max == 0, "large_bodies_per_account_max", "must be at least 1"),
+            (self.large_bodies_waiting_max == 0, "large_bodies_waiting_max", "must be at least 1"),
             (self.streams_per_account_max == 0, "streams_per_account_max", "must be at least 1"),
             (self.running_max == 0, "running_max", "must be at least 1"),
             (self.lease < Duration::from_secs(1), "lease", "must be at least 1s"),

@@ -54,14 +54,13 @@ pub enum IntakeOutcome {
 }
 
 impl Sender {
-    /// The sender whose budget is charged for an event: a computer that is attached to no account, or an unclaimed agent.
-    pub(super) fn payer(&self) -> Option<HeldSender> {
-        let is_known = match self {
-            Self::Unclaimed(_) => false,
-            Self::Machine { facts, .. } => facts.account.is_some(),
-            Self::Account { .. } => true,
-        };
-        (!is_known).then(|| self.as_held())
+    /// Whose budget is charged for an event: that of the account, of a computer that is attached to none, or of an unclaimed agent.
+    pub(super) fn payer(&self) -> HeldSender {
+        match self {
+            Self::Machine { facts: MachineFacts { account: Some(account), .. }, .. }
+            | Self::Account { account, .. } => HeldSender::Account(account.clone()),
+            Self::Unclaimed(_) | Self::Machine { .. } => self.as_held(),
+        }
     }
 
     pub(super) fn as_held(&self) -> HeldSender {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::signin::CODE_SECONDS;
 use lettre::Tokio1Executor;
 use lettre::message::Mailbox;
 use lettre::transport::smtp::AsyncSmtpTransport;
@@ -44,6 +45,9 @@ pub struct MailSettings {
     /// Age at which a notice is given up.
     #[serde(with = "humantime_serde")]
     pub give_up_after: Duration,
+    /// How long mails of the transport `files` are kept.
+    #[serde(with = "humantime_serde")]
+    pub files_kept: Duration,
     /// The mail server of the transport `smtp`.
     pub smtp: SmtpSettings,
 }
@@ -59,6 +63,7 @@ impl Default for MailSettings {
             backoff_min: Duration::from_secs(1),
             backoff_max: Duration::from_mins(30),
             give_up_after: Duration::from_hours(48),
+            files_kept: Duration::from_hours(1),
             smtp: SmtpSettings::default(),
         }
     }
@@ -119,6 +124,11 @@ impl MailSettings {
             (!self.code_deadline.is_zero(), "code_deadline", "must be longer than 0s"),
             (!self.backoff_min.is_zero(), "backoff_min", "must be longer than 0s"),
             (self.backoff_min <= self.backoff_max, "backoff_min", "must not be longer than mail.backoff_max"),
+            (
+                self.files_kept >= Duration::from_secs(CODE_SECONDS.unsigned_abs()),
+                "files_kept",
+                "must be at least 10m: a sign-in code works as long",
+            ),
         ];
         let broken = rules.into_iter().filter(|(kept, ..)| !kept);
         broken.map(|(_, field, rule)| (field.to_owned(), rule.to_owned())).collect()

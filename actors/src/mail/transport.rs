@@ -79,7 +79,7 @@ impl Transport {
         match &self.way {
             Backend::Smtp(server) => server.send(message).await.map(drop).map_err(|error| smtp_trouble(&error)),
             Backend::Files(folder) => {
-                let name = format!("{}_{}", now.format("%Y%m%dT%H%M%S%.3fZ"), mail.id);
+                let name = format!("{}_{}", now.format(NAME_TIME), mail.id);
                 let (folder, bytes) = (folder.clone(), message.formatted());
                 let written = tokio::task::spawn_blocking(move || write(&folder, &name, &bytes)).await;
                 let path = written
@@ -149,6 +149,37 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     Ok(path)
 }
 
+/// The time at the beginning of a file name. Names in their order are in the order of their times.
+const NAME_TIME: &str = "%Y%m%dT%H%M%S%.3fZ";
+
+/// Removes the mails that were written before this time, and what a crash left of them, at most this many; their number. Other files stay.
+pub fn remove_files(folder: &Path, before: Timestamp, most: usize) -> io::Result<usize> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let mut removed = 0;
+    for entry in entries {
+        if removed == most {
+            break;
+        }
+        let entry = entry?;
+        if entry.file_name().to_str().and_then(written_at).is_some_and(|written| written < before) {
+            fs::remove_file(entry.path())?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// When a mail was written, by the name of its file.
+fn written_at(name: &str) -> Option<Timestamp> {
+    let name = name.strip_suffix(".eml").or_else(|| name.strip_prefix('.')?.strip_suffix(".tmp"))?;
+    let (time, _) = name.split_once('_')?;
+    chrono::NaiveDateTime::parse_from_str(time, NAME_TIME).ok().map(|time| time.and_utc())
+}
+
 /// Asks other programs not to answer (RFC 3834).
 #[derive(Debug, Clone, Copy)]
 struct AutoSubmitted;
@@ -202,6 +233,29 @@ mod tests {
         }
         #[cfg(unix)]
         assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777, 0o600);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn old_mails_are_removed_from_the_folder_and_other_files_stay() {
+        let folder = std::env::temp_dir().join(format!("attache-old-mails-{}", std::process::id()));
+        assert_eq!(remove_files(&folder, Timestamp::UNIX_EPOCH, 9).unwrap(), 0, "no folder");
+        let transport = Transport::new(&MailSettings::default(), folder.clone()).unwrap();
+        let at = |seconds| Timestamp::UNIX_EPOCH + chrono::TimeDelta::seconds(seconds);
+        for seconds in [0, 1, 2, 60] {
+            let id = Rng::seeded(u64::try_from(seconds).unwrap()).uuid_v7(at(seconds)).into();
+            transport.deliver(&QueuedMail { id, ..mail("ada@example.com", "News") }, at(seconds)).await.unwrap();
+        }
+        for name in [".19700101T000000.000Z_x.tmp", "notes.txt", "19700101T000000.000Z_notes.txt", "x.eml"] {
+            fs::write(folder.join(name), "").unwrap();
+        }
+        assert_eq!(remove_files(&folder, at(60), 3).unwrap(), 3);
+        assert_eq!(remove_files(&folder, at(60), 3).unwrap(), 1);
+        let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert!(names[1].to_str().unwrap().starts_with("19700101T000100.000Z_"), "{names:?}");
+        names.remove(1);
+        assert_eq!(names, ["19700101T000000.000Z_notes.txt", "notes.txt", "x.eml"]);
         fs::remove_dir_all(folder).unwrap();
     }
 

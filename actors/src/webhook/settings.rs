@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::fair::FairLimits;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,16 @@ pub struct WebhookSettings {
     pub waiting_max: u32,
     /// Endpoints to which a server sends at the same time.
     pub in_flight_max: usize,
+    /// Those of one account among them.
+    pub in_flight_per_account_max: usize,
+    /// Those of all accounts that were slow in their last turn.
+    pub in_flight_slow_max: usize,
+    /// Duration of a request after which its endpoint was slow.
+    #[serde(with = "humantime_serde")]
+    pub slow_after: Duration,
+    /// Duration of a turn after which an endpoint gets no further delivery until its next one.
+    #[serde(with = "humantime_serde")]
+    pub turn: Duration,
     /// Pause between two looks for notifications that are due.
     #[serde(with = "humantime_serde")]
     pub look_every: Duration,
@@ -56,6 +67,10 @@ impl Default for WebhookSettings {
             per_account_max: 10,
             waiting_max: 1000,
             in_flight_max: 32,
+            in_flight_per_account_max: 4,
+            in_flight_slow_max: 8,
+            slow_after: Duration::from_secs(2),
+            turn: Duration::from_secs(5),
             look_every: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(15),
@@ -72,6 +87,14 @@ impl Default for WebhookSettings {
 }
 
 impl WebhookSettings {
+    /// The places of requests.
+    pub(super) fn places(&self) -> FairLimits {
+        FairLimits {
+            slow_max: self.in_flight_slow_max,
+            ..FairLimits::new(self.in_flight_max, self.in_flight_per_account_max)
+        }
+    }
+
     /// The invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(&'static str, &'static str)> {
         let year = Duration::from_hours(365 * 24);
@@ -80,6 +103,9 @@ impl WebhookSettings {
             (self.per_account_max > 0, "per_account_max", "must be at least 1"),
             (self.waiting_max > 0, "waiting_max", "must be at least 1"),
             (self.in_flight_max > 0, "in_flight_max", "must be at least 1"),
+            (self.in_flight_per_account_max > 0, "in_flight_per_account_max", "must be at least 1"),
+            (self.in_flight_slow_max > 0, "in_flight_slow_max", "must be at least 1"),
+            (minutes(self.turn), "turn", "must be longer than 0s, and at most 5m"),
             (self.tries_max > 0, "tries_max", "must be at least 1"),
             (!self.look_every.is_zero(), "look_every", "must be longer than 0s"),
             (minutes(self.connect_timeout), "connect_timeout", "must be longer than 0s, and at most 5m"),
@@ -111,6 +137,9 @@ mod tests {
             per_account_max: 0,
             waiting_max: 0,
             in_flight_max: 0,
+            in_flight_per_account_max: 0,
+            in_flight_slow_max: 0,
+            turn: Duration::ZERO,
             look_every: Duration::ZERO,
             connect_timeout: Duration::ZERO,
             timeout: Duration::from_hours(1),
@@ -122,6 +151,6 @@ mod tests {
             ports: vec![0],
             ..default
         };
-        assert_eq!(broken.problems().len(), 12);
+        assert_eq!(broken.problems().len(), 15);
     }
 }

@@ -6,7 +6,6 @@
 //! 4. When it is whole, the request takes a place in the gate again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use app::config::HttpSettings;
@@ -21,6 +20,7 @@ use crate::client::ClientAddress;
 use crate::connection::Peer;
 use crate::error::ApiError;
 use crate::gate::Gate;
+use crate::receiving::{MemoryShare, ReceiveMemory};
 
 /// A body whose bytes are limited.
 pub type Incoming = Limited<Body>;
@@ -35,17 +35,16 @@ const SOON: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct SlowBodies {
     addresses: Addresses,
-    /// Bytes of all awaited bodies that are in memory.
-    bytes: AtomicUsize,
+    memory: Arc<ReceiveMemory>,
     settings: HttpSettings,
     gate: Arc<Gate>,
 }
 
 impl SlowBodies {
-    /// No body is awaited yet. Requests that wait for a body have no place in `gate`.
-    pub fn new(settings: &HttpSettings, gate: Arc<Gate>) -> Self {
+    /// No body is awaited yet. Requests that wait for a body have no place in `gate`, and their bytes are in `memory`.
+    pub fn new(settings: &HttpSettings, gate: Arc<Gate>, memory: Arc<ReceiveMemory>) -> Self {
         let addresses = Addresses::new(settings.bodies_per_address_max, &settings.trusted_proxies);
-        Self { addresses, bytes: AtomicUsize::new(0), settings: settings.clone(), gate }
+        Self { addresses, memory, settings: settings.clone(), gate }
     }
 }
 
@@ -56,7 +55,7 @@ pub struct SlowBody<'b> {
     connection: Option<&'b Peer>,
     begun: Instant,
     deadline: Duration,
-    bytes: usize,
+    share: MemoryShare,
     _place: Taken,
 }
 
@@ -66,7 +65,8 @@ impl<'b> SlowBody<'b> {
         let ClientAddress(address) = ClientAddress::of(parts, &bodies.settings.trusted_proxies);
         let place = bodies.addresses.take(address).ok_or_else(|| ApiError::unavailable("too_many_bodies", SOON))?;
         let connection = parts.extensions.get::<Peer>();
-        let mut slow = Self { bodies, connection, begun: Instant::now(), deadline, bytes: 0, _place: place };
+        let mut slow =
+            Self { bodies, connection, begun: Instant::now(), deadline, share: bodies.memory.share(), _place: place };
         slow.count(came)?;
         if let Some(Peer(connection)) = connection {
             connection.step_out(&bodies.gate);
@@ -85,20 +85,19 @@ impl<'b> SlowBody<'b> {
         let HttpSettings { body_rate_min, body_rate_after, .. } = self.bodies.settings;
         let earned = match body_rate_min {
             0 => self.deadline,
-            rate => Duration::from_secs((self.bytes / rate) as u64),
+            rate => Duration::from_secs((self.share.bytes() / rate) as u64),
         };
         self.begun + self.deadline.min(body_rate_after.saturating_add(earned))
     }
 
+    /// Moves all deadlines by a time in which the server did not read.
+    pub fn excuse(&mut self, time: Duration) {
+        self.begun += time;
+    }
+
     /// Counts bytes that came.
     pub fn count(&mut self, bytes: usize) -> Result<(), ApiError> {
-        let bodies = self.bodies;
-        let before = bodies.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.bytes += bytes;
-        if before.saturating_add(bytes) > bodies.settings.bodies_bytes_max {
-            return Err(ApiError::unavailable("overloaded", SOON));
-        }
-        Ok(())
+        if self.share.grow(bytes) { Ok(()) } else { Err(ApiError::unavailable("overloaded", SOON)) }
     }
 
     /// The body is complete: the request takes a place in the gate again, or is refused.
@@ -109,11 +108,5 @@ impl<'b> SlowBody<'b> {
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl Drop for SlowBody<'_> {
-    fn drop(&mut self) {
-        self.bodies.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -192,7 +192,10 @@ mod tests {
         assert!(accepts("/api/v1").unwrap().includes(Accepts::ACCOUNT.or(Accepts::PRE_CLAIM)));
         assert_eq!(accepts("/api/v1/device/code"), Some(Accepts::MACHINE));
         assert_eq!(accepts("/api/v1/agents/x"), Some(Accepts::ACCOUNT.or(Accepts::SESSION)));
-        assert_eq!(accepts("/api/v1/keys"), Some(Accepts::ACCOUNT.or(Accepts::SESSION)));
+        assert_eq!(
+            accepts("/api/v1/keys"),
+            Some(Accepts::agent(domain::agent_right::AgentRight::Read).or(Accepts::SESSION))
+        );
         assert_eq!(accepts("/v1"), Some(Accepts::API_KEY));
         assert_eq!(accepts("/v1/batch-add/x"), Some(Accepts::API_KEY));
         for open in ["/", "/api", "/api/v1/", "/api/v1/mcp", "/api/v1/agents/", "/api/v1/agents/x/y", "/v1/search/x"] {

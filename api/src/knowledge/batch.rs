@@ -41,6 +41,8 @@ pub async fn add(
     let BatchRequest { urls, contents, spaces } = parse(&body.bytes)?;
     let named = spaces.unwrap_or_default();
     let items = items(urls.unwrap_or_default(), contents.unwrap_or_default());
+    // The place is for bodies that are read and parsed.
+    drop(body);
     let place = streams.place(&access.account)?;
     let reader = batches.add(&access, items, &named, repeat).await?;
     Ok(stream_of(reader, place, access, &streams))

@@ -23,6 +23,13 @@ impl KnowledgeError {
     }
 }
 
+impl KnowledgeError {
+    /// Counts an error that becomes no response of its own, such as that of a tool.
+    pub fn count(&self) {
+        self.0.count();
+    }
+}
+
 impl IntoResponse for KnowledgeError {
     fn into_response(self) -> Response {
         let details = self.reason();

@@ -23,7 +23,7 @@ pub(super) fn repeatable(headers: &HeaderMap, body: &[u8]) -> Result<Option<Repe
             format!("must be one key of 1 to {KEY_BYTES_MAX} ASCII characters without quotation marks and backslashes");
         return Err(ApiError::invalid("Idempotency-Key", rule));
     }
-    Ok(Some(Repeatable { key: key.to_owned(), body: Digest::of(body) }))
+    Ok(Some(Repeatable { key: Some(key.to_owned()), body: Digest::of(body) }))
 }
 
 #[cfg(test)]
@@ -37,7 +37,9 @@ mod tests {
             for value in values {
                 headers.append(IDEMPOTENCY_KEY, value.parse().unwrap());
             }
-            repeatable(&headers, b"body").map(|repeat| repeat.map(|repeat| repeat.key)).map_err(|error| error.code())
+            repeatable(&headers, b"body")
+                .map(|repeat| repeat.and_then(|repeat| repeat.key))
+                .map_err(|error| error.code())
         };
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(read(&["8e03978e"]), Ok(Some("8e03978e".into())));

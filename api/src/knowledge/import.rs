@@ -1,56 +1,34 @@
-//! Import: `POST /v1/import` takes the lines of an export and reports each.
+//! Import: `POST /v1/import` takes the lines of an export and reports each (`docs/decisions/0108-imports-are-batches.md`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use app::config::ImportSettings;
-use app::services::knowledge::Memories;
-use app::services::knowledge::import::{Import, Imported, LineFault};
+use actors::ingest::{BatchStreamReader, Repeatable};
+use app::services::knowledge::{Batches, Memories};
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::IntoResponse;
 use bytes::Bytes;
-use domain::ids::UserAccountId;
-use futures_util::stream::{self, StreamExt};
+use domain::Digest;
+use domain::batch::{ItemOutcome, Journal, Message};
+use futures_util::stream::{self, Stream, StreamExt};
 use serde_json::json;
-use wire::knowledge::ImportMessage;
+use wire::knowledge::{ImportMessage, X_BATCH_ID};
 
 use super::error::KnowledgeResult;
-use super::large::{LargeBodies, LargeBody};
-use super::places::{Full, Permit, Places};
+use super::idempotency::repeatable;
+use super::large::LargeBodies;
 use super::stream::EventStreams;
 use super::{KnowledgeKey, ToWrite};
-use crate::error::{ApiError, Code};
+use crate::error::Code;
 use crate::media_type;
 
-/// Time after which another attempt is reasonable.
-const SOON: Duration = Duration::from_secs(5);
-
-/// Limits the imports that run at the same time. Clones share the limits.
-#[derive(Debug, Clone)]
-pub struct ImportPlaces(Places);
-
-impl ImportPlaces {
-    /// `settings` is the section `[knowledge.import]`.
-    pub fn new(settings: &ImportSettings) -> Self {
-        Self(Places::new(settings.running_max, settings.running_per_account_max))
-    }
-
-    /// A place for an import of this account.
-    pub fn take(&self, account: &UserAccountId) -> Result<Permit, ApiError> {
-        self.0.take(account).map_err(|full| match full {
-            Full::Account => ApiError::rate_limited(SOON),
-            Full::All => ApiError::unavailable("overloaded", SOON),
-        })
-    }
-}
-
-/// `POST /v1/import`: one line of outcome for each line, then `complete`.
+/// `POST /v1/import`: one line of outcome for each line, then `complete`. The import is committed before the first byte, and needs no client
+/// from then on.
 pub async fn import(
     State(memories): State<Memories>,
+    State(batches): State<Batches>,
     State(bodies): State<Arc<LargeBodies>>,
-    State(places): State<ImportPlaces>,
     State(streams): State<EventStreams>,
     KnowledgeKey(access, _): KnowledgeKey<ToWrite>,
     request: Request,
@@ -61,95 +39,98 @@ pub async fn import(
     }) {
         return Err(Code::UnsupportedMediaType.into());
     }
-    let place = places.take(&access.account)?;
     let (parts, body) = request.into_parts();
     let body = bodies.read(&parts, body, &access.account).await?;
-    let lines = lines(&body.bytes)?;
-    let credential = access.credential.clone();
-    let import = memories.import(access, lines.len()).await?;
-    let run = ImportRun {
-        import,
-        _body: body,
-        lines: lines.into_iter().enumerate(),
-        counts: Counts::default(),
-        done: false,
-        _place: place,
-    };
-    let outcomes = stream::unfold(run, |run| async move { run.next().await });
-    let guarded = streams.checks().while_valid(credential, outcomes, Err(ImportError::Revoked));
-    // A client whose import ends at shutdown repeats it: there is no last line.
-    let guarded = guarded.take_until(streams.closing());
+    let text = std::str::from_utf8(&body.bytes).map_err(|_| Code::InvalidJson)?;
+    let sha256 = Digest::of(text.as_bytes());
+    let repeat = repeatable(&parts.headers, &body.bytes)?.unwrap_or(Repeatable { key: None, body: sha256 });
+    let lines = memories.lines(&access, text).await?;
+    drop(body);
+    let place = streams.place(&access.account)?;
+    let reader = batches.import(&access, lines, repeat).await?;
+    let batch = reader.batch().to_string();
+    let guarded = streams.checks().while_valid(access.credential, outcomes(reader), Err(ImportError::Revoked));
+    // There is no last line at shutdown: the import continues, and the same request joins it.
+    let guarded = guarded.take_until(streams.closing()).map(move |line| {
+        let _held_until_the_response_ends = &place;
+        line
+    });
     let headers = [(CONTENT_TYPE, "application/x-ndjson"), (CACHE_CONTROL, "no-store")];
-    Ok((headers, Body::from_stream(guarded)).into_response())
+    Ok((headers, [(HeaderName::from_static(X_BATCH_ID), batch)], Body::from_stream(guarded)).into_response())
 }
 
-/// The lines with text. They share the memory of the body.
-fn lines(body: &Bytes) -> Result<Vec<Bytes>, ApiError> {
-    if std::str::from_utf8(body).is_err() {
-        return Err(Code::InvalidJson.into());
-    }
-    let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    Ok(lines.map(|line| body.slice_ref(line)).collect())
-}
-
-/// The rest of an import.
-struct ImportRun {
-    import: Import,
-    /// Keeps its place among the large bodies.
-    _body: LargeBody,
-    lines: std::iter::Enumerate<std::vec::IntoIter<Bytes>>,
-    counts: Counts,
-    done: bool,
-    _place: Permit,
-}
-
-#[derive(Default)]
-struct Counts {
-    created: u64,
-    existing: u64,
-    failed: u64,
-}
-
-impl ImportRun {
-    async fn next(mut self) -> Option<(Result<Bytes, ImportError>, Self)> {
-        if self.done {
-            return None;
+/// The lines of the response.
+fn outcomes(reader: BatchStreamReader) -> impl Stream<Item = Result<Bytes, ImportError>> {
+    stream::unfold(Some(reader), |reader| async move {
+        let mut reader = reader?;
+        loop {
+            match reader.next_with(line_of).await {
+                Ok(Some((_, Some(line)))) => return Some((Ok(line), Some(reader))),
+                Ok(Some((_, None))) => {}
+                Ok(None) => return None,
+                Err(error) => {
+                    tracing::warn!(batch.id = %reader.batch(), error = domain::reasons(&error), "a response of an import was cut off");
+                    // The connection breaks, so that the client does not take the part for the whole.
+                    return Some((Err(ImportError::Store), None));
+                }
+            }
         }
-        let Some((nth, line)) = self.lines.next() else {
-            self.done = true;
-            let Counts { created, existing, failed } = self.counts;
-            return Some((Ok(written(&ImportMessage::Complete { created, existing, failed })), self));
-        };
-        let index = nth as u64;
-        let message = match self.import.line(&String::from_utf8_lossy(&line)).await {
-            Ok(Ok(Imported::Created(id))) => {
-                self.counts.created += 1;
-                ImportMessage::Success { index, id, existing: false }
+    })
+}
+
+/// The line of a message; `None` for progress, which these responses do not have, and for an end before every line has an outcome.
+fn line_of(journal: &Journal, message: &Message<'_>) -> Option<Bytes> {
+    let message = match message {
+        Message::Item { index, outcome } => {
+            let index = *index as u64;
+            match outcome {
+                ItemOutcome::Success { id, existing, .. } => {
+                    ImportMessage::Success { index, id: *id, existing: existing.unwrap_or_default() }
+                }
+                ItemOutcome::Error { error, message, .. } => {
+                    ImportMessage::Error { index, error: error.to_string(), message: message.clone() }
+                }
+                ItemOutcome::Skipped { reason, .. } => {
+                    ImportMessage::Error { index, error: reason.clone(), message: reason.clone() }
+                }
             }
-            Ok(Ok(Imported::Existing(id))) => {
-                self.counts.existing += 1;
-                ImportMessage::Success { index, id, existing: true }
+        }
+        Message::Complete => {
+            let ImportCounts { created, existing, failed } = ImportCounts::of(journal);
+            ImportMessage::Complete { created, existing, failed }
+        }
+        Message::Progress { .. } | Message::Fatal { .. } | Message::Unauthorized => return None,
+    };
+    Some((json!(message).to_string() + "\n").into())
+}
+
+/// Numbers of lines by their outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ImportCounts {
+    /// Memories that were created.
+    pub created: u64,
+    /// Memories that the account had before.
+    pub existing: u64,
+    /// Lines that were not imported.
+    pub failed: u64,
+}
+
+impl ImportCounts {
+    /// Counts the outcomes so far.
+    pub fn of(journal: &Journal) -> Self {
+        let mut counts = Self::default();
+        for (_, outcome) in journal.finished() {
+            match outcome {
+                ItemOutcome::Success { existing: Some(true), .. } => counts.existing += 1,
+                ItemOutcome::Success { .. } => counts.created += 1,
+                ItemOutcome::Error { .. } | ItemOutcome::Skipped { .. } => counts.failed += 1,
             }
-            Ok(Err(LineFault { code, message })) => {
-                self.counts.failed += 1;
-                ImportMessage::Error { index, error: code, message }
-            }
-            Err(refusal) => {
-                self.done = true;
-                tracing::error!(error = domain::reasons(&refusal), "an import was cut off");
-                // The connection breaks, so that the client does not take the part for the whole.
-                return Some((Err(ImportError::Store), self));
-            }
-        };
-        Some((Ok(written(&message)), self))
+        }
+        counts
     }
 }
 
-fn written(message: &ImportMessage) -> Bytes {
-    (json!(message).to_string() + "\n").into()
-}
-
-/// An import that could not be finished.
+/// An import whose response ends early.
 #[derive(Debug, thiserror::Error)]
 enum ImportError {
     #[error("the store did not answer")]

@@ -1,7 +1,7 @@
-//! Bodies of batches, which may be larger than others and take longer.
+//! Bodies of batches, which may be larger than others and take longer (`docs/decisions/0107-fair-shares.md`).
 //!
-//! A body that is large, or whose `Content-Length` is, needs a place. The number of places bounds their memory, and each account may have
-//! only some of them, so that slow senders delay only their own account.
+//! A body that is large, or whose `Content-Length` is, needs a place while it is read and parsed. The number of places bounds their memory.
+//! Accounts get places in turn and wait for them. A turn ends when the body is parsed, or by time if others wait: a slow sender then sends again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,12 @@ use app::config::BODY_BYTES_HARD_MAX;
 use axum::body::{Body, HttpBody};
 use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
+use domain::fair::{FairLimits, FairRefusal};
 use domain::ids::UserAccountId;
+use knowledge::fair::{FairPlace, FairPlaces};
+use tokio::sync::SetOnce;
 
-use super::places::{Full, Permit, Places};
-use crate::body::{self, BodyReader, Limit};
+use crate::body::{BodyPieces, BodyReader, Limit};
 use crate::error::ApiError;
 
 /// Time after which another attempt is reasonable.
@@ -25,13 +27,15 @@ const SOON: Duration = Duration::from_secs(1);
 pub struct LargeBody {
     /// The whole body.
     pub bytes: Bytes,
-    _place: Option<Permit>,
+    _place: Option<FairPlace>,
 }
 
 /// Reads the bodies of batches.
 #[derive(Debug)]
 pub struct LargeBodies {
-    places: Places,
+    places: FairPlaces,
+    /// Maximum time for a place.
+    wait: Duration,
     limit: Limit,
     bodies: Arc<BodyReader>,
 }
@@ -39,33 +43,59 @@ pub struct LargeBodies {
 impl LargeBodies {
     /// `settings` is the section `[knowledge.batch]`.
     pub fn new(settings: &BatchSettings, bodies: Arc<BodyReader>) -> Self {
-        let places = Places::new(settings.large_bodies_max, settings.large_bodies_per_account_max);
+        let limits = FairLimits {
+            waiting_max: settings.large_bodies_waiting_max,
+            waiting_per_party_max: settings.large_bodies_per_account_max,
+            ..FairLimits::new(settings.large_bodies_max, settings.large_bodies_per_account_max)
+        };
+        let places = FairPlaces::timed(limits, Duration::MAX, settings.large_bodies_turn);
         let limit = Limit { bytes_max: settings.body_bytes_max, deadline: settings.body_deadline };
-        Self { places, limit, bodies }
+        Self { places, wait: settings.large_bodies_wait, limit, bodies }
     }
 
     /// Reads the body of a batch of this account.
     pub async fn read(&self, parts: &Parts, body: Body, account: &UserAccountId) -> Result<LargeBody, ApiError> {
-        let is_large = |bytes: usize| bytes > BODY_BYTES_HARD_MAX;
-        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        let is_possible = announced <= self.limit.bytes_max;
-        let mut taken = if is_large(announced) && is_possible { Some(self.place(account)?) } else { None };
-        let mut bytes = BytesMut::with_capacity(if is_possible { announced } else { 0 });
-        body::read_pieces(parts, body, self.limit, self.bodies.slow(), |piece| {
-            if taken.is_none() && is_large(bytes.len() + piece.len()) {
-                taken = Some(self.place(account)?);
-            }
-            bytes.extend_from_slice(&piece);
-            Ok(())
-        })
-        .await?;
-        Ok(LargeBody { bytes: bytes.freeze(), _place: taken })
+        let place: SetOnce<FairPlace> = SetOnce::new();
+        let overdue = async { place.wait().await.overdue().await };
+        let bytes = tokio::select! {
+            bytes = self.whole(parts, body, account, &place) => bytes?,
+            () = overdue => return Err(ApiError::unavailable("overloaded", SOON)),
+        };
+        Ok(LargeBody { bytes, _place: place.into_inner() })
     }
 
-    fn place(&self, account: &UserAccountId) -> Result<Permit, ApiError> {
-        self.places.take(account).map_err(|full| match full {
-            Full::Account => ApiError::rate_limited(SOON),
-            Full::All => ApiError::unavailable("overloaded", SOON),
-        })
+    async fn whole(
+        &self,
+        parts: &Parts,
+        body: Body,
+        account: &UserAccountId,
+        place: &SetOnce<FairPlace>,
+    ) -> Result<Bytes, ApiError> {
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        let mut pieces = BodyPieces::new(parts, body, self.limit, self.bodies.slow())?;
+        let mut bytes = BytesMut::new();
+        let mut next = Bytes::new();
+        loop {
+            if announced.max(bytes.len() + next.len()) > BODY_BYTES_HARD_MAX && place.get().is_none() {
+                // Fails only if there is one.
+                let _ = place.set(pieces.meanwhile(self.place(account)).await??);
+            }
+            if bytes.is_empty() {
+                bytes.reserve(announced);
+            }
+            bytes.extend_from_slice(&next);
+            match pieces.next().await? {
+                Some(piece) => next = piece,
+                None => return Ok(bytes.freeze()),
+            }
+        }
+    }
+
+    async fn place(&self, account: &UserAccountId) -> Result<FairPlace, ApiError> {
+        match tokio::time::timeout(self.wait, self.places.acquire(account)).await {
+            Ok(Ok(place)) => Ok(place),
+            Ok(Err(FairRefusal::Party)) => Err(ApiError::rate_limited(SOON)),
+            Ok(Err(FairRefusal::All)) | Err(_) => Err(ApiError::unavailable("overloaded", SOON)),
+        }
     }
 }

@@ -17,7 +17,7 @@ pub async fn replace(
     KnowledgeKey(access, _): KnowledgeKey<ToSet>,
     Json(body): Json<FilterUpdate>,
 ) -> KnowledgeResult {
-    Ok(changed(&filters, filters.replace(&access.account, body).await?)?)
+    Ok(changed(&filters, filters.replace(&access, body).await?)?)
 }
 
 /// `GET /v1/settings`: `{settings, warnings}`
@@ -32,7 +32,7 @@ pub async fn change(
     KnowledgeKey(access, _): KnowledgeKey<ToSet>,
     Json(body): Json<FilterChange>,
 ) -> KnowledgeResult {
-    Ok(changed(&filters, filters.change(&access.account, body).await?)?)
+    Ok(changed(&filters, filters.change(&access, body).await?)?)
 }
 
 fn changed(filters: &Filters, settings: FilterSettings) -> Result<Response, ApiError> {

@@ -26,6 +26,10 @@ fn account() -> Vec<Operation> {
         "retrospective": measure,
         "balance_cents": 1250,
         "top_up_url": "https://attache.example.com/account",
+        "limits": {
+            "event_bytes": { "used": 1_048_576, "limit": 268_435_456, "reset_at": MOMENT },
+            "memory_bytes": { "used": 52_428, "limit": 268_435_456 },
+        },
     });
     let computer = json!({ "machine_uuid": ID, "first_seen_at": MOMENT, "last_seen_at": MOMENT, "via": "attached" });
     let computers = json!({ "computers": [computer] });

@@ -99,7 +99,7 @@ fn finding() -> Vec<Operation> {
             )
             .takes::<MemoryChange>(json!({ "title": "Roses", "tags": ["garden"] }))
             .answers::<Memory>(200, "The changed memory.", memory.clone())
-            .refuses(&[Code::SpaceForbidden]),
+            .refuses(&[Code::SpaceForbidden, Code::RateLimited]),
         Operation::delete("/v1/memories/{id}", "deleteMemory", "Delete a memory")
             .says("Deletes it from all spaces; with an API key that is limited to spaces only from those. Scope `write`.")
             .answers::<Done>(200, "The memory is deleted.", json!({ "ok": true })),

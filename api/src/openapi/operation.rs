@@ -258,6 +258,16 @@ impl Operation {
         self.head.get("operationId").and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// The summary: an imperative or a noun, without a full stop.
+    pub fn summary(&self) -> &str {
+        self.head.get("summary").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The description; empty for an operation whose summary says everything.
+    pub fn description(&self) -> &str {
+        self.head.get("description").and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// Whether it describes this route.
     pub fn is_of<S>(&self, route: &Route<S>) -> bool {
         (&self.method, self.path) == (&route.method, route.path)
@@ -343,7 +353,7 @@ impl Operation {
             (asks, Code::Unauthorized),
             (asks && !knowledge, Code::MachineUnknown),
             (changes && route.accepts.includes(Accepts::SESSION), Code::CrossSiteRequest),
-            (knowledge, Code::InsufficientScope),
+            (knowledge || route.accepts.needs_right(), Code::InsufficientScope),
             (self.path.contains('{'), Code::NotFound),
             (self.body.is_some(), Code::PayloadTooLarge),
             (true, Code::UnsupportedContentEncoding),

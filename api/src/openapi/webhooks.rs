@@ -25,6 +25,7 @@ fn webhooks() -> Vec<Operation> {
         "disabled_at": Value::Null,
         "disabled_reason": Value::Null,
         "failing_since": Value::Null,
+        "dropped": 0,
         "old_secret_until": Value::Null,
     });
     let mut with_secret = webhook.clone();
@@ -76,6 +77,12 @@ fn webhooks() -> Vec<Operation> {
         Operation::post("/api/v1/webhooks/{id}/test", "testWebhook", "Send a test to an endpoint")
             .answers::<Done>(200, "The test is on its way.", json!({ "ok": true }))
             .refuses(&[Code::AccountRequired, Code::WebhookDisabled]),
+        Operation::get("/feeds/{token}", "feed", "Read a feed")
+            .says("The notifications of an account as an Atom document (RFC 4287). The token is the secret in the link of the feed.")
+            .answers_text("application/atom+xml; charset=utf-8", 200, "The newest entries, newest first.")
+            .with_header("ETag", "Changes with the document.")
+            .answers_if_changed()
+            .refuses(&[Code::NotFound]),
         Operation::get("/api/v1/webhooks/{id}/deliveries", "listDeliveries", "Deliveries to an endpoint")
             .answers::<Deliveries>(200, "The newest 50, newest first.", json!({ "deliveries": [delivery] }))
             .refuses(&[Code::AccountRequired]),

@@ -34,6 +34,8 @@ pub struct HttpSettings {
     /// How long a client may take to send the head of a request.
     #[serde(with = "humantime_serde")]
     pub head_deadline: Duration,
+    /// Maximum size of the head of a request.
+    pub head_bytes_max: usize,
     /// How long a connection may be idle after a response; `head_deadline`, if it is shorter, while connections are scarce.
     #[serde(with = "humantime_serde")]
     pub idle_deadline: Duration,
@@ -47,11 +49,16 @@ pub struct HttpSettings {
     pub body_rate_after: Duration,
     /// How many bodies one address may be sending at a time; 0 is no limit. Bodies that come together with their head do not count.
     pub bodies_per_address_max: usize,
-    /// Bytes of all such bodies that may be in memory.
+    /// Bytes of all such bodies that may be in memory, and of heads beyond 8 KiB each.
     pub bodies_bytes_max: usize,
     /// How long a client may read nothing of a response before its connection is closed.
     #[serde(with = "humantime_serde")]
     pub write_deadline: Duration,
+    /// Maximum size of the rest of a body that is discarded before a response, so that the connection is kept; 0 discards none.
+    pub unread_bytes_max: u64,
+    /// How long the server waits for that rest.
+    #[serde(with = "humantime_serde")]
+    pub unread_deadline: Duration,
     /// How long a refused client may continue to send, so that it gets the response, before its connection is closed.
     #[serde(with = "humantime_serde")]
     pub linger_deadline: Duration,
@@ -69,6 +76,7 @@ impl Default for HttpSettings {
             descriptors_reserved: 512,
             requests_max: 1024,
             head_deadline: Duration::from_secs(10),
+            head_bytes_max: 32 << 10,
             idle_deadline: Duration::from_secs(75),
             body_deadline: Duration::from_secs(15),
             body_rate_min: 1024,
@@ -76,6 +84,8 @@ impl Default for HttpSettings {
             bodies_per_address_max: 32,
             bodies_bytes_max: 256 << 20,
             write_deadline: Duration::from_secs(30),
+            unread_bytes_max: 64 << 10,
+            unread_deadline: Duration::from_millis(250),
             linger_deadline: Duration::from_secs(1),
         }
     }
@@ -101,6 +111,7 @@ impl HttpSettings {
         rule(self.connections_max > 0, "connections_max", "must be at least 1");
         rule(self.requests_max > 0, "requests_max", "must be at least 1");
         rule(!self.head_deadline.is_zero(), "head_deadline", "must be longer than 0s");
+        rule(self.head_bytes_max >= 8192, "head_bytes_max", "must be at least 8192: the buffer of a connection");
         rule(!self.idle_deadline.is_zero(), "idle_deadline", "must be longer than 0s");
         rule(!self.body_deadline.is_zero(), "body_deadline", "must be longer than 0s");
         rule(!self.body_rate_after.is_zero(), "body_rate_after", "must be longer than 0s");

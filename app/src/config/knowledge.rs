@@ -123,26 +123,29 @@ fn is_origin(text: &str) -> bool {
 pub struct ImportSettings {
     /// Lines of one import.
     pub lines_max: usize,
-    /// Imports of all accounts that may run at once.
-    pub running_max: usize,
+    /// Imports of one account that may run at once.
+    pub running_per_account_max: u32,
+    /// Lines of all imports that are prepared at once.
+    pub lines_at_once_max: usize,
     /// Those of one account among them.
-    pub running_per_account_max: usize,
+    pub lines_at_once_per_account_max: usize,
 }
 
 impl Default for ImportSettings {
     fn default() -> Self {
-        Self { lines_max: 10_000, running_max: 8, running_per_account_max: 1 }
+        Self { lines_max: 10_000, running_per_account_max: 1, lines_at_once_max: 8, lines_at_once_per_account_max: 4 }
     }
 }
 
 impl ImportSettings {
     fn problems(&self) -> Vec<(&'static str, &'static str)> {
         let rules = [
-            ("lines_max", self.lines_max),
-            ("running_max", self.running_max),
-            ("running_per_account_max", self.running_per_account_max),
+            ("lines_max", self.lines_max == 0),
+            ("running_per_account_max", self.running_per_account_max == 0),
+            ("lines_at_once_max", self.lines_at_once_max == 0),
+            ("lines_at_once_per_account_max", self.lines_at_once_per_account_max == 0),
         ];
-        rules.into_iter().filter(|(_, value)| *value == 0).map(|(name, _)| (name, "must be at least 1")).collect()
+        rules.into_iter().filter(|(_, is_none)| *is_none).map(|(name, _)| (name, "must be at least 1")).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::usage::{Allowance, Plan};
+use domain::usage::{Allowance, ByPlan, Plan};
 use serde::{Deserialize, Serialize};
 
 /// The allowances of all plans.
@@ -17,8 +17,19 @@ pub struct PlanSettings {
 
 impl Default for PlanSettings {
     fn default() -> Self {
-        let month = |memory_events, retrospectives| Allowance { memory_events, retrospectives, window_days: 30 };
-        Self { free: month(10_000, 10), plus: month(100_000, 100), pro: month(1_000_000, 1_000), max: month(0, 0) }
+        let month = |memory_events, retrospectives, mebibytes: u64| Allowance {
+            memory_events,
+            retrospectives,
+            window_days: 30,
+            event_bytes_per_day: mebibytes << 20,
+            memory_bytes: mebibytes << 20,
+        };
+        Self {
+            free: month(10_000, 10, 256),
+            plus: month(100_000, 100, 1024),
+            pro: month(1_000_000, 1_000, 4096),
+            max: month(0, 0, 0),
+        }
     }
 }
 
@@ -31,6 +42,11 @@ impl PlanSettings {
             Plan::Pro => self.pro,
             Plan::Max => self.max,
         }
+    }
+
+    /// One of the limits, for each plan.
+    pub fn each<T: Copy>(&self, limit: impl Fn(Allowance) -> T) -> ByPlan<T> {
+        ByPlan::new(|plan| limit(self.of(plan)))
     }
 
     /// The longest window of all plans, in days.
@@ -70,6 +86,8 @@ struct GivenAllowance {
     memory_events: Option<u64>,
     retrospectives: Option<u64>,
     window_days: Option<u32>,
+    event_bytes_per_day: Option<u64>,
+    memory_bytes: Option<u64>,
 }
 
 impl From<GivenPlans> for PlanSettings {
@@ -79,6 +97,8 @@ impl From<GivenPlans> for PlanSettings {
             memory_events: given.memory_events.unwrap_or(otherwise.memory_events),
             retrospectives: given.retrospectives.unwrap_or(otherwise.retrospectives),
             window_days: given.window_days.unwrap_or(otherwise.window_days),
+            event_bytes_per_day: given.event_bytes_per_day.unwrap_or(otherwise.event_bytes_per_day),
+            memory_bytes: given.memory_bytes.unwrap_or(otherwise.memory_bytes),
         };
         Self {
             free: over(otherwise.free, &given.free),

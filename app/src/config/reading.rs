@@ -298,6 +298,20 @@ mod tests {
         assert!(refused(&windows(61)).contains("janitor.purge.usage_days_kept: must be at least"));
         assert!(read_text(&windows(62)).is_ok());
         assert!(refused("[janitor]\nevery = \"0s\"\n").contains("janitor.every: must be longer than 0s"));
+        for (section, key) in [("webhooks", "look_every"), ("sessions", "valid_for"), ("knowledge.batch", "lease")] {
+            let endless = refused(&format!("[{section}]\n{key} = \"99999999years\"\n"));
+            assert!(endless.contains(&format!("{section}.{key}: must be at most 100 years")), "{endless}");
+        }
+    }
+
+    #[test]
+    fn a_data_folder_that_is_a_file_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for dir in [file.path().to_owned(), file.path().join("below")] {
+            let refused = read_text(&format!("[data]\ndir = {dir:?}\n")).unwrap_err().concat();
+            assert!(refused.contains("config.toml:2: data.dir: is a file, or below one"), "{refused}");
+        }
+        assert!(read_text("[data]\ndir = \"not/made/yet\"\n").is_ok());
     }
 
     #[test]

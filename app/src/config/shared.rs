@@ -1,7 +1,8 @@
-//! The settings that all nodes of an installation have in common, as one digest.
+//! The settings that all nodes of an installation have in common, as one digest and as one for each.
 
 use domain::Digest;
 use domain::canonical::canonical_bytes;
+use domain::node::SettingPrints;
 use serde_json::{Map, Value};
 
 use super::Settings;
@@ -16,6 +17,15 @@ const LOCAL: [&str; 7] =
 impl Settings {
     /// SHA-256 of the canonical bytes of all settings but secrets and those of one node. The registry file counts by its content.
     pub fn shared_digest(&self) -> Digest {
+        Digest::of(&canonical_bytes(&self.shared()))
+    }
+
+    /// The same settings by their paths, for a node that compares itself with another.
+    pub fn shared_prints(&self) -> SettingPrints {
+        SettingPrints::of(&self.shared())
+    }
+
+    fn shared(&self) -> Map<String, Value> {
         let mut tree = match serde_json::to_value(self) {
             Ok(Value::Object(tree)) => tree,
             // Settings are written as a table: every test of the configuration file does.
@@ -29,7 +39,7 @@ impl Settings {
             events.insert("registry".to_owned(), content.map_or(Value::Null, Value::String));
         }
         without_secrets(&mut tree);
-        Digest::of(&canonical_bytes(&tree))
+        tree
     }
 }
 

@@ -75,6 +75,7 @@ pub(super) async fn log_pool(settings: &Settings, store: &Store) -> Result<Pool,
     if let Some(pool) = store.pool().in_schema(SCHEMA) {
         return Ok(pool);
     }
-    let database = DatabaseSettings { page_bytes: settings.log.page_bytes, ..settings.database.clone() };
+    let page_bytes = settings.log.page_bytes;
+    let database = DatabaseSettings { page_bytes, overwrites_deleted: false, ..settings.database.clone() };
     Ok(Pool::open(&database, &settings.data.log(), None).await?)
 }

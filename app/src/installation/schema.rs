@@ -3,6 +3,7 @@
 use statistics::log::Log;
 use store::Store;
 
+use super::are_facts_absent;
 use super::error::OpenError;
 use super::pair::log_pool_if_there;
 use crate::config::Settings;
@@ -11,8 +12,7 @@ use async_recursion::async_recursion as boxed;
 /// Refuses databases that `attache migrate` would change. It makes no file.
 #[boxed]
 pub async fn require(settings: &Settings) -> Result<(), OpenError> {
-    let is_absent = settings.database.url.is_none() && !settings.data.facts().exists();
-    if is_absent {
+    if are_facts_absent(settings) {
         return Err(OpenError::Absent("the main database"));
     }
     let store = Store::open(&settings.database, &settings.data.facts()).await?;

@@ -39,8 +39,8 @@ pub struct NewKey {
     pub account: UserAccountId,
     /// Name for lists.
     pub name: ApiKeyName,
-    /// Operations that the key permits; empty means all.
-    pub scopes: Vec<ApiKeyScope>,
+    /// Operations that the key permits; `None` means all.
+    pub scopes: Option<Vec<ApiKeyScope>>,
     /// Spaces that the key covers; `None` means all spaces of the account.
     pub spaces: Option<Vec<SpaceId>>,
     /// Expiry; `None` means never.
@@ -59,6 +59,9 @@ pub enum CreateRefusal {
         /// Index in [`NewKey::spaces`].
         at: usize,
     },
+    /// The list of scopes is empty.
+    #[error("a key needs a scope")]
+    NoScopes,
     /// The expiry is in the past.
     #[error("the key would be expired")]
     Expired,
@@ -115,6 +118,9 @@ impl ApiKeys {
     #[boxed]
     pub async fn create(&self, new: NewKey, _: RecentlySignedIn) -> Result<(ApiKey, Secret), CreateRefusal> {
         let Ports { store, clock, rng } = &self.ports;
+        if new.scopes.as_ref().is_some_and(Vec::is_empty) {
+            return Err(CreateRefusal::NoScopes);
+        }
         if let Some(spaces) = &new.spaces {
             if spaces.is_empty() || spaces.len() > SPACES_MAX {
                 return Err(CreateRefusal::SpaceCount);
@@ -132,7 +138,7 @@ impl ApiKeys {
             id: new.id,
             account: new.account,
             name: new.name,
-            scopes: scopes_of(&new.scopes),
+            scopes: scopes_of(new.scopes.as_deref().unwrap_or_default()),
             spaces: new.spaces.map(without_duplicates),
             created_at: now,
             expires_at: new.expires_at,

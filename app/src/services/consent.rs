@@ -6,13 +6,15 @@ use std::time::Duration;
 use actors::InfraError;
 use actors::Unavailable;
 use actors::budget::{BudgetDecision, Budgets};
+use actors::mail::queued;
 use actors::outbox::Outbox;
 use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule, effective_level, explicit_level};
 use domain::envelope::Lane;
 use domain::held::MachineFacts;
-use domain::ids::{MachineUuid, UserAccountId, UserCuid};
+use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
+use domain::mail;
 use store::StoreError;
-use store::consent::{ConsentEdited, ConsentRecord};
+use store::consent::{ConsentEdited, ConsentRecord, LevelAuthor, OthersLevel};
 use store::held::Sender;
 
 use super::Ports;
@@ -32,6 +34,8 @@ pub struct Consent {
     budgets: Budgets,
     /// Level that is reported where a person set none (`consent.default_level`).
     default_level: ConsentLevel,
+    /// Prefix of links in mails, without a slash at the end.
+    base_url: String,
 }
 
 /// A level that is to be set.
@@ -43,6 +47,8 @@ pub struct LevelChange {
     pub lane: Option<Lane>,
     /// Reason of the person, stored with the record.
     pub reason: Option<String>,
+    /// The agent that sets it, if one does.
+    pub agent: Option<RegistrationId>,
 }
 
 /// The result of a change.
@@ -105,8 +111,8 @@ impl From<StoreError> for ConsentRefusal {
 
 impl Consent {
     /// `default_level` is reported where a person set no level.
-    pub fn new(ports: Ports, outbox: Outbox, budgets: Budgets, default_level: ConsentLevel) -> Self {
-        Self { ports, outbox, budgets, default_level }
+    pub fn new(ports: Ports, outbox: Outbox, budgets: Budgets, default_level: ConsentLevel, base_url: String) -> Self {
+        Self { ports, outbox, budgets, default_level, base_url }
     }
 
     /// The level that is reported where a person set none; it is never enforced.
@@ -188,11 +194,27 @@ impl Consent {
         &self,
         identities: Vec<UserCuid>,
         rule: ConsentRule,
+        agent: Option<RegistrationId>,
         reason: Option<String>,
     ) -> Result<Written, InfraError> {
         let Ports { store, clock, rng } = self.ports.clone();
-        let now = clock.now();
-        let work = async move { store.consent_set(&identities, &rule, reason.as_deref(), now, &rng).await };
+        let (now, base_url) = (clock.now(), self.base_url.clone());
+        let work = async move {
+            let letter = |other: &OthersLevel| {
+                let what = mail::LevelChanged {
+                    author: &other.author,
+                    computer: other.computer.as_deref(),
+                    lane: rule.lane,
+                    previous: other.previous,
+                    level: rule.level,
+                    at: now,
+                };
+                queued(mail::level_changed(other.owner.clone(), &what, &base_url), &rng, now)
+            };
+            let is_own = rule.set_by == Author::Person;
+            let author = LevelAuthor { agent, reason: reason.as_deref(), notice: (!is_own).then_some(&letter) };
+            store.consent_set_by(&identities, &rule, &author, now, &rng).await
+        };
         let changed = actors::detached(work).await??;
         Ok(self.reported_soon(changed.len(), changed).await)
     }
@@ -232,10 +254,10 @@ impl Consent {
         identities: Vec<UserCuid>,
         machine: Option<MachineUuid>,
         author: Author,
-        LevelChange { level, lane, reason }: LevelChange,
+        LevelChange { level, lane, reason, agent }: LevelChange,
     ) -> Result<Changed, ConsentRefusal> {
         let rule = ConsentRule { machine, lane, level, set_by: author };
-        let Written { records, is_forwarded } = self.write(identities, rule, reason).await?;
+        let Written { records, is_forwarded } = self.write(identities, rule, agent, reason).await?;
         // The response to a delayed report contains no level.
         let in_force = if is_forwarded { self.in_force(machine, lane).await? } else { None };
         Ok(Changed { level: in_force.unwrap_or(level), written: records, is_forwarded })

@@ -9,6 +9,7 @@ use store::StoreError;
 use store::session::{Session, SessionFacts};
 
 use super::Ports;
+use crate::config::SessionSettings;
 use async_recursion::async_recursion as boxed;
 
 /// Maximum number of sessions in a list.
@@ -21,26 +22,26 @@ const EXTEND_AFTER: Duration = Duration::from_hours(1);
 #[derive(Debug, Clone)]
 pub struct Sessions {
     ports: Ports,
-    /// Time from the last use of a session to its expiry (`sessions.valid_for`).
-    valid_for: Duration,
+    settings: SessionSettings,
 }
 
 impl Sessions {
-    /// `valid_for` is the time from the last use of a session to its expiry.
-    pub fn new(ports: Ports, valid_for: Duration) -> Self {
-        Self { ports, valid_for }
+    /// `settings` is the section `[sessions]`.
+    pub fn new(ports: Ports, settings: SessionSettings) -> Self {
+        Self { ports, settings }
     }
 
-    /// The valid session with this secret. The use extends its expiry, written at most once an hour.
+    /// The valid session with this secret. The use extends its expiry, written at most once an hour, up to `sessions.ends_after` after the
+    /// sign-in.
     #[boxed]
     pub async fn find(&self, secret: &Secret) -> Result<Option<SessionFacts>, InfraError> {
         let Ports { store, clock, .. } = &self.ports;
         let (hash, now) = (secret.hash(), clock.now());
         let Some(session) = store.session_by_hash(&hash, now).await? else { return Ok(None) };
-        if let Ok(left) = (session.expires_at - now).to_std()
-            && left + EXTEND_AFTER < self.valid_for
-        {
-            let (store, expires_at) = (store.clone(), now + self.valid_for);
+        let SessionSettings { valid_for, ends_after } = self.settings;
+        let expires_at = (now + valid_for).min(session.created_at + ends_after);
+        if session.expires_at + EXTEND_AFTER < expires_at {
+            let store = store.clone();
             actors::detached(async move { store.session_slide(&hash, expires_at, now).await }).await??;
         }
         Ok(Some(session))

@@ -4,13 +4,16 @@
 use std::sync::Arc;
 
 use actors::InfraError;
+use actors::budget::{BudgetState, Budgets};
 use actors::meter::Usage;
+use domain::Timestamp;
 use domain::ids::UserAccountId;
 use domain::recorder::Recorder;
 use domain::usage::{Allowance, Day, PercentLeft, Plan, QuotaUsed, UsageWindow};
+use store::held::Sender;
 use store::usage::{UsageDay, untold};
 use store::{Store, StoreError};
-use wire::usage::{Measure, UsageBar};
+use wire::usage::{ByteLimit, Measure, UsageBar, UsageLimits};
 
 use super::Ports;
 use crate::config::{AccountSettings, PlanSettings, Urls};
@@ -33,15 +36,22 @@ pub enum UsageOwner {
 pub struct UsageBars {
     ports: Ports,
     usage: Usage,
+    budgets: Budgets,
     plans: PlanSettings,
     account: AccountSettings,
     urls: Arc<Urls>,
 }
 
 impl UsageBars {
-    /// `usage` counts events; `plans` and `account` are the sections `[plans]` and `[account]`.
-    pub fn new(ports: Ports, usage: Usage, plans: PlanSettings, account: AccountSettings, urls: Arc<Urls>) -> Self {
-        Self { ports, usage, plans, account, urls }
+    /// `usage` and `budgets` count events; `plans` and `account` are the sections `[plans]` and `[account]`.
+    pub fn new(
+        ports: Ports,
+        (usage, budgets): (Usage, Budgets),
+        plans: PlanSettings,
+        account: AccountSettings,
+        urls: Arc<Urls>,
+    ) -> Self {
+        Self { ports, usage, budgets, plans, account, urls }
     }
 
     /// The section `[account]`: the deadline of each section of a summary, and the page for additional balance.
@@ -83,8 +93,36 @@ impl UsageBars {
             retrospective: measure(allowance.retrospectives, used.retrospectives),
             balance_cents,
             top_up_url: top_up_url.unwrap_or_else(|| format!("{}/account", self.urls.base)),
+            limits: self.limits(owner, allowance.memory_bytes, now).await?,
         };
         Ok(Some(UsageNumbers { bar, used, allowance }))
+    }
+
+    /// The limits in bytes, and what is used of them.
+    async fn limits(
+        &self,
+        owner: &UsageOwner,
+        memory_bytes_max: u64,
+        now: Timestamp,
+    ) -> Result<Option<UsageLimits>, InfraError> {
+        let sender = match owner {
+            UsageOwner::Account(account) => Sender::Account(account.clone()),
+            UsageOwner::Computer(recorder) => Sender::Machine(recorder.machine),
+            UsageOwner::Outsider => return Ok(None),
+        };
+        let limit = |limit: u64| (limit > 0).then_some(limit);
+        let BudgetState { spent, limits } = self.budgets.state(&sender, now).await?;
+        let tomorrow = Day::from(Day::of(now).number() + 1).begin();
+        let used = spent.bytes.max(0).unsigned_abs();
+        let event_bytes = ByteLimit { used, limit: limit(limits.bytes_per_day), reset_at: Some(tomorrow) };
+        let memory_bytes = match owner {
+            UsageOwner::Account(account) => {
+                let used = self.ports.store.memory_usage(account).await?.bytes;
+                Some(ByteLimit { used, limit: limit(memory_bytes_max), reset_at: None })
+            }
+            UsageOwner::Computer(_) | UsageOwner::Outsider => None,
+        };
+        Ok(Some(UsageLimits { event_bytes, memory_bytes }))
     }
 
     /// The usage of the computers of an account on each of the last `days` days, as far as it is counted.

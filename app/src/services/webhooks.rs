@@ -156,6 +156,7 @@ impl Webhooks {
             created_at: now,
             disabled: (!endpoint.enabled).then_some((now, DisabledWhy::Owner)),
             failing_since: None,
+            dropped: None,
             old_secret_until: None,
         };
         let new = NewWebhook { webhook: webhook.clone(), secret: secret.clone() };

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use domain::ids::{SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId, note_digest};
+use domain::usage::ByPlan;
 use domain::{Clock, Rng};
 use serde_json::json;
-use store::memory::{ChunkPut, MemoryPut};
+use store::memory::{ChunkPut, MemoryPut, MemoryQuota};
 use store::{DatabaseSettings, Store};
 
 use super::key_holder::KeyHolder;
@@ -242,7 +243,7 @@ fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
                 model: Some(&model),
                 spaces: &spaces.of(space, row / CHUNKS_OF_A_MEMORY, chunks / CHUNKS_OF_A_MEMORY),
                 key_spaces: None,
-                memories_max: u32::MAX,
+                quota: MemoryQuota { memories_max: u32::MAX, bytes_max: ByPlan::new(|_| 0) },
             };
             store.memory_put(&put, clock.now()).await?;
             row = rows.end;

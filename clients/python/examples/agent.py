@@ -1,6 +1,6 @@
 """An agent registers, gets a person's approval, records three chained events and verifies the proof of the last one.
 
-    pip install 'attache-client[verify]'
+    pip install './clients/python[verify]'  (at the root of a clone)
     python agent.py http://127.0.0.1:8080
 """
 

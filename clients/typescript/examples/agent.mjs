@@ -1,6 +1,6 @@
 // An agent registers, gets a person's approval, records three chained events and verifies the proof of the last one.
 //
-//     npm install attache-client
+//     npm install attache-client-0.1.0.tgz   (README.md says how to make the file)
 //     node agent.mjs http://127.0.0.1:8080
 
 import { Client, verify } from "attache-client";

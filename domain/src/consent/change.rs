@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{ConsentLevel, ConsentRule};
 use crate::chain::{Position, Prev};
 use crate::envelope::{AgentKinds, EncodedEvent, report, seal};
-use crate::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
+use crate::ids::{EventId, MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use crate::{Digest, Timestamp};
 
 /// A change of a consent level.
@@ -21,6 +21,8 @@ pub struct ConsentChange {
     pub inherited: bool,
     /// The previous level of the same author for the same scope.
     pub previous: Option<ConsentLevel>,
+    /// The agent that is the author, if one is.
+    pub agent: Option<RegistrationId>,
     /// The reason that the author gave.
     pub reason: Option<String>,
 }
@@ -47,6 +49,9 @@ impl ConsentChange {
             "set_by": self.rule.set_by,
             "reason": self.reason,
         });
+        if let Some(agent) = self.agent {
+            payload["agent_id"] = json!(agent);
+        }
         if self.inherited {
             payload["inherited"] = json!(true);
         }
@@ -93,6 +98,7 @@ mod tests {
                 rule: ConsentRule { machine: target, lane, level: ConsentLevel::Off, set_by: Author::Computer },
                 previous: Some(ConsentLevel::Full),
                 inherited: target.is_some(),
+                agent: target.map(|_| rng.uuid_v7(now).into()),
                 reason,
             };
             let first = Position::genesis(0);
@@ -104,6 +110,7 @@ mod tests {
             let registry = Registry::built_in().unwrap();
             assert_eq!(registry.judge(envelope), Ok(()));
             assert_eq!(envelope.payload.get("inherited").is_some(), target.is_some());
+            assert_eq!(envelope.payload.get("agent_id").is_some(), target.is_some());
             let second = after(&first, written.seal);
             let moved = moved_to(&written.body, &second).unwrap();
             let sealed = Sealed::open(&moved.body, 65_536, &agents).unwrap();

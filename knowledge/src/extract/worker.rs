@@ -15,6 +15,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Once};
 
 use bytes::Bytes;
+use domain::fair::FairLimits;
 use domain::ids::UserAccountId;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,7 +26,7 @@ use super::format::ContentFormat;
 use super::read::{Extracted, extract, extract_here};
 use super::sandbox::{self, Confinement};
 use super::settings::ExtractSettings;
-use super::shares::Shares;
+use crate::fair::FairPlaces;
 use async_recursion::async_recursion as boxed;
 
 /// The program and arguments that start a worker.
@@ -62,22 +63,21 @@ pub struct RawContent {
 pub struct Extractor {
     command: WorkerCommand,
     settings: ExtractSettings,
-    shares: Shares,
+    places: FairPlaces,
     warned: Arc<Once>,
 }
 
 impl Extractor {
     /// An extractor that runs `command` for pages and PDFs.
     pub fn new(command: WorkerCommand, settings: ExtractSettings) -> Self {
-        let shares = Shares::new(settings.processes_max);
-        Self { command, settings, shares, warned: Arc::new(Once::new()) }
+        let places = FairPlaces::new(FairLimits::new(settings.processes_max, settings.processes_max));
+        Self { command, settings, places, warned: Arc::new(Once::new()) }
     }
 
-    /// Extracts `source` for `account`, after waiting for a slot. Dropping the future kills the worker.
+    /// Extracts `source` for `account`, after waiting for a place. Dropping the future kills the worker.
     #[boxed]
     pub async fn extract(&self, source: RawContent, account: &UserAccountId) -> Result<Extracted, ExtractError> {
-        let gone = || ExtractError::Failed("no worker gets free".to_owned());
-        let _share = self.shares.acquire(account).await.ok_or_else(gone)?;
+        let _place = self.places.acquire(account).await.map_err(|refusal| failed(&refusal))?;
         if ContentFormat::of(&source.media_type).is_some_and(ContentFormat::is_risky) {
             let answer = self.timed(&source).await?;
             self.judge(answer.confinement);

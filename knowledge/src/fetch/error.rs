@@ -1,5 +1,6 @@
 //! Errors of fetching a page, as a message for people and as an item's error code (`docs/decisions/0042-fetching-rules.md`).
 
+use domain::fair::FairRefusal;
 use domain::item::Fault;
 use domain::web_url::InvalidWebUrl;
 
@@ -76,6 +77,13 @@ pub enum FetchError {
     /// `robots.txt` could not be fetched, which forbids the whole site (RFC 9309, section 2.3.1.4).
     #[error("the site's robots.txt could not be read")]
     RobotsUnreachable(#[source] Box<FetchError>),
+}
+
+impl From<FairRefusal> for FetchError {
+    /// The waiters of a fetcher are bounded by the batches; a refusal is a wait that was too long.
+    fn from(_: FairRefusal) -> Self {
+        Self::TooSlow
+    }
 }
 
 impl FetchError {

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+use domain::fair::FairRefusal;
+
 use super::FetchError;
 use super::resolver::ResolveError;
 
@@ -28,6 +30,12 @@ pub(super) enum Retry {
 impl From<FetchError> for FailedAttempt {
     fn from(error: FetchError) -> Self {
         Self { error, again: Retry::Never }
+    }
+}
+
+impl From<FairRefusal> for FailedAttempt {
+    fn from(refusal: FairRefusal) -> Self {
+        FetchError::from(refusal).into()
     }
 }
 

@@ -1,13 +1,16 @@
 //! Limits requests to one at a time per host, with a delay in between.
 //!
-//! Each host has one permit, granted in the order of the requests. Idle hosts without a pending delay are removed.
+//! Each host has one permit, granted to accounts in turn. Idle hosts without a pending delay are removed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use domain::fair::{FairLimits, FairRefusal};
+use domain::ids::UserAccountId;
 use tokio::time::Instant;
+
+use crate::fair::{FairPlace, FairPlaces};
 
 /// State of all hosts.
 #[derive(Debug, Default)]
@@ -24,7 +27,7 @@ struct Hosts {
 
 #[derive(Debug)]
 struct Host {
-    turn: Arc<Semaphore>,
+    turn: FairPlaces,
     /// Earliest start of the next request.
     next: Mutex<Instant>,
 }
@@ -33,19 +36,18 @@ struct Host {
 #[derive(Debug)]
 pub(super) struct HostPermit {
     host: Arc<Host>,
-    _permit: Option<OwnedSemaphorePermit>,
+    _place: FairPlace,
 }
 
 impl Pace {
     /// Waits for the host's permit and delay. Dropping the future leaves the queue.
-    pub(super) async fn turn(&self, name: &str) -> HostPermit {
+    pub(super) async fn turn(&self, name: &str, account: &UserAccountId) -> Result<HostPermit, FairRefusal> {
         let host = self.host(name);
-        // The semaphore is never closed, so acquiring succeeds.
-        let permit = Arc::clone(&host.turn).acquire_owned().await.ok();
+        let place = host.turn.acquire(account).await?;
         loop {
             let next = *lock(&host.next);
             if next <= Instant::now() {
-                return HostPermit { host, _permit: permit };
+                return Ok(HostPermit { host, _place: place });
             }
             tokio::time::sleep_until(next).await;
         }
@@ -62,7 +64,7 @@ impl Pace {
             return Arc::clone(host);
         }
         hosts.forget_idle();
-        let host = Arc::new(Host { turn: Arc::new(Semaphore::new(1)), next: Mutex::new(Instant::now()) });
+        let host = Arc::new(Host { turn: FairPlaces::new(FairLimits::new(1, 1)), next: Mutex::new(Instant::now()) });
         hosts.by_name.insert(name.to_owned(), Arc::clone(&host));
         host
     }
@@ -106,6 +108,10 @@ mod tests {
 
     use super::*;
 
+    fn account() -> UserAccountId {
+        "ada".parse().unwrap()
+    }
+
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
@@ -117,7 +123,7 @@ mod tests {
         for number in 0..5 {
             let (pace, starts) = (Arc::clone(&pace), Arc::clone(&starts));
             asking.spawn(async move {
-                let turn = pace.turn("a.example").await;
+                let turn = pace.turn("a.example", &account()).await.unwrap();
                 turn.start(SECOND);
                 lock(&starts).push((number, began.elapsed().as_secs()));
             });
@@ -130,28 +136,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_that_lasts_holds_its_host_and_no_other() {
         let pace = Pace::default();
-        let turn = pace.turn("a.example").await;
+        let turn = pace.turn("a.example", &account()).await.unwrap();
         turn.start(SECOND);
-        let waited = tokio::time::timeout(60 * SECOND, pace.turn("a.example")).await;
+        let waited = tokio::time::timeout(60 * SECOND, pace.turn("a.example", &account())).await;
         assert!(waited.is_err());
         let began = Instant::now();
-        pace.turn("b.example").await;
+        pace.turn("b.example", &account()).await.unwrap();
         assert_eq!(began.elapsed(), Duration::ZERO);
         drop(turn);
-        pace.turn("a.example").await;
+        pace.turn("a.example", &account()).await.unwrap();
         assert_eq!(began.elapsed(), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pause_that_the_host_asked_for_holds_those_who_wait_already() {
         let pace = Arc::new(Pace::default());
-        let turn = pace.turn("a.example").await;
+        let turn = pace.turn("a.example", &account()).await.unwrap();
         turn.start(SECOND);
         let began = Instant::now();
         let waiting = tokio::spawn({
             let pace = Arc::clone(&pace);
             async move {
-                pace.turn("a.example").await;
+                pace.turn("a.example", &account()).await.unwrap();
                 began.elapsed()
             }
         });
@@ -165,20 +171,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_gives_up_waiting_costs_the_others_nothing() {
         let pace = Pace::default();
-        pace.turn("a.example").await.start(SECOND);
+        pace.turn("a.example", &account()).await.unwrap().start(SECOND);
         let began = Instant::now();
-        let gave_up = tokio::time::timeout(SECOND / 2, pace.turn("a.example")).await;
+        let gave_up = tokio::time::timeout(SECOND / 2, pace.turn("a.example", &account())).await;
         assert!(gave_up.is_err());
-        pace.turn("a.example").await;
+        pace.turn("a.example", &account()).await.unwrap();
         assert_eq!(began.elapsed(), SECOND);
     }
 
     #[tokio::test(start_paused = true)]
     async fn idle_hosts_are_forgotten() {
         let pace = Pace::default();
-        let kept = pace.turn("kept.example").await;
+        let kept = pace.turn("kept.example", &account()).await.unwrap();
         for number in 0..10_000 {
-            pace.turn(&format!("{number}.example")).await.start(SECOND);
+            pace.turn(&format!("{number}.example"), &account()).await.unwrap().start(SECOND);
             tokio::time::advance(SECOND / 10).await;
             assert!(lock(&pace.hosts).by_name.len() <= 64, "at {number}");
         }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use domain::ids::UserAccountId;
 use texting_robots::Robot;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::Instant;
@@ -44,8 +45,9 @@ struct Sites {
 
 #[derive(Debug, Clone)]
 struct Site {
-    /// Fetched once, also if several pages wait for it.
-    known: Arc<OnceCell<CachedRobots>>,
+    known: Option<CachedRobots>,
+    /// Fetched once by each account, also if several pages wait for it: no account waits for the turns of another.
+    asked: HashMap<UserAccountId, Arc<OnceCell<CachedRobots>>>,
     used: u64,
 }
 
@@ -86,16 +88,30 @@ impl Robots {
         }
     }
 
-    /// The state of a site. Calls `ask` only if it is not cached, and only for one of the waiting callers.
-    pub(super) async fn known(&self, origin: &str, ask: impl Future<Output = RobotsState>) -> RobotsState {
-        let cell = self.site(origin);
+    /// The state of a site. Calls `ask` only if it is not cached, and only for one of the callers of an account that wait.
+    pub(super) async fn known(
+        &self,
+        origin: &str,
+        account: &UserAccountId,
+        ask: impl Future<Output = RobotsState>,
+    ) -> RobotsState {
+        let cell = match self.site(origin, account) {
+            Ok(known) => return known,
+            Err(cell) => cell,
+        };
         let learned = async {
             let known = ask.await;
             let lifetime =
                 if matches!(known, RobotsState::Unreachable(_)) { self.failure_cached_for } else { self.cached_for };
             CachedRobots { known, until: Instant::now() + lifetime }
         };
-        let known = cell.get_or_init(|| learned).await.known.clone();
+        let cached = cell.get_or_init(|| learned).await.clone();
+        let known = cached.known.clone();
+        if let Some(site) = self.sites().by_origin.get_mut(origin)
+            && site.asked.remove(account).is_some()
+        {
+            site.known = Some(cached);
+        }
         self.forget_beyond_bounds();
         known
     }
@@ -109,17 +125,19 @@ impl Robots {
         read.unwrap_or(Ruling { is_allowed: false, crawl_delay_seconds: None })
     }
 
-    fn site(&self, origin: &str) -> Arc<OnceCell<CachedRobots>> {
+    /// The state of a site, or the place where this account learns it.
+    fn site(&self, origin: &str, account: &UserAccountId) -> Result<RobotsState, Arc<OnceCell<CachedRobots>>> {
         let mut sites = self.sites();
         sites.uses += 1;
         let used = sites.uses;
         let now = Instant::now();
-        let site = sites.by_origin.entry(origin.to_owned()).or_insert_with(|| Site { known: Arc::default(), used });
-        if site.known.get().is_some_and(|remembered| remembered.until <= now) {
-            site.known = Arc::default();
-        }
+        let new = || Site { known: None, asked: HashMap::new(), used };
+        let site = sites.by_origin.entry(origin.to_owned()).or_insert_with(new);
         site.used = used;
-        Arc::clone(&site.known)
+        match &site.known {
+            Some(cached) if cached.until > now => Ok(cached.known.clone()),
+            _ => Err(Arc::clone(site.asked.entry(account.clone()).or_default())),
+        }
     }
 
     fn forget_beyond_bounds(&self) {
@@ -154,7 +172,7 @@ impl Robots {
 impl Site {
     fn bytes(&self) -> usize {
         ENTRY_BYTES
-            + self.known.get().map_or(0, |remembered| match &remembered.known {
+            + self.known.as_ref().map_or(0, |remembered| match &remembered.known {
                 RobotsState::Rules(text) => text.len(),
                 RobotsState::NoRules | RobotsState::Unreachable(_) => 0,
             })
@@ -180,6 +198,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    fn account(name: &str) -> UserAccountId {
+        name.parse().unwrap()
+    }
 
     fn robots(settings: &FetchSettings) -> Robots {
         Robots::new("attache".to_owned(), settings)
@@ -249,7 +271,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_site_is_requested_once_until_its_entry_expires() {
         let settings = FetchSettings::default();
-        let robots = robots(&settings);
+        let (robots, ada) = (robots(&settings), account("ada"));
         let asked = AtomicUsize::new(0);
         let ask = |known: RobotsState| async {
             asked.fetch_add(1, Ordering::Relaxed);
@@ -257,28 +279,45 @@ mod tests {
             known
         };
         let all = futures_util::future::join_all(
-            (0..10).map(|_| robots.known("https://a.example", ask(RobotsState::NoRules))),
+            (0..10).map(|_| robots.known("https://a.example", &ada, ask(RobotsState::NoRules))),
         )
         .await;
         assert_eq!(all, vec![RobotsState::NoRules; 10]);
         tokio::time::advance(settings.robots_cached_for / 2).await;
-        robots.known("https://a.example", ask(RobotsState::NoRules)).await;
+        robots.known("https://a.example", &account("ada"), ask(RobotsState::NoRules)).await;
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         tokio::time::advance(settings.robots_cached_for / 2).await;
-        robots.known("https://a.example", ask(RobotsState::Unreachable(FetchError::TooSlow))).await;
+        robots.known("https://a.example", &account("ada"), ask(RobotsState::Unreachable(FetchError::TooSlow))).await;
         assert_eq!(asked.load(Ordering::Relaxed), 2);
         tokio::time::advance(settings.robots_failure_cached_for).await;
-        robots.known("https://a.example", ask(RobotsState::NoRules)).await;
+        robots.known("https://a.example", &account("ada"), ask(RobotsState::NoRules)).await;
         assert_eq!(asked.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test]
+    async fn no_account_waits_for_the_turns_of_another() {
+        let robots = robots(&FetchSettings::default());
+        let (origin, ada, bob) = ("https://a.example", account("ada"), account("bob"));
+        let waits_for_its_turn = robots.known(origin, &bob, std::future::pending());
+        tokio::pin!(waits_for_its_turn);
+        assert!(tokio::time::timeout(Duration::ZERO, &mut waits_for_its_turn).await.is_err());
+        assert_eq!(robots.known(origin, &ada, async { RobotsState::NoRules }).await, RobotsState::NoRules);
+        assert_eq!(robots.known(origin, &bob, std::future::pending()).await, RobotsState::NoRules);
     }
 
     #[tokio::test]
     async fn who_gives_up_asking_leaves_it_to_the_next() {
         let robots = robots(&FetchSettings::default());
-        let gave_up =
-            tokio::time::timeout(Duration::ZERO, robots.known("https://a.example", std::future::pending())).await;
+        let gave_up = tokio::time::timeout(
+            Duration::ZERO,
+            robots.known("https://a.example", &account("ada"), std::future::pending()),
+        )
+        .await;
         assert!(gave_up.is_err());
-        assert_eq!(robots.known("https://a.example", async { RobotsState::NoRules }).await, RobotsState::NoRules);
+        assert_eq!(
+            robots.known("https://a.example", &account("ada"), async { RobotsState::NoRules }).await,
+            RobotsState::NoRules
+        );
     }
 
     #[tokio::test]
@@ -287,17 +326,23 @@ mod tests {
             FetchSettings { robots_cached_max: 16, robots_cached_bytes_max: 10_000, ..FetchSettings::default() };
         let robots = robots(&settings);
         for number in 0..100 {
-            robots.known(&format!("https://{number}.example"), async { RobotsState::NoRules }).await;
-            robots.known("https://busy.example", async { RobotsState::NoRules }).await;
+            robots.known(&format!("https://{number}.example"), &account("ada"), async { RobotsState::NoRules }).await;
+            robots.known("https://busy.example", &account("ada"), async { RobotsState::NoRules }).await;
         }
         assert!(robots.sites().by_origin.len() <= 16);
         assert!(robots.sites().by_origin.contains_key("https://busy.example"));
         for number in 0..100 {
             let text = Bytes::from(vec![b'#'; 1000]);
-            robots.known(&format!("https://{number}.example"), async { RobotsState::Rules(text) }).await;
+            robots
+                .known(&format!("https://{number}.example"), &account("ada"), async { RobotsState::Rules(text) })
+                .await;
             assert!(robots.sites().by_origin.values().map(Site::bytes).sum::<usize>() <= 10_000);
         }
-        robots.known("https://large.example", async { RobotsState::Rules(Bytes::from(vec![b'#'; 20_000])) }).await;
+        robots
+            .known("https://large.example", &account("ada"), async {
+                RobotsState::Rules(Bytes::from(vec![b'#'; 20_000]))
+            })
+            .await;
         assert!(robots.sites().by_origin.values().map(Site::bytes).sum::<usize>() <= 10_000);
     }
 }

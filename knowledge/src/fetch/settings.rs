@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::fair::FairLimits;
 use http::HeaderValue;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,13 @@ pub struct FetchSettings {
     pub head_bytes_max: usize,
     /// Maximum number of concurrent requests.
     pub in_flight_max: usize,
+    /// Those of one account among them.
+    pub in_flight_per_account_max: usize,
+    /// Those of all accounts whose last request was slow.
+    pub in_flight_slow_max: usize,
+    /// Duration after which a request was slow.
+    #[serde(with = "humantime_serde")]
+    pub slow_after: Duration,
     /// Minimum time between the starts of two requests to one host.
     #[serde(with = "humantime_serde")]
     pub host_interval: Duration,
@@ -96,6 +104,9 @@ impl Default for FetchSettings {
             body_bytes_max: 10 * 1024 * 1024,
             head_bytes_max: 64 * 1024,
             in_flight_max: 16,
+            in_flight_per_account_max: 4,
+            in_flight_slow_max: 8,
+            slow_after: Duration::from_secs(3),
             host_interval: Duration::from_secs(1),
             retries_max: 2,
             retry_pause: Duration::from_millis(500),
@@ -125,6 +136,8 @@ impl FetchSettings {
         let pauses = pauses.map(|(field, pause)| (pause <= hour, field, "must be at most 1h"));
         let counts = [
             ("in_flight_max", self.in_flight_max),
+            ("in_flight_per_account_max", self.in_flight_per_account_max),
+            ("in_flight_slow_max", self.in_flight_slow_max),
             ("body_bytes_max", self.body_bytes_max),
             ("head_bytes_max", self.head_bytes_max),
             ("robots_cached_max", self.robots_cached_max),
@@ -150,6 +163,14 @@ impl FetchSettings {
         ];
         let rules = waits.into_iter().chain(pauses).chain(counts).chain(others);
         rules.filter(|(kept, ..)| !kept).map(|(_, field, rule)| (field.to_owned(), rule.to_owned())).collect()
+    }
+
+    /// The places of requests. A batch waits with a few items only, so the queue needs no limit of its own.
+    pub(super) fn places(&self) -> FairLimits {
+        FairLimits {
+            slow_max: self.in_flight_slow_max,
+            ..FairLimits::new(self.in_flight_max, self.in_flight_per_account_max)
+        }
     }
 
     /// The `User-Agent` header for a server at `base_url`, and its product token, which `robots.txt` rules match.

@@ -14,6 +14,7 @@ mod tls;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::ids::UserAccountId;
 use domain::{Clock, Rng};
 use knowledge::fetch::{FetchError, FetchSettings, Fetched, Fetcher, FetcherDependencies, RobotsRule};
 use site::{Names, Site};
@@ -26,6 +27,7 @@ fn settings_for(site: &Site) -> FetchSettings {
         robots: RobotsRule::Ignore,
         host_interval: Duration::ZERO,
         retry_pause: Duration::from_millis(1),
+        in_flight_per_account_max: 16,
         ..FetchSettings::default()
     }
 }
@@ -43,6 +45,10 @@ fn fetcher_with(settings: FetchSettings, names: Names) -> Fetcher {
     Fetcher::new(settings, surroundings).unwrap()
 }
 
+fn account(name: &str) -> UserAccountId {
+    name.parse().unwrap()
+}
+
 async fn fetch(fetcher: &Fetcher, url: &str) -> Result<Fetched, FetchError> {
-    fetcher.fetch(&url.parse()?).await
+    fetcher.fetch(&account("ada"), &url.parse()?).await
 }

@@ -1,14 +1,16 @@
 //! Order and concurrency of requests per host. The lengths of delays are tested with paused time in the unit tests.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use knowledge::fetch::{FetchSettings, RobotsRule};
 use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
 use crate::site::{Names, Site, Step, answer, page};
-use crate::{fetch, fetcher, fetcher_with, settings_for};
+use crate::{account, fetch, fetcher, fetcher_with, settings_for};
 
 #[tokio::test]
 async fn a_host_gets_one_request_at_a_time_in_the_order_of_asking() {
@@ -115,4 +117,41 @@ async fn all_hosts_together_get_no_more_than_the_limit() {
     let urls: Vec<String> = hosts.iter().map(|host| format!("http://{host}:{}/", site.port())).collect();
     assert!(join_all(urls.iter().map(|url| fetch(&fetcher, url))).await.iter().all(Result::is_ok));
     assert_eq!(site.busiest(), 3);
+}
+
+#[tokio::test]
+async fn silent_hosts_of_greedy_accounts_leave_a_place_to_another() {
+    let site =
+        Site::start(|request, _| if request.target == "/silent" { vec![Step::Hang] } else { page("hello") }).await;
+    let (names, hosts) = hosts(37);
+    let settings = FetchSettings {
+        in_flight_max: 4,
+        in_flight_per_account_max: 2,
+        in_flight_slow_max: 2,
+        slow_after: Duration::from_millis(50),
+        stall_timeout: Duration::from_millis(300),
+        retries_max: 0,
+        ..settings_for(&site)
+    };
+    let fetcher = Arc::new(fetcher_with(settings, names));
+    let (done, mut greedy) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
+    for (nth, host) in hosts.iter().take(36).enumerate() {
+        let (fetcher, done) = (Arc::clone(&fetcher), Arc::clone(&done));
+        let url = format!("http://{host}:{}/silent", site.port()).parse().unwrap();
+        greedy.spawn(async move {
+            assert!(fetcher.fetch(&account(["eve", "mallory", "trudy"][nth % 3]), &url).await.is_err());
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    // All three have had turns, which were slow.
+    while done.load(Ordering::Relaxed) < 6 {
+        tokio::task::yield_now().await;
+    }
+    let before = done.load(Ordering::Relaxed);
+    let url = format!("http://{}:{}/", hosts[36], site.port()).parse().unwrap();
+    fetcher.fetch(&account("ada"), &url).await.unwrap();
+    let turns = done.load(Ordering::Relaxed) - before;
+    // In one queue for all it would wait for the 28 that have not begun.
+    assert!(turns <= 12, "a page waited for {turns} requests of others");
+    greedy.abort_all();
 }

@@ -49,6 +49,16 @@ async fn many_pages_of_a_site_ask_for_its_robots_txt_once() {
 }
 
 #[tokio::test]
+async fn a_silent_site_costs_all_pages_of_a_batch_one_request() {
+    let site = site(|_, _| vec![Step::Hang]).await;
+    let fetcher = fetcher(FetchSettings { robots_timeout: Duration::from_millis(100), ..obedient(&site) });
+    let urls: Vec<String> = (0..10).map(|number| site.url(&format!("/{number}"))).collect();
+    let answered = join_all(urls.iter().map(|url| fetch(&fetcher, url))).await;
+    assert!(answered.iter().all(|page| matches!(page, Err(FetchError::RobotsUnreachable(_)))), "{answered:?}");
+    assert_eq!(site.targets(), ["/robots.txt"]);
+}
+
+#[tokio::test]
 async fn robots_txt_is_requested_again_after_it_expires() {
     let site = site(
         |_, before| {

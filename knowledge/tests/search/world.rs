@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::language::Language;
 use domain::memory::{MemoryType, ModelId};
+use domain::usage::ByPlan;
 use domain::words::counted;
 use domain::{Digest, Rng, Timestamp};
 use harness::postgres::TestDatabase;
 use knowledge::index::database::Upkeep;
 use knowledge::search::{Embed, Search, SearchQuery, SearchResults, Settings};
-use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put};
+use store::memory::{ChunkPut, MemoryPut, MemoryQuota, MemoryScope, Put};
 use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
 
@@ -197,7 +198,7 @@ impl World {
             model: Some(model),
             spaces,
             key_spaces: None,
-            memories_max: 10_000,
+            quota: MemoryQuota { memories_max: 10_000, bytes_max: ByPlan::new(|_| 0) },
         };
         match self.store.memory_put(&put, now()).await.unwrap() {
             Put::Created(id) | Put::Updated(id) | Put::Existing(id) => id,

@@ -1,8 +1,8 @@
-//! `attache admin account`: creates and lists accounts.
+//! `attache admin account`: creates, lists and closes accounts.
 
 use app::config::Urls;
 use clap::Subcommand;
-use domain::ids::{Email, UserCuid};
+use domain::ids::{Email, UserAccountId, UserCuid};
 use serde_json::{Value, json};
 use store::account::Provision;
 
@@ -12,6 +12,9 @@ use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
 
+/// Parties of one account that `--dry-run` counts at most.
+const COUNTED_MAX: usize = 10_000;
+
 /// Subcommands of `attache admin account`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -19,6 +22,9 @@ pub enum Command {
     Close {
         #[command(flatten)]
         which: AccountSelector,
+        /// Show what would end, and close nothing
+        #[arg(long)]
+        dry_run: bool,
         #[command(flatten)]
         format: OutputFormat,
     },
@@ -49,7 +55,10 @@ pub enum Command {
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let AdminContext { store, clock, rng, settings } = context;
     match command {
-        Command::Close { which, format } => {
+        Command::Close { which, dry_run: true, format } => {
+            show_closing(context, &context.account(&which).await?, &format).await
+        }
+        Command::Close { which, dry_run: false, format } => {
             let (account, now) = (context.account(&which).await?, clock.now());
             let owner = store.account_by_id(&account).await.map_err(Failure::caused)?.and_then(|found| found.owner);
             let base_url = Urls::configured(settings, settings.http.bind, settings.knowledge.bind).base;
@@ -76,15 +85,15 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             }
         }
         Command::List { whose, listing } => {
-            let accounts = match context.filter(whose).await? {
-                None => store.accounts(listing.limit).await.map_err(Failure::caused)?,
-                Some(account) => store.account_by_id(&account).await.map_err(Failure::caused)?.into_iter().collect(),
-            };
+            let account = context.filter(whose).await?;
+            let accounts = store.accounts(account.as_ref(), listing.limit).await.map_err(Failure::caused)?;
             let rows: Vec<Value> = accounts
                 .iter()
-                .map(|account| {
+                .map(|(account, closed_at)| {
                     json!({
                         "user_account_id": account.id,
+                        "state": if closed_at.is_some() { "closed" } else { "open" },
+                        "closed_at": closed_at.map(date_time),
                         "email": account.owner.as_ref().map(|(_, email)| email),
                         "plan": account.plan.as_str(),
                         "balance_cents": account.balance_cents,
@@ -96,9 +105,36 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             output::list(
                 listing.format.json,
                 &rows,
-                &["user_account_id", "email", "plan", "balance_cents", "name", "created_at"],
+                &["user_account_id", "state", "email", "plan", "balance_cents", "name", "created_at"],
             );
             Ok(())
         }
     }
+}
+
+/// What closing the account would end.
+async fn show_closing(context: &AdminContext<'_>, account: &UserAccountId, format: &OutputFormat) -> Done {
+    let store = &context.store;
+    let known = store.accounts(Some(account), 1).await.map_err(Failure::caused)?.pop();
+    let Some((known, None)) = known else {
+        return Err(Failure::refused("the account does not exist, or is closed already"));
+    };
+    let computers = store.computers_of_account(account, COUNTED_MAX).await.map_err(Failure::caused)?.len();
+    let agents = store.agents_of_account(account, COUNTED_MAX).await.map_err(Failure::caused)?;
+    let agents = agents.iter().filter(|agent| agent.revoked_at.is_none()).count();
+    let keys = store.api_keys_of_account(account, COUNTED_MAX).await.map_err(Failure::caused)?;
+    let keys = keys.iter().filter(|key| key.is_good(context.clock.now())).count();
+    let email = known.owner.map(|(_, email)| email);
+    let shown = json!({
+        "user_account_id": account, "email": email, "computers": computers, "agents": agents, "api_keys": keys,
+        "closed": false,
+    });
+    output::show(format.json, &shown, || {
+        let owner = email.as_ref().map_or("nobody", |email| email.as_str());
+        format!(
+            "account {account} of {owner} would be closed: {computers} computers, {agents} agents and {keys} API keys would lose their \
+             access, and its memories, spaces and batches would be deleted; recorded events stay"
+        )
+    });
+    Ok(())
 }

@@ -410,3 +410,18 @@ struct CopilotHook {
     #[serde(rename = "timeoutSec")]
     timeout_sec: u32,
 }
+
+/// The name of the temporary file cannot be foreseen, and no link is followed.
+#[test]
+fn links_in_the_folder_of_a_file_are_not_followed() {
+    let case = Case::new(Tool::ClaudeCode, "empty");
+    fs::create_dir_all(case.home()).unwrap();
+    let theirs = case.home.path().join("theirs");
+    fs::write(&theirs, "theirs").unwrap();
+    for name in ["..claude.json.attache-", "..claude.json."] {
+        std::os::unix::fs::symlink(&theirs, case.home().join(format!("{name}{}", std::process::id()))).unwrap();
+    }
+    case.connect(BINARY);
+    assert!(case.home().join(".claude.json").exists());
+    assert_eq!(fs::read_to_string(theirs).unwrap(), "theirs");
+}

@@ -1,8 +1,8 @@
 //! Writes the files of a tool with a backup of each, remembers each addition, and undoes it.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use domain::Digest;
@@ -13,6 +13,7 @@ use super::edit::{self, FileAddition, Syntax};
 use super::tool_files::{Scope, ToolFile};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::profile_folder::ProfileFolder;
+use crate::cli::replacement::{inside, replace_file};
 
 /// The changes that were written for a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,9 @@ pub struct WrittenFile {
     pub sha256: Digest,
     /// Additions to the file.
     pub added: Vec<FileAddition>,
+    /// Folder that the file's links must not lead out of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<PathBuf>,
     /// Folders that were made for the file, the outer ones first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<PathBuf>,
@@ -44,6 +48,8 @@ pub struct WrittenFile {
 pub struct FileChange {
     /// Absolute path.
     pub path: PathBuf,
+    /// Folder that the file's links must not lead out of.
+    pub project: Option<PathBuf>,
     /// Syntax of the file.
     pub syntax: Syntax,
     /// The text now; `None` if there is no file.
@@ -89,6 +95,7 @@ impl WrittenRecord {
         replaces: bool,
     ) -> Result<Vec<FileChange>, Failure> {
         let change = |file: &ToolFile| {
+            check_inside(&file.path, file.project.as_deref())?;
             let now = read(&file.path)?;
             let written = self.files.iter().find(|written| written.path == file.path);
             let before = match (&now, written) {
@@ -97,7 +104,15 @@ impl WrittenRecord {
             };
             let (after, added) = edit::apply(file.syntax, before.as_deref(), &file.edits, replaces)
                 .map_err(|error| Failure::refused(format!("{}: {error}", file.path.display())))?;
-            Ok(FileChange { path: file.path.clone(), syntax: file.syntax, now, before, after, added })
+            Ok(FileChange {
+                path: file.path.clone(),
+                project: file.project.clone(),
+                syntax: file.syntax,
+                now,
+                before,
+                after,
+                added,
+            })
         };
         files.iter().map(change).collect()
     }
@@ -126,6 +141,7 @@ impl WrittenRecord {
             };
             let written = WrittenFile {
                 path: change.path.clone(),
+                project: change.project.clone(),
                 syntax: change.syntax,
                 backup,
                 sha256: Digest::of(change.after.as_bytes()),
@@ -189,6 +205,7 @@ impl WrittenFile {
     }
 
     fn undo(&self, folder: &ProfileFolder) -> Result<Undone, Failure> {
+        check_inside(&self.path, self.project.as_deref())?;
         let Some(now) = read(&self.path)? else { return Ok(Undone::Absent) };
         let is_unchanged = Digest::of(now.as_bytes()) == self.sha256;
         match (self.without(&now, folder)?, is_unchanged) {
@@ -243,19 +260,17 @@ fn replace(path: &Path, expected: Option<&str>, bytes: &[u8]) -> Done {
     }
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mode = fs::metadata(&target).map_or(0o600, |known| known.permissions().mode() & 0o777);
-    let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let new = target.with_file_name(format!(".{name}.attache-{}", std::process::id()));
-    let replaced = (|| {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, &target)
-    })();
-    replaced.map_err(|error| {
-        // The temporary file is useless now.
-        let _ = fs::remove_file(&new);
-        unwritable(path, &error)
+    replace_file(&target, bytes, mode).map_err(|error| unwritable(path, &error))
+}
+
+/// Refuses a file of a project whose links lead out of it: the author of the project would choose the file that is read and replaced.
+fn check_inside(path: &Path, project: Option<&Path>) -> Done {
+    let Some(project) = project else { return Ok(()) };
+    inside(path, project).map(drop).map_err(|error| {
+        Failure::refused(format!(
+            "{} is not a file of this project: {error}\n  remove the link, or configure your user with `--scope user`",
+            path.display()
+        ))
     })
 }
 

@@ -1,42 +1,35 @@
-//! The agent of a tool: registered by the command, confirmed together with the computer.
+//! The agent of a tool, with `--act-for-me`: registered by the command, confirmed together with the computer.
+//!
+//! The profile keeps what the agent acts with, its identity assertion, and no access token: each use exchanges the assertion for one.
 
 use client::Credential;
 use domain::secret::Secret;
 use domain::tool::Tool;
-use wire::agent_auth::{RegistrationVariant, TokenResult};
+use wire::agent_auth::TokenResult;
 use wire::device::AgentWanted;
 
 use crate::cli::connection::{ProfileConnection, failed};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::profile_folder::Agent;
 
-/// How far the agent of a tool is.
-#[derive(Debug)]
-pub enum AgentState {
-    /// It acts for the account.
-    Works,
-    /// It waits to be confirmed.
-    Asks(AgentWanted),
-}
-
-/// The agent of the tool, registered if there is none that the server accepts.
-pub async fn ensure(connection: &mut ProfileConnection, tool: Tool) -> Result<AgentState, Failure> {
+/// The agent of the tool that is to be confirmed, registered if the server accepts none; `None` if it acts for the account already.
+pub async fn ensure(connection: &mut ProfileConnection, tool: Tool) -> Result<Option<AgentWanted>, Failure> {
     connection.check_server()?;
     if let Some(agent) = connection.profile.tools.get(&tool).cloned() {
         if agent.is_claimed() {
             if token(connection, tool).await?.is_some() {
-                return Ok(AgentState::Works);
+                return Ok(None);
             }
         } else {
             match claimed(connection, tool).await? {
-                ClaimState::Claimed => return Ok(AgentState::Works),
-                ClaimState::Waits => return Ok(AgentState::Asks(wanted(&agent, tool))),
+                ClaimState::Claimed => return Ok(None),
+                ClaimState::Waits => return Ok(Some(wanted(&agent, tool))),
                 ClaimState::Over => {}
             }
         }
     }
     let agent = register(connection, tool).await?;
-    Ok(AgentState::Asks(wanted(&agent, tool)))
+    Ok(Some(wanted(&agent, tool)))
 }
 
 /// Whether a person has confirmed an agent.
@@ -107,11 +100,8 @@ async fn register(connection: &mut ProfileConnection, tool: Tool) -> Result<Agen
     // Fail before the request if the profile cannot be written: the claim token is shown only once.
     connection.check_writable()?;
     let registered = connection.client.register_anonymous().await.map_err(failed)?;
-    let identity_assertion = match registered.variant {
-        RegistrationVariant::Anonymous { identity_assertion, .. } => Some(identity_assertion),
-        RegistrationVariant::ServiceAuth { .. } => None,
-    };
-    let agent = Agent::registered(registered.registration_id, registered.claim_token, identity_assertion);
+    // Its computer records the events, so the assertion for unclaimed agents is of no use.
+    let agent = Agent::registered(registered.registration_id, registered.claim_token, None);
     let stored = agent.clone();
     connection.change(|profile| {
         profile.tools.insert(tool, stored);
@@ -128,6 +118,7 @@ fn keep(connection: &mut ProfileConnection, tool: Tool, tokens: TokenResult) -> 
     connection.change(|profile| {
         if let Some(agent) = profile.tools.get_mut(&tool) {
             agent.take_tokens(tokens, expires);
+            (agent.access_token, agent.token_expires) = (None, None);
         }
     })
 }

@@ -42,6 +42,8 @@ pub struct ToolFolders {
 pub struct ToolFile {
     /// Absolute path.
     pub path: PathBuf,
+    /// The project that the file belongs to, which its links must not lead out of; `None` for a file of the user.
+    pub project: Option<PathBuf>,
     /// Syntax of the file.
     pub syntax: Syntax,
     /// The additions.
@@ -115,6 +117,7 @@ pub fn files(tool: Tool, scope: Scope, folders: &ToolFolders, program: &Program,
         Tool::GithubCopilot => github_copilot(scope, folders, program),
         Tool::Opencode => opencode(scope, folders, program),
     };
+    let project = (scope == Scope::Project).then(|| folders.project.clone());
     let mut files: Vec<ToolFile> = Vec::new();
     for (file, is_wanted) in [(mcp, wanted.mcp), (hooks, wanted.hooks)] {
         if !is_wanted {
@@ -122,7 +125,7 @@ pub fn files(tool: Tool, scope: Scope, folders: &ToolFolders, program: &Program,
         }
         match files.iter_mut().find(|known| known.path == file.path) {
             Some(known) => known.edits.extend(file.edits),
-            None => files.push(file),
+            None => files.push(ToolFile { project: project.clone(), ..file }),
         }
     }
     files
@@ -181,6 +184,7 @@ fn codex(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolFile, T
         .map(|event| element(&["hooks", event], grouped(event == "PostToolUse", &handler)));
     let mcp = ToolFile {
         path: folder.join("config.toml"),
+        project: None,
         syntax: Syntax::Toml,
         edits: vec![member(&["mcp_servers", SERVER], server)],
     };
@@ -265,6 +269,7 @@ fn opencode(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolFile
     let server = json!({ "type": "local", "command": command, "enabled": true });
     let plugin = ToolFile {
         path: plugins.join("attache.js"),
+        project: None,
         syntax: Syntax::Text,
         edits: vec![FileEdit::Whole(plugin(program))],
     };
@@ -307,7 +312,7 @@ fn grouped(has_matcher: bool, handler: &Value) -> Value {
 }
 
 fn json_file(path: PathBuf, edits: Vec<FileEdit>) -> ToolFile {
-    ToolFile { path, syntax: Syntax::Json, edits }
+    ToolFile { path, project: None, syntax: Syntax::Json, edits }
 }
 
 fn member(path: &[&str], value: Value) -> FileEdit {

@@ -293,7 +293,7 @@ impl<'a> Tour<'a> {
         self.heading(5, "An API key gives access to the knowledge API");
         if let Some(person) = self.as_person() {
             let name = format!("demo of {}", date_time(self.now()));
-            let request = KeyRequest { name, scopes: Vec::new(), spaces: None, expires_at: None };
+            let request = KeyRequest { name, scopes: None, spaces: None, expires_at: None };
             let made = person.key_create(&request).await.map_err(of_operator)?;
             self.made_key = Some(made.about.id);
             self.connection.change(|profile| profile.api_key = Some(made.key))?;

@@ -26,7 +26,7 @@ fn judged(settings: &Settings, nodes: &[NodeRecord]) -> Finding {
     if nodes.is_empty() {
         return Finding::good(NODES, "none is running");
     }
-    let found = differences(&settings.shared_digest(), env!("CARGO_PKG_VERSION"), nodes);
+    let found = differences(&settings.shared_digest(), &settings.shared_prints(), env!("CARGO_PKG_VERSION"), nodes);
     let alive = nodes.iter().filter(|node| !node.is_silent()).count();
     let listed = shown(nodes);
     if found.is_empty() {
@@ -64,7 +64,7 @@ fn shown(nodes: &[NodeRecord]) -> String {
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
-    use domain::node::NodeTraits;
+    use domain::node::{NodeTraits, SettingPrints};
     use domain::{Digest, Rng, Timestamp};
 
     use super::super::finding::State;
@@ -80,6 +80,7 @@ mod tests {
                 operator_address: "10.0.0.1:8081".into(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 configuration,
+                settings: SettingPrints::default(),
                 started_at: at,
                 clock_ahead: TimeDelta::milliseconds(3),
             },

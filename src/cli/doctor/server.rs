@@ -9,12 +9,20 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::finding::Finding;
+use crate::cli::failure::{Done, Failure, FailureKind};
+use crate::cli::output;
 
 const SERVER: &str = "server";
 const PASSES: &str = "passes";
 
 /// Timeout of a request to the operator's listener.
 const DEADLINE: Duration = Duration::from_secs(10);
+
+/// The same of `attache health`: less than the timeouts of those who run it.
+const HEALTH_DEADLINE: Duration = Duration::from_secs(3);
+
+/// The status of a server that is ready.
+const READY: &str = "ready";
 
 /// `GET /readyz`
 #[derive(Deserialize)]
@@ -56,10 +64,7 @@ pub(super) async fn check(settings: &Settings) -> Vec<Finding> {
     let Some(address) = reachable(settings.admin.bind) else {
         return vec![Finding::good(SERVER, "not checked: admin.bind has no fixed port")];
     };
-    // Fails if a provider is already installed.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder().no_proxy().timeout(DEADLINE).build();
-    let client = match client {
+    let client = match client(DEADLINE) {
         Ok(client) => client,
         Err(error) => return vec![Finding::bad(SERVER, reasons(&error), "check the TLS settings")],
     };
@@ -80,12 +85,37 @@ pub(super) async fn check(settings: &Settings) -> Vec<Finding> {
     vec![ready(&readiness, address), passes]
 }
 
+/// `attache health`: succeeds if the server of this configuration is ready.
+pub async fn health(settings: &Settings) -> Done {
+    let Some(address) = reachable(settings.admin.bind) else {
+        return Err(Failure::refused("the server cannot be asked: admin.bind has no fixed port; set one"));
+    };
+    let client = client(HEALTH_DEADLINE).map_err(Failure::caused)?;
+    let readiness = asked::<Readiness>(&client, &format!("http://{address}/readyz")).await;
+    let readiness = readiness.map_err(|error| {
+        let reason = format!("no server answers at {address} (admin.bind): {}", reasons(&error));
+        Failure::of(FailureKind::Unreachable, reason)
+    })?;
+    let finding = ready(&readiness, address);
+    if readiness.status != READY {
+        return Err(Failure::of(FailureKind::Temporary, finding.found));
+    }
+    output::print(&finding.found);
+    Ok(())
+}
+
+fn client(deadline: Duration) -> reqwest::Result<reqwest::Client> {
+    // Fails if a provider is already installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().timeout(deadline).build()
+}
+
 async fn asked<T: DeserializeOwned>(client: &reqwest::Client, url: &str) -> reqwest::Result<T> {
     client.get(url).send().await?.json().await
 }
 
 fn ready(Readiness { status, draining, failing }: &Readiness, address: SocketAddr) -> Finding {
-    if status == "ready" {
+    if status == READY {
         return Finding::good(SERVER, format!("ready at {address}"));
     }
     let mut why: Vec<String> = failing.iter().map(|Part { part, reason }| format!("{part}: {reason}")).collect();

@@ -113,6 +113,9 @@ fn advice(error: &LogError) -> &'static str {
         LogError::Store(StoreError::Open { .. }) => {
             "check that the database is running and that database.url and data.dir are correct"
         }
+        LogError::CachedSequence { .. } => {
+            "execute the statement, then restart every server, whose sessions have numbers already"
+        }
         _ => "check the database's log",
     }
 }
@@ -143,6 +146,9 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockRefe
         }
         Err(error) => Finding::bad(STATISTICS, reasons(&error), "check the database's log"),
     }];
+    if let Err(error) = log.check_sequence().await {
+        findings.push(Finding::bad(STATISTICS, reasons(&error), advice(&error)));
+    }
     findings.extend(installed(settings, &log).await);
     findings.extend(memory::check(settings, &log).await);
     if deep {

@@ -94,15 +94,11 @@ impl HookFolder {
         if let Some(salt) = read()? {
             return Ok(salt);
         }
-        // Another hook may create it at the same time: the first one to link its file wins.
-        let own = self.file(&format!(".salt.{}", std::process::id()));
-        let bytes: [u8; 16] = Rng::system().bytes();
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&own)?;
-        file.write_all(&bytes)?;
-        let linked = fs::hard_link(&own, &path);
-        fs::remove_file(&own)?;
-        match linked {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        // Another hook may create it at the same time: the first one to give its file the name wins.
+        let mut own = tempfile::NamedTempFile::new_in(&self.path)?;
+        own.write_all(&Rng::system().bytes::<16>())?;
+        match own.persist_noclobber(&path) {
+            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
             _ => read()?.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the salt is damaged")),
         }
     }

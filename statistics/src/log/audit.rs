@@ -1,13 +1,14 @@
 //! Reading the whole log again, from the first event to the last signed checkpoint.
 //!
 //! 1. Every event hashes to its seal, agrees with the columns of its row, and has the leaf hash of its row.
-//! 2. Every event continues its chain, and every chain ends at its stored head.
+//! 2. Every event continues its chain, in the order of the tree, and every chain ends at its stored head.
 //! 3. The leaves, in the order of their places and without a gap, yield the stored tiles and the signed root.
 //! 4. The checkpoint opens under its key, and names this size and root.
 //! 5. In an SQLite file the index of activity and the runs of ids contain each indexed event once ([`indexes`]).
 //!
 //! It takes memory for each chain, not for each event, and may run beside the living log: it reads the events that were signed when it began.
 
+mod events;
 mod fault;
 mod indexes;
 
@@ -29,6 +30,7 @@ use crate::merkle;
 use crate::merkle::tile::Tiles;
 use crate::proof::{verify_event, verify_leaf};
 use async_recursion::async_recursion as boxed;
+use events::EventPages;
 pub use fault::{AuditFault, Audited};
 use indexes::Indexes;
 
@@ -62,16 +64,12 @@ impl Log {
     /// Returns the number of events, the last event of each chain, and the number of the last event whose head must be stored: an SQLite
     /// file stores the heads of indexed events.
     async fn audit_events(&self, signed: &Signed, indexes: &mut Indexes) -> Result<(u64, Heads, Heads), AuditFault> {
-        let (mut events, mut after, mut heads, mut stored) = (0, 0, Heads::new(), Heads::new());
+        let (mut events, mut pages, mut heads, mut stored) = (0, EventPages::default(), Heads::new(), Heads::new());
         loop {
-            let rows: Vec<sql::AuditRow> = query(Dialect::of(&self.pool).events_after)
-                .bind(after)
-                .bind(PAGE)
-                .fetch_all(&self.pool)
-                .await
-                .during("read events")?;
-            let Some(last) = rows.last() else { return Ok((events, heads, stored)) };
-            after = last.id;
+            let rows = self.next_page(&mut pages).await?;
+            if rows.is_empty() {
+                return Ok((events, heads, stored));
+            }
             events += rows.len() as u64;
             for row in &rows {
                 indexes.add(row);

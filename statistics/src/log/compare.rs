@@ -117,7 +117,7 @@ impl Log {
     }
 
     /// The root of the first `size` stored leaves.
-    async fn stored_root(&self, size: u64) -> Result<Digest, LogError> {
+    pub(super) async fn stored_root(&self, size: u64) -> Result<Digest, LogError> {
         let mut names = Tiles::needed(|tree| merkle::root(tree, size))?;
         names.extend(Tiles::edge(size));
         let mut tiles = self.tiles(names).await?;

@@ -64,6 +64,16 @@ pub enum LogError {
         /// The name in the configuration.
         asked: String,
     },
+    /// Sessions of the database take several numbers of events at once.
+    #[error(
+        "the sequence {sequence} has CACHE {cache}, so the numbers of events do not grow with their chains; set it with ALTER SEQUENCE {sequence} CACHE 1"
+    )]
+    CachedSequence {
+        /// Qualified name of the sequence.
+        sequence: String,
+        /// Numbers that a session takes at once.
+        cache: i64,
+    },
     /// The stored tree contradicts its events.
     #[error("the tree cannot be read")]
     Tree(#[from] TreeFault),

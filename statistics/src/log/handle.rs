@@ -100,6 +100,7 @@ impl Log {
     ) -> Result<Self, LogError> {
         pool.migrate(&SQLITE, &POSTGRES).await?;
         let mut log = Self::over(pool, clock, rng);
+        log.check_sequence().await?;
         log.begin(origin).await?;
         match log.follow_stored_halt().await {
             // A halted log can be read, and its next epoch is begun through it.
@@ -125,6 +126,19 @@ impl Log {
     #[boxed]
     pub async fn check_schema(pool: &Pool) -> Result<(), LogError> {
         Ok(pool.check_schema(&SQLITE, &POSTGRES).await?)
+    }
+
+    /// Refuses a sequence of which sessions take several numbers at once: numbers would not grow with the chains. The order of the tree does
+    /// not depend on it (`log/postgres/order.rs`), the time to find that order does.
+    #[boxed]
+    pub async fn check_sequence(&self) -> Result<(), LogError> {
+        let Pool::Postgres(pool) = &self.pool else { return Ok(()) };
+        let found: Option<(String, i64)> =
+            query(sql::postgres::SEQUENCE).fetch_optional(pool).await.during("read the sequence of events")?;
+        match found {
+            Some((sequence, cache)) if cache > 1 => Err(LogError::CachedSequence { sequence, cache }),
+            _ => Ok(()),
+        }
     }
 
     /// Sets the maximum size of the cache of full tiles, in bytes. The default is 64 MiB.

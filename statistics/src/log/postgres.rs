@@ -1,9 +1,10 @@
 //! The log on PostgreSQL: several processes append and sequence concurrently, so the heads of chains are in the database.
 //!
-//! [`append`] adds events without a wait for other processes; this file places them in the tree, under a lease.
+//! [`append`] adds events without a wait for other processes; this file places them in the tree, under a lease, in the order of [`order`].
 
 mod append;
 mod judge;
+mod order;
 mod pending;
 mod read;
 mod write;
@@ -16,6 +17,7 @@ use store::pool::{PostgresPool, query, scalar};
 use store::{Pool, in_transaction};
 
 pub use self::judge::StoredHead;
+pub use self::order::{WaitingEvent, in_chain_order};
 pub use self::pending::ContendedEvents;
 use super::error::{During, LogError};
 use super::handle::Log;
@@ -66,13 +68,17 @@ impl Log {
         if !self.vouches_for(&state, is_to_grow).await? || !is_to_grow {
             return Ok(idle);
         }
-        let Some(fence) = self.lease().await? else { return Ok(idle) };
-        let waiting = query(postgres::WAITING).bind(i64::from(events_max)).fetch_all(self.postgres());
-        let waiting: Vec<(i64, Vec<u8>)> = waiting.await.during("read events without a place")?;
+        let Some(mut fence) = self.lease().await? else { return Ok(idle) };
+        let waiting = self.next_events(events_max).await?;
+        if !self.lease.is_held() {
+            // The search for predecessors among very many events took longer than the lease.
+            let Some(renewed) = self.lease().await? else { return Ok(idle) };
+            fence = renewed;
+        }
         if waiting.is_empty() {
             return Ok(idle);
         }
-        let leaves = waiting.iter().map(|(_, hash)| Digest::try_from(&hash[..]));
+        let leaves = waiting.iter().map(|row| Digest::try_from(&row.leaf_hash[..]));
         let leaves: Vec<Digest> =
             leaves.collect::<Result<_, _>>().map_err(|_| LogError::Corrupt("events.leaf_hash"))?;
         let (tiles, touched, root) = self.grow(size, &state.root, &leaves).await?;
@@ -87,7 +93,7 @@ impl Log {
             return Ok(idle);
         }
         let tree = NewTree { size, before: state.root, added, root, checkpoint, vkey, fence };
-        let events: Vec<i64> = waiting.iter().map(|(event, _)| *event).collect();
+        let events: Vec<i64> = waiting.iter().map(|row| row.event).collect();
         let won = self.store_tree(&tree, events, &tiles, touched).await?;
         Ok(if won {
             let NewTree { vkey, checkpoint, .. } = tree;

@@ -227,8 +227,6 @@ pub const CHUNKS_AFTER: &str =
 /// The statements that differ between the databases.
 #[derive(Debug)]
 pub struct Dialect {
-    /// Events behind a number, in the order of their numbers, which is that of every chain: number, events at most.
-    pub events_after: &'static str,
     /// `(leaf_index, leaf_hash)` in the order of the tree: first place, leaves at most.
     pub leaves_from: &'static str,
     /// Tiles by level and place (JSON array of `{level, place}`), as [`FoundTile`].
@@ -270,6 +268,15 @@ const PROOF_COLUMNS: &str =
     "e.event_id, e.receipt_id, s.machine_id, s.agent_id, e.chain_epoch, e.seq, e.self, e.prev_event_id,
     e.received_at_ms, e.leaf_hash, e.canonical, ";
 
+/// Events of an SQLite file behind a number, in the order of their numbers, which is that of every chain and of the tree: number, events at
+/// most. Rows have no gap, so the event with id n has place n - 1 once the tree is that large.
+pub const EVENTS_AFTER: &str = joined!(
+    "SELECT e.id, e.source_id, ",
+    PROOF_COLUMNS,
+    "CASE WHEN e.id <= (SELECT size FROM tree WHERE id = 1) THEN e.id - 1 END AS leaf_index
+    FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > $1 ORDER BY e.id LIMIT $2"
+);
+
 /// Sums of events `e` by computer and day, before and after the text that selects the events. Days without usage are left out.
 const USAGE: [&str; 2] = [
     "SELECT s.machine_id, s.user_cuid, e.received_at_ms / $5 AS day,
@@ -290,13 +297,6 @@ const USAGE_BEYOND: [&str; 3] = [
 ];
 
 static SQLITE: Dialect = Dialect {
-    // Rows have no gap and get their places in order, so the event with id n has place n - 1 once the tree is that large.
-    events_after: joined!(
-        "SELECT e.id, e.source_id, ",
-        PROOF_COLUMNS,
-        "CASE WHEN e.id <= (SELECT size FROM tree WHERE id = 1) THEN e.id - 1 END AS leaf_index
-        FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > $1 ORDER BY e.id LIMIT $2"
-    ),
     leaves_from: "SELECT id - 1, leaf_hash FROM events
         WHERE id > $1 AND id <= (SELECT size FROM tree WHERE id = 1) ORDER BY id LIMIT $2",
     tiles: "SELECT t.level, t.place, t.hashes FROM json_each($1) r CROSS JOIN tiles t
@@ -325,13 +325,6 @@ static SQLITE: Dialect = Dialect {
 /// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps apart): a plan that was made and cached while the
 /// tables were empty would otherwise read them whole from then on.
 static POSTGRES: Dialect = Dialect {
-    events_after: joined!(
-        "SELECT e.id, e.source_id, ",
-        PROOF_COLUMNS,
-        "l.leaf_index AS leaf_index
-        FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
-        WHERE e.id > $1 ORDER BY e.id LIMIT $2"
-    ),
     leaves_from: "SELECT l.leaf_index, e.leaf_hash FROM leaves l JOIN events e ON e.id = l.event
         WHERE l.leaf_index >= $1 ORDER BY l.leaf_index LIMIT $2",
     tiles: "SELECT t.* FROM jsonb_to_recordset($1::JSONB) AS r (level BIGINT, place BIGINT)

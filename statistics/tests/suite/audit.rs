@@ -106,12 +106,17 @@ const CHANGES_ON_SQLITE: [Change; 8] = [
 ];
 
 /// PostgreSQL, where places are rows.
-const CHANGES_ON_POSTGRES: [Change; 3] = [
+const CHANGES_ON_POSTGRES: [Change; 5] = [
     ("DELETE FROM events WHERE seq = (SELECT MAX(seq) FROM events)", |fault| matches!(fault, AuditFault::Head { .. })),
     ("DELETE FROM leaves WHERE event = 50; DELETE FROM events WHERE id = 50", |fault| {
-        matches!(fault, AuditFault::Link { .. })
+        matches!(fault, AuditFault::Place(49))
     }),
     ("DELETE FROM leaves WHERE leaf_index = 77", |fault| matches!(fault, AuditFault::Place(77))),
+    (
+        "UPDATE leaves SET leaf_index = leaf_index - 1000 WHERE event IN (1, 4); UPDATE leaves SET leaf_index = 4 - event WHERE event IN (1, 4)",
+        |fault| matches!(fault, AuditFault::Link { .. }),
+    ),
+    ("DELETE FROM unsequenced", |fault| matches!(fault, AuditFault::Unqueued(_))),
 ];
 
 async fn is_found((change, is_it): Change, world: World) {

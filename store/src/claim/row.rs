@@ -13,7 +13,7 @@ use crate::row::{bytes, count, parsed, parsed_opt, secret_hash};
 /// The columns of [`RegistrationRow`].
 const COLUMNS: &str = "r.id, r.registration_type, r.login_hint, r.claim_token_hash, r.claim_token_expires_at, r.created_at,
     r.ip_address, r.last_token_at, r.account_id, r.person_id, r.claimed_email, r.claimed_at, r.claimed_via, r.claimed_by,
-    r.revoked_at, r.label";
+    r.revoked_at, r.label, r.rights";
 
 /// Registrations alone: [`RegistrationRow`].
 pub const SELECT_REGISTRATION: &str = joined!("SELECT ", COLUMNS, " FROM registrations r");
@@ -43,6 +43,7 @@ pub struct RegistrationRow {
     claimed_at: Option<Timestamp>,
     revoked_at: Option<Timestamp>,
     label: Option<String>,
+    rights: Option<String>,
 }
 
 impl TryFrom<RegistrationRow> for Registration {
@@ -55,6 +56,7 @@ impl TryFrom<RegistrationRow> for Registration {
                 account: parsed("registrations.account_id", &account)?,
                 person: person.into(),
                 email: parsed("registrations.claimed_email", &email)?,
+                rights: parsed_opt("registrations.rights", row.rights.as_deref())?,
                 at,
             }),
             _ => return Err(Corrupt::new("registrations.claimed_at", "expected a claim with all its members or none")),

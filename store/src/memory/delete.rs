@@ -135,8 +135,9 @@ pub(super) async fn lock_shelf(
     id: MemoryId,
     account: &UserAccountId,
 ) -> Result<Option<(TurnRow, ThereRow)>, sqlx::Error> {
-    const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1 RETURNING number, changes";
-    const THERE: &str = "SELECT spaces, chunks, words, changed, type AS kind, url, version, title FROM memories
+    const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1
+        RETURNING number, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
+    const THERE: &str = "SELECT spaces, chunks, words, bytes, changed, type AS kind, url, version, title FROM memories
         WHERE id = $1 AND shelf = $2";
     let turn: Option<TurnRow> = query(NEXT).bind(account.as_str()).fetch_optional(&mut *tx).await?;
     let Some(turn) = turn else { return Ok(None) };
@@ -155,7 +156,8 @@ async fn delete_whole(
     const DELETE: &str = "DELETE FROM memories WHERE id = $1 AND shelf = $2";
     const REMEMBER: &str = "INSERT INTO memories_deleted (shelf, changed, memory_id) VALUES ($1, $2, $3)";
     const FORGET: &str = "DELETE FROM memories_deleted WHERE shelf = $1 AND changed <= $2";
-    const COUNT: &str = "UPDATE shelves SET memories = memories - 1, chunks = chunks - $2, words = words - $3
+    const COUNT: &str =
+        "UPDATE shelves SET memories = memories - 1, chunks = chunks - $2, words = words - $3, bytes = bytes - $4
         WHERE number = $1";
     let (id, number) = (id.as_uuid(), turn.number);
     delete_chunks(tx, id).await?;
@@ -165,7 +167,7 @@ async fn delete_whole(
     query(DELETE).bind(id).bind(number).execute(&mut *tx).await?;
     query(REMEMBER).bind(number).bind(turn.changes).bind(id).execute(&mut *tx).await?;
     query(FORGET).bind(number).bind(turn.changes - DELETIONS_KEPT).execute(&mut *tx).await?;
-    query(COUNT).bind(number).bind(there.chunks).bind(there.words).execute(tx).await.map(drop)
+    query(COUNT).bind(number).bind(there.chunks).bind(there.words).bind(there.bytes).execute(tx).await.map(drop)
 }
 
 /// The shelf of an account, locked.
@@ -175,6 +177,10 @@ pub(super) struct TurnRow {
     pub(super) number: i64,
     /// Number of the change that the transaction is.
     pub(super) changes: i64,
+    /// Size of its memories.
+    pub(super) bytes: i64,
+    /// Plan of the account.
+    pub(super) plan: String,
 }
 
 /// A memory before the change.
@@ -186,6 +192,8 @@ pub(super) struct ThereRow {
     pub(super) chunks: i64,
     /// Sum of the lengths of its chunks.
     pub(super) words: i64,
+    /// Its size.
+    pub(super) bytes: i64,
     /// The change in which it got as it is.
     pub(super) changed: i64,
     pub(super) kind: String,

@@ -4,16 +4,16 @@ use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::language::{Language, LanguageSet};
 use domain::memory::{ModelId, Tag};
 use domain::{Digest, Timestamp};
-use uuid::Uuid;
 
 use super::delete::lock_shelf;
+use super::known::other_alike;
 use super::links::{link, show_chunks, unlink};
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
 use super::put::{insert_tags, version_of};
-use super::{ChunkPut, json, spaces_of};
+use super::{ChunkPut, MemoryQuota, json, size_of, spaces_of};
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
-use crate::pool::{query, scalar};
+use crate::pool::query;
 use crate::row::{limit, storable};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
@@ -33,6 +33,10 @@ pub struct MemoryEdit<'a> {
     pub tags: Option<&'a [Tag]>,
     /// All spaces, at least one.
     pub spaces: Option<&'a [SpaceId]>,
+    /// The limits of the account.
+    pub quota: MemoryQuota,
+    /// The spaces that the writer's key covers; all of them when absent.
+    pub key_spaces: Option<&'a [SpaceId]>,
 }
 
 /// The new text of a memory, with the chunks that search finds it by.
@@ -55,7 +59,9 @@ pub enum Edit {
     Done,
     /// The memory was changed after it was read: read it again.
     Stale,
-    /// Another memory of the account has this text.
+    /// The account keeps as much as it may.
+    QuotaExceeded,
+    /// Another memory of the account, which the writer's key reads, has this text.
     Duplicate(MemoryId),
     /// The account has no such memory.
     NotThere,
@@ -65,13 +71,13 @@ impl Store {
     /// Changes a memory of an account. A new title alone keeps the digest of the source, so that adding the same page again keeps the title.
     #[boxed]
     pub async fn memory_edit(&self, edit: &MemoryEdit<'_>, now: Timestamp) -> Result<Edit, StoreError> {
-        const OTHER: &str = "SELECT id FROM memories WHERE shelf = $1 AND dedupe = $2 AND id <> $3";
         const CHANGE: &str =
             "UPDATE memories SET title = $2, content = COALESCE($3, content), dedupe = COALESCE($4, dedupe),
             version = $5, spaces = $6, tags = COALESCE($7, tags), chunks = $8, words = $9, changed = $10,
-            updated_at = COALESCE($11, updated_at), language = COALESCE($12, language) WHERE id = $1";
-        const COUNT: &str = "UPDATE shelves SET chunks = chunks + $2, words = words + $3, languages = languages | $4
-            WHERE number = $1";
+            updated_at = COALESCE($11, updated_at), language = COALESCE($12, language), bytes = $13,
+             writer_spaces = CASE WHEN $4 IS NULL THEN writer_spaces ELSE $14 END WHERE id = $1";
+        const COUNT: &str = "UPDATE shelves SET chunks = chunks + $2, words = words + $3, languages = languages | $4,
+            bytes = bytes + $5 WHERE number = $1";
         const UNTAG: &str = "DELETE FROM memory_tags WHERE memory_id = $1";
         let title = edit.text.as_ref().map(|text| storable(text.title));
         let content =
@@ -91,11 +97,20 @@ impl Store {
                     return Ok(Edit::Stale);
                 }
                 if let Some((_, dedupe)) = &content {
-                    let other = scalar(OTHER).bind(turn.number).bind(&dedupe.as_bytes()[..]).bind(id);
-                    let other: Option<Uuid> = other.fetch_optional(&mut *tx).await?;
+                    let other = other_alike(tx, turn.number, *dedupe, id, edit.key_spaces).await?;
                     if let Some(other) = other {
-                        return Ok(Edit::Duplicate(other.into()));
+                        return Ok(Edit::Duplicate(other));
                     }
+                }
+                let url = there.url.as_deref();
+                let size = match (&title, &content) {
+                    (Some(title), Some((content, _))) => size_of(title, url, content),
+                    (Some(title), None) => (there.bytes + limit(title.len()) - limit(there.title.len())).max(0),
+                    (None, _) => there.bytes,
+                };
+                let sum = turn.bytes.saturating_add(size - there.bytes);
+                if size > there.bytes && !edit.quota.permits(&turn.plan, sum)? {
+                    return Ok(Edit::QuotaExceeded);
                 }
                 let before = spaces_of(&there.spaces)?;
                 let spaces = edit.spaces.unwrap_or(&before);
@@ -112,7 +127,8 @@ impl Store {
                     chunks = limit(pieces.len());
                     words = pieces.iter().map(|piece| i64::from(piece.counted.length)).sum();
                     let count = query(COUNT).bind(turn.number).bind(chunks - there.chunks).bind(words - there.words);
-                    count.bind(LanguageSet::with(*language).bits()).execute(&mut *tx).await?;
+                    let count = count.bind(LanguageSet::with(*language).bits()).bind(size - there.bytes);
+                    count.execute(&mut *tx).await?;
                 }
                 show_chunks(tx, id, turn.number).await?;
                 if let Some(tags) = edit.tags {
@@ -139,6 +155,8 @@ impl Store {
                     .bind(turn.changes)
                     .bind(is_changed.then_some(now))
                     .bind(pieces.as_ref().map(|(language, _)| language.to_string()))
+                    .bind(size)
+                    .bind(edit.key_spaces.map(json))
                     .execute(&mut *tx)
                     .await?;
                 Ok(Edit::Done)

@@ -7,10 +7,11 @@ use domain::{Digest, Timestamp};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use super::known::{covers_all, known_memory};
 use super::links::{link, show_chunks};
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
-use super::{ChunkPut, MemoryPut, Put, json, spaces_of};
-use crate::error::StoreError;
+use super::{ChunkPut, MemoryPut, Put, json, size_of};
+use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{bytes, chunks, limit, storable};
@@ -26,14 +27,14 @@ pub struct Restored<'a> {
     pub updated_at: Timestamp,
     /// Tags of the memory, sorted.
     pub tags: &'a [Tag],
-    /// The id if another account has a memory of the id of the export.
+    /// The id if a memory of this server has the id of the export, and always for a key limited to spaces, which would learn that from the id.
     pub other_id: MemoryId,
 }
 
 impl Store {
-    /// Keeps a memory, unless the account keeps `memories_max` already. One of the same `dedupe` is the same memory: it keeps its
-    /// id, gets new parts of the text, and is linked to the new spaces as well. A key for certain spaces gives it nothing new while it is in
-    /// others too.
+    /// Keeps a memory, unless the account keeps as much as its `quota` permits. One of the same `dedupe` that is known to the writer is the same
+    /// memory: it keeps its id, gets new parts of the text, and is linked to the new spaces as well. A key for certain spaces gives it nothing
+    /// new while it is in others too.
     #[boxed]
     pub async fn memory_put(&self, put: &MemoryPut<'_>, now: Timestamp) -> Result<Put, StoreError> {
         self.keep(put, None, now).await
@@ -53,6 +54,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Put, StoreError> {
         let (title, content, url) = (storable(put.title), storable(put.content), put.url.map(storable));
+        let size = size_of(&title, url.as_deref(), &content);
         let (language, pieces) = PreparedChunk::all(&title, put.chunks);
         let version = version(put);
         let count = limit(pieces.len());
@@ -68,19 +70,33 @@ impl Store {
                     Some(turn) => turn,
                     None => query(FIRST).bind(put.account.as_str()).fetch_one(&mut *tx).await?,
                 };
-                let known = known_memory(tx, turn.number, put, restored).await?;
-                let before = known.as_ref().map(|known| spaces_of(&known.spaces)).transpose()?.unwrap_or_default();
+                let wanted = living(tx, put).await?;
+                let known = known_memory(tx, turn.number, put, &wanted, restored.is_some()).await?;
+                let before = known.as_ref().map(|known| known.spaces.clone()).unwrap_or_default();
                 let may_change = restored.is_none() && covers_all(put.key_spaces, &before);
-                let (linked, new) = linked(before, &living(tx, put).await?);
+                let (linked, new) = linked(before, &wanted);
                 let spaces = json(&linked);
+                let writer = match &known {
+                    Some(known) => known.writer_after(put),
+                    None => put.key_spaces.map(json),
+                };
                 let (outcome, memory, gone) = match known {
                     Some(known)
                         if !may_change || bytes("memories.version", &known.version)? == *version.as_bytes() =>
                     {
                         if !new.is_empty() {
-                            query(LINK).bind(known.id).bind(&spaces).bind(turn.changes).execute(&mut *tx).await?;
+                            query(LINK)
+                                .bind(known.id)
+                                .bind(&spaces)
+                                .bind(turn.changes)
+                                .bind(&writer)
+                                .execute(&mut *tx)
+                                .await?;
                         }
                         (Put::Existing(known.id.into()), known.id, None)
+                    }
+                    Some(known) if size > known.bytes && !permits(put, &turn, size - known.bytes)? => {
+                        return Ok(Put::QuotaExceeded);
                     }
                     Some(known) => {
                         delete_chunks(tx, known.id).await?;
@@ -97,13 +113,18 @@ impl Store {
                             .bind(turn.changes)
                             .bind(now)
                             .bind(language.to_string())
+                            .bind(size)
+                            .bind(&writer)
                             .execute(&mut *tx)
                             .await?;
-                        (Put::Updated(known.id.into()), known.id, Some((0, known.chunks, known.words)))
+                        let gone = Gone { memories: 0, chunks: known.chunks, words: known.words, bytes: known.bytes };
+                        (Put::Updated(known.id.into()), known.id, Some(gone))
                     }
-                    None if turn.memories >= i64::from(put.memories_max) => return Ok(Put::QuotaExceeded),
+                    None if turn.memories >= i64::from(put.quota.memories_max) || !permits(put, &turn, size)? => {
+                        return Ok(Put::QuotaExceeded);
+                    }
                     None => {
-                        let id = free_id(tx, put.id, restored).await?;
+                        let id = free_id(tx, put, restored).await?;
                         query(ADD)
                             .bind(id)
                             .bind(turn.number)
@@ -121,20 +142,23 @@ impl Store {
                             .bind(now)
                             .bind(json(tags))
                             .bind(language.to_string())
+                            .bind(size)
+                            .bind(&writer)
                             .execute(&mut *tx)
                             .await?;
                         insert_tags(tx, id, turn.number, tags).await?;
-                        (Put::Created(id.into()), id, Some((1, 0, 0)))
+                        (Put::Created(id.into()), id, Some(Gone { memories: 1, ..Gone::default() }))
                     }
                 };
-                if let Some((memories, chunks_gone, words_gone)) = gone {
+                if let Some(gone) = &gone {
                     insert_chunks(tx, &pieces, memory, turn.number, model.as_deref()).await?;
                     query(COUNT)
                         .bind(turn.number)
-                        .bind(memories)
-                        .bind(count - chunks_gone)
-                        .bind(words - words_gone)
+                        .bind(gone.memories)
+                        .bind(count - gone.chunks)
+                        .bind(words - gone.words)
                         .bind(LanguageSet::with(language).bits())
+                        .bind(size - gone.bytes)
                         .execute(&mut *tx)
                         .await?;
                 }
@@ -155,23 +179,33 @@ impl Store {
 }
 
 // Both write the shelf's row, which keeps the others waiting until this is committed.
-const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1 RETURNING number, memories, changes";
+const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1
+    RETURNING number, memories, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
 const FIRST: &str = "INSERT INTO shelves (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
-    ON CONFLICT (account_id) DO UPDATE SET changes = shelves.changes + 1 RETURNING number, memories, changes";
-const KNOWN: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND dedupe = $2";
-const NAMED: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND id = $2";
+    ON CONFLICT (account_id) DO UPDATE SET changes = shelves.changes + 1
+    RETURNING number, memories, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
 const ADD: &str = "INSERT INTO memories (id, shelf, type, title, url, content, dedupe, version, spaces, chunks, words,
-        changed, created_at, updated_at, tags, language)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
+        changed, created_at, updated_at, tags, language, bytes, writer_spaces)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
 const CHANGE: &str = "UPDATE memories SET type = $2, title = $3, url = $4, content = $5, version = $6, spaces = $7,
-        chunks = $8, words = $9, changed = $10, updated_at = $11, language = $12 WHERE id = $1";
-const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
+        chunks = $8, words = $9, changed = $10, updated_at = $11, language = $12, bytes = $13, writer_spaces = $14 WHERE id = $1";
+const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3, writer_spaces = $4 WHERE id = $1";
 const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4,
-        languages = languages | $5 WHERE number = $1";
+        languages = languages | $5, bytes = bytes + $6 WHERE number = $1";
 
-/// Whether a memory in these spaces is in none that a key does not cover. One in no space is the account's, and no such key's.
-fn covers_all(key_spaces: Option<&[SpaceId]>, spaces: &[SpaceId]) -> bool {
-    key_spaces.is_none_or(|covered| !spaces.is_empty() && spaces.iter().all(|space| covered.contains(space)))
+/// What a shelf has less when a memory is put.
+#[derive(Default)]
+struct Gone {
+    /// What it has more: 1 for a new memory.
+    memories: i64,
+    chunks: i64,
+    words: i64,
+    bytes: i64,
+}
+
+/// Whether the account may keep so many bytes more.
+fn permits(put: &MemoryPut<'_>, turn: &ShelfRow, bytes: i64) -> Result<bool, Corrupt> {
+    put.quota.permits(&turn.plan, turn.bytes.saturating_add(bytes))
 }
 
 /// The spaces after the new ones are added, and those that are new.
@@ -207,27 +241,19 @@ async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sq
     Ok(default.into_iter().filter(|space| put.key_spaces.is_none_or(|covered| covered.contains(space))).collect())
 }
 
-/// The memory with the same `dedupe`; one of an export also by its id.
-async fn known_memory(
-    tx: &mut Tx<'_>,
-    shelf_number: i64,
-    put: &MemoryPut<'_>,
-    restored: Option<&Restored<'_>>,
-) -> Result<Option<KnownRow>, sqlx::Error> {
-    let dedupe = &put.dedupe.as_bytes()[..];
-    let known = query(KNOWN).bind(shelf_number).bind(dedupe).fetch_optional(&mut *tx).await?;
-    if restored.is_none() || known.is_some() {
-        return Ok(known);
-    }
-    query(NAMED).bind(shelf_number).bind(put.id.as_uuid()).fetch_optional(tx).await
-}
-
-/// The id of a new memory: an imported one keeps its own unless another memory of this server has it.
-async fn free_id(tx: &mut Tx<'_>, id: MemoryId, restored: Option<&Restored<'_>>) -> Result<Uuid, sqlx::Error> {
+/// The id of a new memory: an imported one keeps its own unless another memory of this server has it. A key limited to spaces gets a new id
+/// in any case: one that was taken would tell it of a memory outside its spaces.
+async fn free_id(tx: &mut Tx<'_>, put: &MemoryPut<'_>, restored: Option<&Restored<'_>>) -> Result<Uuid, sqlx::Error> {
     const TAKEN: &str = "SELECT id FROM memories WHERE id = $1";
-    let Some(restored) = restored else { return Ok(id.as_uuid()) };
-    let taken: Option<Uuid> = scalar(TAKEN).bind(id.as_uuid()).fetch_optional(tx).await?;
-    Ok(if taken.is_some() { restored.other_id } else { id }.as_uuid())
+    let Some(restored) = restored else { return Ok(put.id.as_uuid()) };
+    let is_taken = match put.key_spaces {
+        Some(_) => true,
+        None => {
+            let taken: Option<Uuid> = scalar(TAKEN).bind(put.id.as_uuid()).fetch_optional(tx).await?;
+            taken.is_some()
+        }
+    };
+    Ok(if is_taken { restored.other_id } else { put.id }.as_uuid())
 }
 
 /// Inserts the tags of a memory that has none.
@@ -265,13 +291,6 @@ struct ShelfRow {
     number: i64,
     memories: i64,
     changes: i64,
-}
-
-#[derive(FromRow)]
-struct KnownRow {
-    id: Uuid,
-    version: Vec<u8>,
-    spaces: String,
-    chunks: i64,
-    words: i64,
+    bytes: i64,
+    plan: String,
 }

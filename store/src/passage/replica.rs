@@ -17,7 +17,14 @@ impl Store {
     #[boxed]
     pub async fn for_search(&self, scope: &MemoryScope, shelves: &[AccountStatistics], shelves_max: usize) -> Self {
         let Some((replica, pool)) = self.current_replica() else { return self.clone() };
-        let there = Self { pool, notifies: false, notices: NoticeLimits::default(), replica: None, is_replica: true };
+        let there = Self {
+            pool,
+            notifies: false,
+            notices: NoticeLimits::default(),
+            holder: None,
+            replica: None,
+            is_replica: true,
+        };
         match timeout(replica.read_deadline(), there.shelves_in(scope, shelves_max)).await {
             Ok(Ok(found)) if found == shelves => return there,
             // A change is on its way.

@@ -27,6 +27,7 @@ pub struct SqliteFile {
     cache_kib: u32,
     page_bytes: u32,
     statements_max: usize,
+    overwrites_deleted: bool,
     /// Absent for a copy that no process writes to, such as a backup.
     place: Option<FilePlace>,
     /// Connections for probes.
@@ -42,6 +43,7 @@ impl SqliteFile {
             cache_kib: settings.cache_kib,
             page_bytes: settings.page_bytes,
             statements_max: settings.statements_max,
+            overwrites_deleted: settings.overwrites_deleted,
             place: (!is_immutable).then(|| FilePlace::of(path)),
             readers: Arc::new(Readers::new(settings.readers_max)),
         }
@@ -71,6 +73,7 @@ impl SqliteFile {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", "ON")?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
+        connection.pragma_update_and_check(None, "secure_delete", self.overwrites_deleted, |_| Ok(()))?;
         Ok(connection)
     }
 
@@ -156,6 +159,7 @@ mod tests {
         assert_eq!(read(&writer, "journal_mode"), "wal");
         assert_eq!(read(&writer, "synchronous"), "2");
         assert_eq!(read(&writer, "foreign_keys"), "1");
+        assert_eq!(read(&writer, "secure_delete"), "1");
         assert_eq!(read(&writer, "busy_timeout"), "5000");
         writer.execute_batch("CREATE TABLE facts (fact TEXT); INSERT INTO facts VALUES ('one')").unwrap();
         let reader = file.reader().unwrap();

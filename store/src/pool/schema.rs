@@ -80,6 +80,11 @@ impl Pool {
         Err(StoreError::SchemaTooOld { found: newest(&applied), known: known(migrator), missing: missing.join(", ") })
     }
 
+    /// The newest migration that this program knows.
+    pub fn known_schema(&self, sqlite: &Migrator, postgres: &Migrator) -> i64 {
+        known(self.migrator_of(sqlite, postgres))
+    }
+
     /// Whether no program has made its tables yet.
     pub async fn is_empty(&self) -> Result<bool, StoreError> {
         Ok(self.applied().await?.is_empty())

@@ -55,6 +55,14 @@ pub struct DatabaseSettings {
     pub page_bytes: u32,
     /// Most prepared statements kept, per connection.
     pub statements_max: usize,
+    /// SQLite: overwrite deleted content with zeros (`docs/decisions/0112-erasure.md`). No setting of an operator: the log switches it off,
+    /// because it deletes only what it has copied.
+    #[serde(skip, default = "overwrites")]
+    pub overwrites_deleted: bool,
+}
+
+fn overwrites() -> bool {
+    true
 }
 
 impl Default for DatabaseSettings {
@@ -79,6 +87,7 @@ impl Default for DatabaseSettings {
             cache_kib: 16 * 1024,
             page_bytes: 4096,
             statements_max: 256,
+            overwrites_deleted: overwrites(),
         }
     }
 }

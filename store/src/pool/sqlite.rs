@@ -49,6 +49,7 @@ fn options(path: &Path, busy_timeout: Duration, settings: &DatabaseSettings) -> 
         .foreign_keys(true)
         .pragma("cache_size", format!("-{}", settings.cache_kib))
         .pragma("journal_size_limit", LOG_BYTES_MAX)
+        .pragma("secure_delete", "ON")
         .pragma("temp_store", "MEMORY")
         .statement_cache_capacity(settings.statements_max)
 }
@@ -76,6 +77,17 @@ pub async fn probe_write(writer: &Writer) -> Result<(), sqlx::Error> {
     };
     let written = turn.connection().and_then(|connection| connection.visit(probe));
     turn.settle(written, |()| true).await
+}
+
+/// Copies the whole write-ahead log into the file and truncates it, so that it has no freed text. `false` if a reader or another copy
+/// prevents that now.
+pub async fn truncate_log(writer: &Writer) -> Result<bool, sqlx::Error> {
+    let mut turn = writer.alone().await?;
+    let truncate = |connection: &rusqlite::Connection| {
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+    };
+    let is_busy = turn.connection().and_then(|connection| connection.visit_long(truncate))?;
+    Ok(is_busy == 0)
 }
 
 /// `VACUUM INTO`: one read of all that is committed. The copy contains everything, keys included, so only its owner may read

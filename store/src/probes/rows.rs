@@ -137,5 +137,6 @@ crate::row! {
         pub(crate) person_id: Option<Uuid>,
         pub(crate) claimed_email: Option<String>,
         pub(crate) expires_at: Timestamp,
+        pub(crate) rights: Option<String>,
     }
 }

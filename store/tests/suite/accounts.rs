@@ -23,7 +23,7 @@ on_each_database! {
         assert_eq!((found.plan, found.balance_cents, found.created_at), (Plan::Free, 0, at(1)));
         assert_eq!(found.owner, Some((ada.id, ada.email.clone())));
         assert_eq!(store.persons(10).await.unwrap(), [again]);
-        assert_eq!(store.accounts(10).await.unwrap(), [found]);
+        assert_eq!(store.accounts(None, 10).await.unwrap(), [(found, None)]);
     }
 
     async fn people_who_sign_in_at_once_with_one_address_are_one(world: &World) {
@@ -38,7 +38,7 @@ on_each_database! {
         let people = signing.join_all().await;
         assert!(people.iter().all(|person| *person == people[0] && person.account.is_some()));
         assert_eq!(world.store.persons(10).await.unwrap().len(), 1);
-        assert_eq!(world.store.accounts(10).await.unwrap().len(), 1);
+        assert_eq!(world.store.accounts(None, 10).await.unwrap().len(), 1);
     }
 
     async fn an_account_is_provisioned_once_for_an_identity_and_once_for_a_person(world: &World) {
@@ -53,7 +53,7 @@ on_each_database! {
 
         let refused = store.account_provision(Some(&cuid), Some(&ada), None, now(), &world.rng).await.unwrap();
         assert_eq!(refused, Provision::IdentityLinked);
-        assert_eq!(store.accounts(10).await.unwrap().len(), 1, "a refusal leaves nothing");
+        assert_eq!(store.accounts(None, 10).await.unwrap().len(), 1, "a refusal leaves nothing");
         assert!(store.persons(10).await.unwrap().is_empty());
 
         let made = store.account_provision(None, Some(&ada), None, now(), &world.rng).await.unwrap();

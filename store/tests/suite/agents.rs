@@ -339,7 +339,7 @@ on_each_database! {
             let registration = Registration { id, created_at: at(seconds), ..world.new_registration() };
             let attempt = world.new_attempt(id, at(seconds));
             store.registration_create(&registration, Some(&attempt)).await.unwrap();
-            let claim = Claim { account: account.clone(), person: person.id, email: person.email.clone(), at: at(seconds) };
+            let claim = Claim { account: account.clone(), person: person.id, email: person.email.clone(), rights: None, at: at(seconds) };
             assert!(store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, at(seconds)).await.unwrap());
             ids.push(id);
         }

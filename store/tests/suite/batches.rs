@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::Digest;
-use domain::batch::{BatchEnd, Item, ItemOutcome};
+use domain::batch::{BatchEnd, BatchKind, Item, ItemOutcome};
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
 use domain::memory::MemoryType;
@@ -25,7 +25,8 @@ fn items() -> Vec<Item> {
 async fn batch(world: &World, account: &UserAccountId) -> BatchId {
     let id = world.rng.uuid_v7(now()).into();
     let spaces = [world.rng.uuid_v7(now()).into()];
-    let new = NewBatch { id, account, spaces: &spaces, key_spaces: None, items: &items(), key: None };
+    let new =
+        NewBatch { id, kind: BatchKind::Batch, account, spaces: &spaces, key_spaces: None, items: &items(), key: None };
     assert_eq!(world.store.batch_create(&new, 4, now()).await.unwrap(), BatchCreate::Created);
     id
 }
@@ -130,7 +131,7 @@ on_each_database! {
         for _ in 0..8 {
             let (store, ada, id) = (store.clone(), ada.clone(), world.rng.uuid_v7(now()).into());
             making.spawn(async move {
-                let new = NewBatch { id, account: &ada, spaces: &[], key_spaces: None, items: &items(), key: None };
+                let new = NewBatch { id, kind: BatchKind::Batch, account: &ada, spaces: &[], key_spaces: None, items: &items(), key: None };
                 store.batch_create(&new, 3, now()).await.unwrap()
             });
         }
@@ -152,8 +153,8 @@ on_each_database! {
         let spaces = [world.rng.uuid_v7(now()).into()];
         let create = async |store: &Store, account: &UserAccountId, body: &Digest, seconds: i64| {
             let id: BatchId = world.rng.uuid_v7(at(seconds)).into();
-            let key = Some(IdempotencyKey { key: "k", body, since: at(seconds - 60) });
-            let new = NewBatch { id, account, spaces: &spaces, key_spaces: None, items: &items(), key };
+            let key = Some(IdempotencyKey { key: Some("k"), body, since: at(seconds - 60) });
+            let new = NewBatch { id, kind: BatchKind::Batch, account, spaces: &spaces, key_spaces: None, items: &items(), key };
             (id, store.batch_create(&new, 1, at(seconds)).await.unwrap())
         };
         // Of many at once, over two servers, one creates the batch.
@@ -173,5 +174,27 @@ on_each_database! {
         store.batch_finish(first, &[], &BatchEnd::Failed("x".into()), at(61)).await.unwrap();
         assert_eq!(create(store, &ada, &other, 61).await.1, BatchCreate::Created, "an expired key is free");
         assert_eq!(create(store, &ada, &body, 62).await.1, BatchCreate::KeyReused);
+    }
+
+    async fn the_same_lines_join_their_import_while_it_runs(world: &World) {
+        let (store, ada) = (&world.store, world.account("ada@example.com").await);
+        let lines = [Item::Faulty { error: Fault::InvalidRequest, message: "no memory \0".into() }];
+        let create = async |body: &Digest| {
+            let id: BatchId = world.rng.uuid_v7(now()).into();
+            let key = Some(IdempotencyKey { key: None, body, since: now() });
+            let new = NewBatch { id, kind: BatchKind::Import, account: &ada, spaces: &[], key_spaces: None, items: &lines, key };
+            (id, store.batch_create(&new, 1, now()).await.unwrap())
+        };
+        let (body, other) = (Digest::of(b"body"), Digest::of(b"other"));
+        let (id, created) = create(&body).await;
+        assert_eq!(created, BatchCreate::Created);
+        assert_eq!(store.batch_item(id, 0).await.unwrap().unwrap(), lines[0]);
+        assert_eq!(create(&body).await.1, BatchCreate::Known(BatchAccess { id, is_running: true, spaces: Vec::new() }));
+        assert_eq!(create(&other).await.1, BatchCreate::TooMany);
+        // Batches have their own number, and lists are of them alone.
+        let batch = batch(world, &ada).await;
+        assert_eq!(store.batches_of_account(&ada, 10).await.unwrap().iter().map(|listed| listed.id).collect::<Vec<_>>(), [batch]);
+        assert!(store.batch_finish(id, &[(0, 1, &failed(0))], &BatchEnd::Complete, now()).await.unwrap());
+        assert_eq!(create(&body).await.1, BatchCreate::Created, "it is imported again");
     }
 }

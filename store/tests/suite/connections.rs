@@ -205,7 +205,7 @@ on_each_database! {
             store.writable().await.unwrap();
             // Through other connections: inside its own transaction the write would show in any case.
             assert_eq!(beats_of(world.store.pool()).await, expected, "after {polls} polls");
-            assert!(world.store.accounts(1).await.unwrap().is_empty());
+            assert!(world.store.accounts(None, 1).await.unwrap().is_empty());
         }
     }
 

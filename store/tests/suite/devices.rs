@@ -1,11 +1,12 @@
 //! Device codes: who is attached to whom, and how often one may ask and guess.
 
-use domain::confirm::ConfirmedVia;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use domain::agent_right::AgentRight;
 use domain::api_key::{ApiKey, ApiKeyScope};
-use domain::claim::{AttemptState, Registration};
+use domain::claim::{AttemptState, Claim, Registration};
+use domain::confirm::ConfirmedVia;
 use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, WantedAgent, WantedKey};
 use domain::ids::{MachineUuid, PersonId, RegistrationId, UserAccountId, UserCuid};
 use domain::mail::OutgoingMail;
@@ -142,7 +143,8 @@ async fn agree(
         let mail = OutgoingMail { to: person.email.clone(), subject: "attached".into(), text: String::new() };
         QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
     };
-    let agreed = Agreed { key: None, agent };
+    let rights = [AgentRight::Read, AgentRight::ConfirmAgents].into_iter().collect();
+    let agreed = Agreed { key: None, agent: agent.then_some(rights) };
     let done = world.store.device_approve(&code.code, code.machine, &by(person), agreed, notice, at).await.unwrap();
     (done, named.into_inner().unwrap())
 }
@@ -624,7 +626,7 @@ on_each_database! {
         let agent = world.registered().await;
         let attempt = world.new_attempt(agent.id, now());
         store.attempt_start(&attempt, 10, window(), now()).await.unwrap();
-        let token = world.secret();
+        let (token, account_token) = (world.secret(), world.secret());
         assert!(store.token_issue(&token, agent.id, TokenScope::Events, now(), at(3600)).await.unwrap());
         let (code, sealed) = with_agent(world, machine, &identity, Some(&agent), at(1)).await;
 
@@ -638,11 +640,28 @@ on_each_database! {
         let (registration, newest) = store.registration_by_id(agent.id).await.unwrap().unwrap();
         let claim = registration.claim.unwrap();
         assert_eq!((&claim.account, claim.person, &claim.email, claim.at), (&account, ada.id, &ada.email, at(3)));
+        let rights = [AgentRight::Read, AgentRight::ConfirmAgents].into_iter().collect();
+        assert_eq!(claim.rights, Some(rights));
+        assert!(store.token_issue(&account_token, agent.id, TokenScope::Account, at(4), at(3600)).await.unwrap());
+        assert_eq!(store.token_by_hash(&account_token, at(5)).await.unwrap().unwrap().rights, Some(rights));
         assert_eq!(registration.label.unwrap().as_str(), "claude-code on laptop");
         assert_eq!(newest.unwrap().state, AttemptState::Superseded, "the link of the agent ends");
         assert!(store.token_by_hash(&token, at(4)).await.unwrap().is_none(), "tokens from before the claim end");
         assert_eq!(attached_to(store, machine).await.as_ref(), Some(&account));
         assert_eq!(store.registrations_changed_since(at(3), 10).await.unwrap(), [(agent.claim_token, at(3))]);
+        // An agent that it confirms has its rights, whatever its claim asks for; and so has the next one.
+        let mut confirmer = agent.id;
+        for seconds in [4, 5] {
+            let confirmed = world.registered().await;
+            let attempt = world.new_attempt(confirmed.id, at(seconds));
+            store.attempt_start(&attempt, 10, window(), at(seconds)).await.unwrap();
+            let claim = Claim { rights: None, ..claim.clone() };
+            let via = ConfirmedVia::Agent(confirmer);
+            assert!(store.attempt_complete(&attempt.token, &claim, via, None, at(seconds)).await.unwrap());
+            let (known, _) = store.registration_by_id(confirmed.id).await.unwrap().unwrap();
+            assert_eq!(known.claim.unwrap().rights, Some(rights));
+            confirmer = confirmed.id;
+        }
 
         // A computer that is attached already asks for another agent with a new code, and keeps its attachment.
         let second = world.registered().await;
@@ -753,7 +772,7 @@ on_each_database! {
                 let mail = OutgoingMail { to: ada.email.clone(), subject: "attached".into(), text: String::new() };
                 QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
             };
-            let done = store.device_approve(&code.code, machine, &by(&ada), Agreed { key: grant, agent: false }, notice, at).await.unwrap();
+            let done = store.device_approve(&code.code, machine, &by(&ada), Agreed { key: grant, agent: None }, notice, at).await.unwrap();
             (done, has_key.into_inner().unwrap())
         };
 

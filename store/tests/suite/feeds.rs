@@ -9,9 +9,12 @@ use domain::secret::SecretHash;
 use domain::webhook::NotificationKind;
 use harness::on_each_database;
 use store::Store;
+use store::held::{HeldOutcome, HeldQuotas, NewHeld, Sender};
 use store::janitor::PurgeSettings;
 use store::notice::NoticeLimits;
+use store::webhook::{AfterTry, TryResult};
 
+use crate::held::new_held;
 use crate::world::{World, at, now};
 
 fn feed(account: &UserAccountId, kinds: &[NotificationKind]) -> Feed {
@@ -129,6 +132,46 @@ on_each_database! {
         assert_eq!(times(&account).await, [at(9), at(5), at(4)]);
         assert!(times(&other).await.is_empty());
         assert_eq!(store.purge_feeds(at(3604), hour, 100, &settings).await.unwrap(), 0);
+    }
+
+    async fn a_flood_of_held_events_leaves_room_for_other_kinds(world: &World) {
+        let limits = NoticeLimits { feed_entries_max: Some(40), webhook_waiting_max: Some(40) };
+        let store = world.store.clone().with_notices(limits);
+        let account = world.account("ada@example.com").await;
+        added(world, &account, NotificationKind::ALL).await;
+        let webhook = crate::webhooks::added(world, &account, NotificationKind::ALL).await.webhook.id;
+        let (machine, cuid, _) = world.attached(&account).await;
+        let quotas = HeldQuotas { sender_percent: 100, ..HeldQuotas::default() };
+        for group in 0..6 {
+            let held = |nth: i64| new_held(world, Sender::Machine(machine), &format!("{group} {nth}"), at(group));
+            let outcomes = store.held_insert(&(0..20).map(held).collect::<Vec<_>>(), &quotas).await.unwrap();
+            assert!(outcomes.iter().all(|outcome| matches!(outcome, HeldOutcome::Held(_))), "{outcomes:?}");
+        }
+        change(&store, world, &cuid, 7..8).await;
+        assert!(store.machine_detach(machine, &account, at(8)).await.unwrap());
+        let entries = store.feed_entries(&account, 100).await.unwrap();
+        let kinds: Vec<&str> = entries.iter().map(|entry| entry.kind.as_str()).collect();
+        assert_eq!(kinds[..2], ["computer.detached", "consent.changed"]);
+        let facts: i64 = entries[2..].iter().map(|entry| 1 + entry.data["more"].as_i64().unwrap_or(0)).sum();
+        assert_eq!((kinds.len(), facts), (12, 120), "{entries:?}");
+        // A day later they have entries of their own again.
+        let later = new_held(world, Sender::Machine(machine), "later", at(100_000));
+        let again = world.attached(&account).await.0;
+        let later = NewHeld { sender: Sender::Machine(again), ..later };
+        store.held_insert(&[later], &quotas).await.unwrap();
+        assert_eq!(store.feed_entries(&account, 1).await.unwrap()[0].data.get("more"), None);
+
+        let lease = world.rng.uuid_v7(now());
+        assert!(store.webhook_lease(webhook, lease, at(9), at(90)).await.unwrap());
+        let (mut sent, mut facts) = (Vec::new(), 0);
+        while let Some(due) = store.webhook_try_begin(webhook, lease, at(10), at(90)).await.unwrap() {
+            let body: serde_json::Value = serde_json::from_str(&due.body).unwrap();
+            facts += 1 + body["data"]["more"].as_i64().unwrap_or(0);
+            sent.push(body["type"].as_str().unwrap().to_owned());
+            store.webhook_try_end(&due, lease, TryResult::default(), AfterTry::Delivered, at(10)).await.unwrap();
+        }
+        assert_eq!((sent.len(), facts), (42, 122));
+        assert_eq!(sent[40..], ["consent.changed", "computer.detached"]);
     }
 
     async fn a_closed_account_has_no_feed(world: &World) {

@@ -4,12 +4,14 @@ use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, Tag};
 use domain::space::AccessType;
+use domain::usage::Plan;
 use store::Store;
 use store::memory::{
-    ChunkPut, Edit, Memory, MemoryEdit, MemoryFilter, MemoryPut, MemoryScope, Moved, Put, Restored, TextEdit,
+    ChunkPut, Edit, Memory, MemoryEdit, MemoryFilter, MemoryPut, MemoryScope, MemoryUsage, Moved, Put, Restored,
+    TextEdit,
 };
 
-use crate::memories::{Draft, model, space};
+use crate::memories::{Draft, memory_quota, model, space};
 use crate::world::{World, at, now};
 use harness::on_each_vector_index;
 
@@ -23,11 +25,65 @@ async fn read(store: &Store, id: MemoryId, account: &UserAccountId) -> Memory {
 
 async fn tag(store: &Store, id: MemoryId, account: &UserAccountId, texts: &[&str]) {
     let (seen, tags) = (read(store, id, account).await.changed, tags(texts));
-    let edit = MemoryEdit { id, account, seen, text: None, tags: Some(&tags), spaces: None };
+    let edit = MemoryEdit {
+        id,
+        account,
+        seen,
+        text: None,
+        tags: Some(&tags),
+        spaces: None,
+        key_spaces: None,
+        quota: memory_quota(9),
+    };
     assert_eq!(store.memory_edit(&edit, at(9)).await.unwrap(), Edit::Done);
 }
 
 on_each_vector_index! {
+    async fn the_size_of_an_account_is_that_of_its_memories_and_has_a_limit(world: &World) {
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let size = async || store.memory_usage(&ada).await.unwrap();
+        let overhead = "A title".len() + "https://example.com/".len();
+        let of = |memories: u64, bytes: usize| MemoryUsage { memories, bytes: (bytes + overhead * usize::try_from(memories).unwrap()) as u64 };
+        let draft = Draft::new(world, &ada, "one", &["häfen"]);
+        draft.put(store, 9).await;
+        assert_eq!(size().await, of(1, 6), "bytes of UTF-8");
+        let longer = Draft::new(world, &ada, "one", &["harbour", "lighthouse"]);
+        assert_eq!(longer.put(store, 9).await, Put::Updated(draft.id));
+        assert_eq!(size().await, of(1, 18));
+        assert_eq!(longer.put(store, 9).await, Put::Existing(draft.id));
+        assert_eq!(size().await, of(1, 18));
+
+        let huge = "x".repeat(99_990);
+        let large = Draft::new(world, &ada, "large", &[&huge]);
+        assert_eq!(large.put(store, 9).await, Put::QuotaExceeded);
+        assert_eq!(size().await, of(1, 18), "nothing is left of it");
+        let fits = Draft::new(world, &ada, "large", &[&huge[..99_000]]);
+        assert_eq!(fits.put(store, 9).await, Put::Created(fits.id));
+        assert_eq!(large.put(store, 9).await, Put::QuotaExceeded, "nor may it grow");
+        store.account_plan_set(&ada, Plan::Max).await.unwrap();
+        assert_eq!(large.put(store, 9).await, Put::Updated(fits.id));
+        assert_eq!(size().await, of(2, 100_008));
+        // A plan that is smaller again takes nothing away, and a memory may get smaller.
+        store.account_plan_set(&ada, Plan::Free).await.unwrap();
+        assert_eq!(fits.put(store, 9).await, Put::Updated(fits.id));
+
+        let edit = async |title: &str, content: Option<&str>| {
+            let seen = read(store, draft.id, &ada).await.changed;
+            let content = content.map(|content| (content, Digest::of(b"edited")));
+            let text = Some(TextEdit { title, content, chunks: &[], model: None });
+            let edit = MemoryEdit { id: draft.id, account: &ada, seen, text, tags: None, spaces: None, key_spaces: None, quota: memory_quota(9) };
+            store.memory_edit(&edit, now()).await.unwrap()
+        };
+        assert_eq!(edit("A title that is longer", None).await, Edit::Done);
+        assert_eq!(size().await, of(2, 99_018 + 15));
+        assert_eq!(edit("A title", Some(&huge[..2_000])).await, Edit::QuotaExceeded);
+        assert_eq!(edit("A title", Some("short")).await, Edit::Done);
+        assert_eq!(size().await, of(2, 99_005));
+        assert!(store.memory_delete(fits.id, &ada).await.unwrap());
+        assert_eq!(size().await, of(1, 5));
+    }
+
     async fn a_list_has_the_newest_first_and_each_filter_narrows_it(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
@@ -79,7 +135,7 @@ on_each_vector_index! {
         draft.put(store, 9).await;
         let id = draft.id;
         let before = read(store, id, &ada).await;
-        let nothing = MemoryEdit { id, account: &ada, seen: before.changed, text: None, tags: None, spaces: None };
+        let nothing = MemoryEdit { id, account: &ada, seen: before.changed, text: None, tags: None, spaces: None, key_spaces: None, quota: memory_quota(9) };
         let of_bob = MemoryEdit { account: &bob, ..nothing.clone() };
         assert_eq!(store.memory_edit(&of_bob, at(1)).await.unwrap(), Edit::NotThere);
         Draft::new(world, &bob, "other", &["text"]).put(store, 9).await;
@@ -139,7 +195,7 @@ on_each_vector_index! {
             let chunks = [ChunkPut { content: "text", vector: None }];
             let put = MemoryPut {
                 id, account, kind: MemoryType::Note, title, url: None, content: "text", dedupe: Digest::of(key.as_bytes()),
-                chunks: &chunks, model: None, spaces, key_spaces: None, memories_max: 9,
+                chunks: &chunks, model: None, spaces, key_spaces: None, quota: memory_quota(9),
             };
             let restored = Restored { created_at: at(1), updated_at: at(2), tags: &words, other_id: world.rng.uuid_v7(at(1)).into() };
             store.memory_import(&put, &restored).await.unwrap()

@@ -2,8 +2,10 @@
 
 use chrono::TimeDelta;
 use domain::confirm::ConfirmedVia;
+use domain::node::NodeTraits;
 use store::mail::MailFailure;
 
+use crate::nodes::{beat, traits};
 use crate::world::{World, at, now};
 use harness::on_each_database;
 
@@ -23,6 +25,33 @@ on_each_database! {
         assert!(!store.mail_sent(mail.id, at(61)).await.unwrap());
         assert!(!store.mail_failed(mail.id, MailFailure::GivenUp, at(61)).await.unwrap());
         assert_eq!(store.mails_claim_due(at(1000), at(2000), 10).await.unwrap(), []);
+    }
+
+    async fn a_mail_of_a_node_that_ended_is_taken_again_at_once(world: &World) {
+        let (dead, living, own) = (traits(world, "dead"), traits(world, "living"), traits(world, "own"));
+        let under = |node: &NodeTraits| world.store.clone().with_holder(node.id);
+        under(&dead).node_beat(&beat(&dead), now()).await.unwrap();
+        under(&living).node_beat(&beat(&living), now()).await.unwrap();
+        let mut mails = Vec::new();
+        for holder in [under(&dead), under(&living), under(&own), world.store.clone()] {
+            let mail = world.new_mail("ada@example.com");
+            holder.mail_write(&mail, now()).await.unwrap();
+            assert_eq!(holder.mails_claim_due(now(), at(60), 10).await.unwrap().len(), 1);
+            mails.push(mail);
+        }
+        let store = under(&own);
+        assert_eq!(store.leases_take_over(at(1)).await.unwrap(), 0, "each node is in the table, or is this one");
+        store.node_remove(dead.id).await.unwrap();
+        assert_eq!(store.leases_take_over(at(2)).await.unwrap(), 1);
+        let again = store.mails_claim_due(at(2), at(60), 10).await.unwrap();
+        assert_eq!(again.iter().map(|due| (due.mail.id, due.tries)).collect::<Vec<_>>(), [(mails[0].id, 2)]);
+        // What was sent, or is to be tried at a later time, is no lease.
+        assert!(under(&living).mail_sent(mails[1].id, at(3)).await.unwrap());
+        assert!(store.mail_failed(mails[0].id, MailFailure::TryAgainAt(at(50)), at(3)).await.unwrap());
+        let third = traits(world, "third");
+        store.node_remove(living.id).await.unwrap();
+        assert_eq!(under(&third).leases_take_over(at(4)).await.unwrap(), 1, "the one of the node without a row");
+        assert_eq!(under(&third).mails_claim_due(at(4), at(60), 10).await.unwrap()[0].mail.id, mails[2].id);
     }
 
     async fn a_failure_puts_a_letter_off_or_ends_it(world: &World) {

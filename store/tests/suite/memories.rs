@@ -3,7 +3,8 @@
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
-use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put, Unlink};
+use domain::usage::{ByPlan, Plan};
+use store::memory::{ChunkPut, MemoryPut, MemoryQuota, MemoryScope, Put, Unlink};
 use store::pool::query;
 use store::{Pool, Store};
 
@@ -58,11 +59,19 @@ impl Draft {
             model: (!self.vectors.is_empty()).then_some(&model),
             spaces: &self.spaces,
             key_spaces: self.key_spaces.as_deref(),
-            memories_max,
+            quota: memory_quota(memories_max),
         };
         store.memory_put(&put, now()).await.unwrap()
     }
 }
+
+/// So many memories, of [`BYTES_MAX`] bytes together on the plan FREE.
+pub fn memory_quota(memories_max: u32) -> MemoryQuota {
+    MemoryQuota { memories_max, bytes_max: ByPlan::new(|plan| if plan == Plan::Free { BYTES_MAX } else { 0 }) }
+}
+
+/// More than the memories of any other test have.
+const BYTES_MAX: u64 = 100_000;
 
 pub fn model() -> ModelId {
     ModelId { name: "small".into(), dimensions: 4 }
@@ -159,7 +168,8 @@ on_each_vector_index! {
 
     async fn a_key_for_certain_spaces_changes_only_memories_in_them(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
-        let (red, blue) = (space(world, &ada).await, space(world, &ada).await);
+        let (red, blue, green, yellow) =
+            (space(world, &ada).await, space(world, &ada).await, space(world, &ada).await, space(world, &ada).await);
         let scope = MemoryScope::Account(ada.clone());
         let kept = async |id| store.memory_by_id(id, &scope).await.unwrap().unwrap();
         let mut first = Draft::new(world, &ada, "page", &["as it was"]);
@@ -167,18 +177,27 @@ on_each_vector_index! {
         assert_eq!(first.put(store, 9).await, Put::Created(first.id));
         let mut other = Draft::new(world, &ada, "page", &["what else", "it says"]);
         (other.title, other.spaces, other.key_spaces) = ("Another", vec![blue], Some(vec![blue]));
-        assert_eq!(other.put(store, 9).await, Put::Existing(first.id));
+        // The key does not read the memory in red, so its own is another one.
+        assert_eq!(other.put(store, 9).await, Put::Created(other.id));
+        assert_eq!(kept(first.id).await.spaces, [red]);
+        // In a space of the key and in another, it is linked and stays as it was.
+        first.spaces = vec![red, green];
+        first.put(store, 9).await;
+        let mut third = Draft::new(world, &ada, "page", &["what else"]);
+        (third.title, third.spaces, third.key_spaces) = ("Another", vec![yellow], Some(vec![green, yellow]));
+        assert_eq!(third.put(store, 9).await, Put::Existing(first.id));
         let memory = kept(first.id).await;
-        assert_eq!((memory.title.as_str(), memory.content.as_str(), &memory.spaces), ("A title", "as it was", &vec![red, blue]));
-        other.key_spaces = Some(vec![red, blue]);
-        assert_eq!(other.put(store, 9).await, Put::Updated(first.id));
+        assert_eq!((memory.title.as_str(), memory.content.as_str()), ("A title", "as it was"));
+        assert_eq!(memory.spaces, [red, green, yellow]);
+        third.key_spaces = Some(vec![red, green, yellow]);
+        assert_eq!(third.put(store, 9).await, Put::Updated(first.id));
         assert_eq!(kept(first.id).await.title, "Another");
         // One in no space is the account's alone.
         let everywhere = Draft::new(world, &ada, "everywhere", &["as it was"]);
         everywhere.put(store, 9).await;
         let mut changed = Draft::new(world, &ada, "everywhere", &["what else"]);
         (changed.spaces, changed.key_spaces) = (vec![blue], Some(vec![blue]));
-        assert_eq!(changed.put(store, 9).await, Put::Existing(everywhere.id));
+        assert_eq!(changed.put(store, 9).await, Put::Created(changed.id));
         assert_eq!(kept(everywhere.id).await.content, "as it was");
     }
 

@@ -1,10 +1,11 @@
 //! The table of nodes, and clocks that follow the database's.
 
 use chrono::TimeDelta;
-use domain::batch::Item;
+use domain::batch::{BatchKind, Item};
 use domain::ids::{BatchId, NodeId};
-use domain::node::{NodeRecord, NodeTraits};
+use domain::node::{NodeRecord, NodeTraits, SettingPrints};
 use domain::{Clock, Digest};
+use serde_json::json;
 use store::Store;
 use store::batch::{BatchCreate, Lease, NewBatch};
 use store::janitor::PurgeSettings;
@@ -13,7 +14,7 @@ use store::node::NodeBeat;
 use crate::world::{World, now};
 use harness::on_each_database;
 
-fn traits(world: &World, name: &str) -> NodeTraits {
+pub fn traits(world: &World, name: &str) -> NodeTraits {
     NodeTraits {
         id: NodeId::from(world.rng.uuid_v7(now())),
         name: name.into(),
@@ -21,12 +22,13 @@ fn traits(world: &World, name: &str) -> NodeTraits {
         operator_address: format!("{name}:8081"),
         version: "1.2.3".into(),
         configuration: Digest::of(name.as_bytes()),
+        settings: SettingPrints::of(json!({ "http": { "auth_name": name } }).as_object().unwrap()),
         started_at: now(),
         clock_ahead: TimeDelta::milliseconds(-1234),
     }
 }
 
-fn beat(traits: &NodeTraits) -> NodeBeat<'_> {
+pub fn beat(traits: &NodeTraits) -> NodeBeat<'_> {
     NodeBeat { traits, unready: None, is_draining: false, has_sequencer: false, runner: "runner" }
 }
 
@@ -40,7 +42,8 @@ async fn names(store: &Store) -> Vec<String> {
 async fn batch(world: &World, id: BatchId) {
     let ada = world.account("ada@example.com").await;
     let items = [Item::Url("https://example.com/".into())];
-    let new = NewBatch { id, account: &ada, spaces: &[], key_spaces: None, items: &items, key: None };
+    let new =
+        NewBatch { id, kind: BatchKind::Batch, account: &ada, spaces: &[], key_spaces: None, items: &items, key: None };
     assert_eq!(world.store.batch_create(&new, 4, now()).await.unwrap(), BatchCreate::Created);
 }
 

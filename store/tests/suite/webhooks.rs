@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::Timestamp;
 use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::ids::{UserAccountId, WebhookId};
 use domain::webhook::{DisabledWhy, NotificationKind, SigningSecret, Webhook};
@@ -13,6 +14,7 @@ use store::notice::NoticeLimits;
 use store::webhook::{AfterTry, NewWebhook, TryResult, WebhookUpdate};
 use uuid::Uuid;
 
+use crate::nodes::{beat, traits};
 use crate::world::{World, at, now};
 
 fn endpoint(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) -> NewWebhook {
@@ -25,6 +27,7 @@ fn endpoint(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) 
         created_at: now(),
         disabled: None,
         failing_since: None,
+        dropped: None,
         old_secret_until: None,
     };
     NewWebhook { webhook, secret: SigningSecret::mint(&world.rng) }
@@ -35,7 +38,7 @@ fn writing(world: &World, waiting_max: u32) -> Store {
     world.store.clone().with_notices(NoticeLimits { webhook_waiting_max: Some(waiting_max), ..NoticeLimits::default() })
 }
 
-async fn added(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) -> NewWebhook {
+pub async fn added(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) -> NewWebhook {
     let new = endpoint(world, account, kinds);
     assert!(world.store.webhook_create(&new, 10).await.unwrap());
     new
@@ -45,6 +48,17 @@ async fn test(world: &World, id: WebhookId, account: &UserAccountId, second: i64
     let notification = world.rng.uuid_v7(now());
     assert!(world.store.webhook_test(id, account, notification, at(second), 100).await.unwrap());
     notification
+}
+
+/// Leases all endpoints that are due.
+async fn leased(store: &Store, lease: Uuid, now: Timestamp, until: Timestamp) -> Vec<WebhookId> {
+    let mut leased = Vec::new();
+    for (id, _) in store.webhooks_due(now, 10).await.unwrap() {
+        if store.webhook_lease(id, lease, now, until).await.unwrap() {
+            leased.push(id);
+        }
+    }
+    leased
 }
 
 /// Kinds and data of what waits or was sent, oldest first.
@@ -112,16 +126,20 @@ on_each_database! {
         // Two wait already.
         set(&store, ConsentLevel::Full, 5).await;
         assert_eq!(written(&store, all, &account).await.len(), 2);
+        // What found no room is counted, and said by the next delivery.
+        assert_eq!(store.webhook_of_account(all, &account).await.unwrap().unwrap().dropped, Some((1, at(5))));
+        assert_eq!(store.webhook_of_account(some, &account).await.unwrap().unwrap().dropped, None);
         // A store of a server without webhooks writes none.
         set(&world.store, ConsentLevel::Off, 6).await;
         assert_eq!(written(&store, some, &account).await.len(), 1);
         assert!(written(&store, theirs, &other).await.is_empty());
         let lease = world.rng.uuid_v7(now());
-        assert_eq!(store.webhooks_lease_due(lease, at(10), at(40), 10).await.unwrap().len(), 2);
+        assert_eq!(leased(&store, lease, at(10), at(40)).await.len(), 2);
         let due = store.webhook_try_begin(all, lease, at(10), at(40)).await.unwrap().unwrap();
         let body: Value = serde_json::from_str(&due.body).unwrap();
         assert_eq!((&body["type"], &body["data"]["level"]), (&"consent.changed".into(), &"off".into()));
         assert!(body["data"].get("reason").is_none(), "{body}");
+        assert_eq!(body["dropped"], 1, "{body}");
     }
 
     async fn an_endpoint_is_leased_once_and_gets_one_delivery_at_a_time(world: &World) {
@@ -132,10 +150,9 @@ on_each_database! {
         let (first, next) = (test(world, id, &account, 0).await, test(world, id, &account, 1).await);
         let leases = [world.rng.uuid_v7(now()), world.rng.uuid_v7(now())];
         let (one, two) = tokio::join!(
-            store.webhooks_lease_due(leases[0], at(2), at(30), 10),
-            second.webhooks_lease_due(leases[1], at(2), at(30), 10),
+            leased(store, leases[0], at(2), at(30)),
+            leased(&second, leases[1], at(2), at(30)),
         );
-        let (one, two) = (one.unwrap(), two.unwrap());
         assert_eq!([one.len(), two.len()].iter().sum::<usize>(), 1);
         let (lease, wrong) = if one.is_empty() { (leases[1], leases[0]) } else { (leases[0], leases[1]) };
         assert!(store.webhook_try_begin(id, wrong, at(2), at(30)).await.unwrap().is_none());
@@ -154,15 +171,60 @@ on_each_database! {
         assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().failing_since, None);
         assert!(store.webhook_try_begin(id, lease, at(6), at(30)).await.unwrap().is_none());
         store.webhook_lease_end(id, lease, at(6)).await.unwrap();
-        assert!(second.webhooks_lease_due(leases[1], at(7), at(90), 10).await.unwrap().is_empty());
-        assert_eq!(second.webhooks_lease_due(wrong, at(61), at(90), 10).await.unwrap(), [id]);
+        assert!(leased(&second, leases[1], at(7), at(90)).await.is_empty());
+        assert_eq!(leased(&second, wrong, at(61), at(90)).await, [id]);
         // A lease that was not given back ends, and the same notification is tried again.
-        assert!(store.webhooks_lease_due(lease, at(62), at(99), 10).await.unwrap().is_empty());
-        assert_eq!(store.webhooks_lease_due(lease, at(91), at(120), 10).await.unwrap(), [id]);
+        assert!(leased(store, lease, at(62), at(99)).await.is_empty());
+        assert_eq!(leased(store, lease, at(91), at(120)).await, [id]);
         let due = store.webhook_try_begin(id, lease, at(91), at(120)).await.unwrap().unwrap();
         assert_eq!((due.notification, due.tries), (first, 2));
         let shown = store.webhook_deliveries(id, &account, 10).await.unwrap();
         assert_eq!(shown.iter().map(|one| (one.is_delivered, one.status)).collect::<Vec<_>>(), [(true, Some(204)), (false, Some(500))]);
+    }
+
+    async fn an_endpoint_of_a_node_that_ended_is_leased_again_at_once(world: &World) {
+        let (dead, own) = (traits(world, "dead"), traits(world, "own"));
+        let (theirs, store) = (world.store.clone().with_holder(dead.id), world.store.clone().with_holder(own.id));
+        let account = world.account("ada@example.com").await;
+        let id = added(world, &account, NotificationKind::ALL).await.webhook.id;
+        let first = test(world, id, &account, 0).await;
+        theirs.node_beat(&beat(&dead), now()).await.unwrap();
+        let leases = [world.rng.uuid_v7(now()), world.rng.uuid_v7(now())];
+        assert!(theirs.webhook_lease(id, leases[0], at(2), at(30)).await.unwrap());
+        assert!(theirs.webhook_try_begin(id, leases[0], at(2), at(30)).await.unwrap().is_some());
+        assert_eq!(store.leases_take_over(at(3)).await.unwrap(), 0);
+        assert!(!store.webhook_lease(id, leases[1], at(3), at(30)).await.unwrap());
+        // Its successor deletes the row of an earlier process.
+        store.node_remove(dead.id).await.unwrap();
+        assert_eq!(store.leases_take_over(at(3)).await.unwrap(), 1);
+        assert!(store.webhook_lease(id, leases[1], at(3), at(30)).await.unwrap());
+        let due = store.webhook_try_begin(id, leases[1], at(3), at(30)).await.unwrap().unwrap();
+        assert_eq!(due.notification, first);
+        assert!(theirs.webhook_try_begin(id, leases[0], at(3), at(30)).await.unwrap().is_none(), "the lease is lost");
+    }
+
+    async fn the_endpoints_of_one_account_are_due_after_the_first_of_each(world: &World) {
+        let (store, many, few) = (&world.store, world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let mut of_many = Vec::new();
+        for _ in 0..4 {
+            of_many.push(added(world, &many, NotificationKind::ALL).await.webhook.id);
+        }
+        let of_few = added(world, &few, NotificationKind::ALL).await.webhook.id;
+        for id in &of_many {
+            test(world, *id, &many, 0).await;
+        }
+        test(world, of_few, &few, 0).await;
+        let accounts = async |now| -> Vec<UserAccountId> { store.webhooks_due(now, 10).await.unwrap().into_iter().map(|(_, account)| account).collect() };
+        let all = |others: usize| [vec![many.clone(), few.clone()], vec![many.clone(); others]].concat();
+        assert_eq!(accounts(at(1)).await, all(3));
+        // The one that had a turn is the last of its account.
+        let lease = world.rng.uuid_v7(now());
+        assert!(store.webhook_lease(of_many[0], lease, at(1), at(30)).await.unwrap());
+        assert!(!store.webhook_lease(of_many[0], world.rng.uuid_v7(now()), at(1), at(30)).await.unwrap());
+        assert_eq!(accounts(at(2)).await, all(2));
+        store.webhook_lease_end(of_many[0], lease, at(3)).await.unwrap();
+        assert_eq!(store.webhooks_due(at(4), 10).await.unwrap().last(), Some(&(of_many[0], many.clone())));
+        assert_eq!(store.webhooks_due(at(4), 2).await.unwrap().len(), 2);
     }
 
     async fn a_disabled_endpoint_ends_what_waits_and_settled_rows_are_deleted_in_time(world: &World) {
@@ -173,7 +235,7 @@ on_each_database! {
             test(world, id, &account, second).await;
         }
         let lease = world.rng.uuid_v7(now());
-        store.webhooks_lease_due(lease, at(5), at(30), 10).await.unwrap();
+        leased(store, lease, at(5), at(30)).await;
         let due = store.webhook_try_begin(id, lease, at(5), at(30)).await.unwrap().unwrap();
         let gone = TryResult { status: Some(410), error: Some("it answered with status 410".to_owned()) };
         assert!(store.webhook_try_end(&due, lease, gone, AfterTry::Disabled(DisabledWhy::Gone), at(6)).await.unwrap());
@@ -181,7 +243,7 @@ on_each_database! {
         let shown = store.webhook_deliveries(id, &account, 10).await.unwrap();
         assert!(shown.iter().all(|one| one.next_try_at.is_none() && !one.is_delivered && one.error.is_some()));
         assert!(store.webhook_try_begin(id, lease, at(7), at(30)).await.unwrap().is_none());
-        assert!(store.webhooks_lease_due(lease, at(40), at(60), 10).await.unwrap().is_empty());
+        assert!(leased(store, lease, at(40), at(60)).await.is_empty());
         let settings = PurgeSettings { webhook_deliveries_kept: Duration::from_mins(1), ..PurgeSettings::default() };
         assert_eq!(store.purge(at(60), &settings).await.unwrap().webhook_deliveries, 0);
         assert_eq!(store.purge(at(67), &settings).await.unwrap().webhook_deliveries, 3);
@@ -196,7 +258,7 @@ on_each_database! {
         test(world, id, &account, 0).await;
         assert!(store.account_close(&account, None, at(1)).await.unwrap());
         let lease = world.rng.uuid_v7(now());
-        assert!(store.webhooks_lease_due(lease, at(2), at(30), 10).await.unwrap().is_empty());
+        assert!(leased(store, lease, at(2), at(30)).await.is_empty());
         store.closed_accounts_empty(at(2), &PurgeSettings::default()).await.unwrap();
         assert!(store.webhooks_of_account(&account, 10).await.unwrap().is_empty());
     }

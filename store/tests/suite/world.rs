@@ -215,7 +215,7 @@ impl World {
 
     pub async fn claim_of(&self, address: &str) -> Claim {
         let person = self.person(address).await;
-        Claim { account: person.account.unwrap(), person: person.id, email: person.email, at: now() }
+        Claim { account: person.account.unwrap(), person: person.id, email: person.email, rights: None, at: now() }
     }
 
     /// A registration that was claimed by the person behind an address.

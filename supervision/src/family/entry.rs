@@ -188,6 +188,7 @@ impl<A: KeyedActor> Entry<A> {
         match tokio::time::timeout_at(until, answer).await {
             Ok(answered) => answered.map_err(|_dropped| crashed()),
             Err(_elapsed) => {
+                self.kind().timer_fired(until);
                 self.kill_if_stuck();
                 Err(Unavailable::TimedOut)
             }
@@ -212,6 +213,7 @@ impl<A: KeyedActor> Entry<A> {
         let mut end = end.ok_or_else(|| self.kind().if_open(Unavailable::Overloaded))?;
         let ended = tokio::time::timeout_at(until, end.changed()).await;
         ended.map(drop).map_err(|_elapsed| {
+            self.kind().timer_fired(until);
             self.kill_if_stuck();
             Unavailable::TimedOut
         })

@@ -57,9 +57,9 @@ impl Meter {
         self.queued.load(Ordering::Acquire)
     }
 
-    /// Time since the queue last became non-empty or freed a place.
+    /// Time since the queue last became non-empty or freed a place, or since the process continued after a pause.
     pub(crate) fn unmoved_for(&self) -> Duration {
-        let moved = self.moved.load(Ordering::Acquire);
+        let moved = self.moved.load(Ordering::Acquire).max(self.kind.woke());
         Duration::from_micros(self.kind.micros().saturating_sub(moved))
     }
 

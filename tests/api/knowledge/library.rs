@@ -1,23 +1,25 @@
 //! What a client does with memories that are there: lists, changes and imports them, and deletes a space.
 
 use domain::space::AccessType;
+use knowledge::embed::EmbeddingProvider;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use blackbox::browser::Browser;
 use blackbox::client::{Credential, Response};
 use blackbox::world::World;
 use harness::on_each_database;
 
-async fn patched(world: &World, key: &Credential, id: &str, change: Value) -> Response {
+pub async fn patched(world: &World, key: &Credential, id: &str, change: Value) -> Response {
     world.send(world.request(Method::PATCH, &format!("/v1/memories/{id}"), key).json(&change)).await
 }
 
-async fn imported(world: &World, key: &Credential, lines: impl Into<reqwest::Body>) -> Response {
+pub async fn imported(world: &World, key: &Credential, lines: impl Into<reqwest::Body>) -> Response {
     let request = world.request(Method::POST, "/v1/import", key).header("content-type", "application/x-ndjson");
     world.send(request.body(lines)).await
 }
 
-fn lines(response: &Response) -> Vec<Value> {
+pub fn lines(response: &Response) -> Vec<Value> {
     assert_eq!((response.status, response.header("content-type")), (200, Some("application/x-ndjson")), "{response:?}");
     response
         .body
@@ -119,6 +121,22 @@ on_each_database! {
         patched(&world, &stranger, &id, json!({ "title": "Mine" })).await.refused(404, "not_found");
         patched(&world, &key, "nonsense", json!({})).await.refused(404, "not_found");
         assert_eq!(world.get(&format!("/v1/memories/{other}"), &key).await.expect(200)["content"], "Otters hold hands");
+    }
+
+    async fn a_form_without_a_known_action_changes_nothing(world: World) {
+        let (person, key) = world.librarian("ada@example.com").await;
+        let space = world.space(&key, "Sea", false).await;
+        let id = note(&world, &key, &space, "Walruses whistle").await;
+        let browser = Browser::of(&world, &person);
+        for pairs in [&[][..], &[("action", "")], &[("action", "erase")], &[("action", "DELETE")]] {
+            let pairs: Vec<(&str, &str)> = pairs.iter().copied().chain([("id", id.as_str()), ("space", &space), ("tags", "x")]).collect();
+            assert!(browser.submit("/knowledge/library", &pairs).await.page(400).contains("Nothing was changed"));
+        }
+        // A part of an address that is no action.
+        assert_eq!(browser.submit("/knowledge/library?action=delete", &[("id", &id)]).await.status, 400);
+        assert_eq!(world.get(&format!("/v1/memories/{id}"), &key).await.expect(200)["tags"], json!([]));
+        browser.submit("/knowledge/library", &[("id", &id), ("action", "delete")]).await.goes_to("/knowledge/library");
+        world.get(&format!("/v1/memories/{id}"), &key).await.refused(404, "not_found");
     }
 
     async fn a_memory_moves_between_spaces_within_what_its_key_covers(world: World) {
@@ -245,6 +263,7 @@ on_each_database! {
         let mut line: Value = serde_json::from_slice(whole.split(|byte| *byte == b'\n').next().unwrap()).unwrap();
         line["spaces"] = json!([own]);
         line["title"] = json!("Other title");
+        assert_eq!(outcome(&lines(&imported(&world, &limited, line.to_string()).await)), all(1, 0, 0));
         assert_eq!(outcome(&lines(&imported(&world, &limited, line.to_string()).await)), all(0, 1, 0));
         assert_eq!(world.get(&format!("/v1/memories/{first}"), &key).await.expect(200)["title"], "Two words");
     }
@@ -293,6 +312,32 @@ on_each_database! {
         let json = world.request(Method::POST, "/v1/import", &key).json(&json!({}));
         world.send(json).await.refused(415, "unsupported_media_type");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_continues_without_its_client() {
+    let world = World::with(|settings| settings.knowledge.embedding.provider = EmbeddingProvider::None).await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    let line = |nth: usize| {
+        let (id, then) = (world.rng().uuid_v7(world.clock().now()), "2026-01-01T00:00:00.000Z");
+        json!({ "id": id, "title": "", "url": "", "content": format!("Number {nth}"), "createdAt": then, "updatedAt": then, "type": "note", "spaces": [] })
+            .to_string()
+    };
+    let body = (0..400).map(line).collect::<Vec<_>>().join("\n");
+    let request = world.request(Method::POST, "/v1/import", &key).header("content-type", "application/x-ndjson");
+    let response = request.body(body.clone()).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let batch = response.headers()["x-batch-id"].to_str().unwrap().to_owned();
+    drop(response);
+    // Its stream can be joined as that of a batch.
+    let messages = world.rejoin(&key, &batch, None).await.whole().await;
+    assert_eq!(messages.iter().filter(|message| message["type"] == "success").count(), 400);
+    let again = lines(&imported(&world, &key, body).await);
+    assert_eq!(again[400], json!({ "type": "complete", "created": 0, "existing": 400, "failed": 0 }));
+    assert!((0..400).all(|nth| again[nth]["index"] == nth), "in the order of the lines");
+    // It is no batch of the page, and none that owners are notified of.
+    let me = world.person("ada@example.com").await;
+    assert_eq!(world.server.app.store.batches_of_account(&me.account, 10).await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use domain::Digest;
 use domain::memory::MemoryType;
+use domain::usage::ByPlan;
 use futures_util::FutureExt;
 use futures_util::future::select_all;
 use knowledge::embed::EmbeddingProvider;
 use serde_json::{Value, json};
-use store::memory::{ChunkPut, MemoryPut};
+use store::memory::{ChunkPut, MemoryPut, MemoryQuota};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -166,7 +167,7 @@ async fn an_export_whose_key_is_revoked_ends_incomplete() {
             model: None,
             spaces: &[],
             key_spaces: None,
-            memories_max: 1000,
+            quota: MemoryQuota { memories_max: 1000, bytes_max: ByPlan::new(|_| 0) },
         };
         world.server.app.store.memory_put(&put, now).await.unwrap();
     }
@@ -205,7 +206,7 @@ async fn slow(world: &World, key: &Credential) -> TcpStream {
 
 /// Asserts that exactly one of these requests is answered; returns its status and the others.
 async fn refused_one(mut slow: Vec<TcpStream>) -> (String, Vec<TcpStream>) {
-    let mut line = [[0_u8; 12]; 4];
+    let mut line = [[0_u8; 12]; 5];
     let reading = slow.iter_mut().zip(&mut line).map(|(stream, line)| stream.read_exact(line).boxed());
     let (read, at, _) = select_all(reading).await;
     read.unwrap();
@@ -218,18 +219,26 @@ async fn slow_large_bodies_of_one_account_do_not_affect_others() {
     let world = World::with(|settings| {
         settings.knowledge.batch.large_bodies_max = 3;
         settings.knowledge.batch.large_bodies_per_account_max = 2;
+        settings.knowledge.batch.large_bodies_waiting_max = 3;
+        settings.knowledge.batch.large_bodies_wait = blackbox::PATIENCE;
+        settings.knowledge.batch.large_bodies_turn = blackbox::PATIENCE;
         settings.http.body_rate_min = 0;
         settings.knowledge.embedding.provider = EmbeddingProvider::None;
     })
     .await;
     let (_, ada) = world.librarian("ada@example.com").await;
     let (_, bob) = world.librarian("bob@example.com").await;
-    let (status, of_ada) =
-        refused_one(vec![slow(&world, &ada).await, slow(&world, &ada).await, slow(&world, &ada).await]).await;
-    assert_eq!((status.as_str(), of_ada.len()), ("HTTP/1.1 429", 2));
-    // There is one place left for others.
-    let (status, of_bob) = refused_one(vec![slow(&world, &bob).await, slow(&world, &bob).await]).await;
-    assert_eq!((status.as_str(), of_bob.len()), ("HTTP/1.1 503", 1));
+    // Two are read, two wait for them.
+    let mut of_ada = Vec::new();
+    for _ in 0..5 {
+        of_ada.push(slow(&world, &ada).await);
+    }
+    let (status, of_ada) = refused_one(of_ada).await;
+    assert_eq!((status.as_str(), of_ada.len()), ("HTTP/1.1 429", 4));
+    // There is one place left for others, and one request may wait besides those of the first account.
+    let of_bob = vec![slow(&world, &bob).await, slow(&world, &bob).await, slow(&world, &bob).await];
+    let (status, of_bob) = refused_one(of_bob).await;
+    assert_eq!((status.as_str(), of_bob.len()), ("HTTP/1.1 503", 2));
     // A small body needs no slot, with or without `Content-Length`.
     for key in [&ada, &bob] {
         world.add(key, json!({ "contents": [{ "content": "A small note" }] })).await.whole().await;

@@ -39,6 +39,16 @@ on_each_database! {
         assert_eq!(put(&world, &key, json!({ "includeItems": [] })).await.expect(200)["settings"], empty);
     }
 
+    async fn a_key_limited_to_spaces_does_not_change_the_settings_of_the_account(world: World) {
+        let (person, all) = world.librarian("ada@example.com").await;
+        let space = world.space(&all, "Inside", false).await;
+        let key = world.key(&person, json!({ "name": "some", "spaces": [space] })).await;
+        let before = put(&world, &all, json!({ "excludeItems": ["casino"] })).await.expect(200)["settings"].clone();
+        put(&world, &key, json!({})).await.refused(403, "space_forbidden");
+        patch(&world, &key, json!({ "excludeItems": [] })).await.refused(403, "space_forbidden");
+        assert_eq!(world.get("/v1/settings", &key).await.expect(200)["settings"], before);
+    }
+
     async fn concurrent_changes_of_settings_are_all_stored(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         for round in 0..12 {

@@ -130,7 +130,11 @@ on_each_database! {
         world.delete(&path, &key).await.refused(404, "not_found");
         let before = world.get(&path, &all).await.expect(200);
 
-        // The same text is the same memory: it is found inside too, and stays as it was.
+        // The same text is another memory for a key that cannot read it, and the same one once the account has it inside too: it stays as it was.
+        let other = added(&key, note("Another title", "tweet", &inside)).await;
+        assert_ne!(other, id);
+        world.delete(&format!("/v1/memories/{other}"), &key).await.expect(200);
+        assert_eq!(added(&all, note("Mine", "note", &inside)).await, id);
         assert_eq!(added(&key, note("Another title", "tweet", &inside)).await, id);
         let after = world.get(&path, &all).await.expect(200);
         for member in ["title", "type", "content", "updatedAt"] {

@@ -4,6 +4,7 @@
 //! for its own database.
 
 mod standby;
+pub mod versions;
 
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -89,16 +90,34 @@ pub struct TestCluster {
 /// # Panics
 /// When there is no PostgreSQL although it is [`required`], and when the cluster does not start.
 pub async fn cluster() -> Option<TestCluster> {
+    cluster_with(&[]).await
+}
+
+/// [`cluster`] with a version of PostgreSQL.
+///
+/// # Panics
+/// As [`cluster`].
+pub async fn cluster_of_version(version: u32) -> Option<TestCluster> {
+    let cluster = cluster_with(&["version", &version.to_string()]).await?;
+    let found: i32 = sqlx::query_scalar("SELECT current_setting('server_version_num')::INT / 10000")
+        .fetch_one(&mut connect(&cluster.url).await)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(u32::try_from(found), Ok(version));
+    Some(cluster)
+}
+
+async fn cluster_with(arguments: &[&str]) -> Option<TestCluster> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut maker = Command::new(cargo);
-    maker.args(["run", "--quiet", "--locked", "--package", "attache-postgres-cluster"]);
+    maker.args(["run", "--quiet", "--locked", "--package", "attache-postgres-cluster", "--"]).args(arguments);
     // Without these variables it starts another cluster, prints its URL, and removes it after this process.
     maker.env_remove("NEXTEST_ENV").env_remove("ATTACHE_TEST_POSTGRES").current_dir(env!("CARGO_MANIFEST_DIR"));
     let made = maker.output().unwrap_or_else(|error| panic!("postgres-cluster: {error}"));
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let url = String::from_utf8_lossy(&made.stdout).trim().to_owned();
-    if url.is_empty() {
-        eprintln!("SKIPPED: no PostgreSQL: this test has shown nothing");
+    if url.is_empty() || url == "unavailable" {
+        eprintln!("SKIPPED: no PostgreSQL {}: this test has shown nothing", arguments.join(" "));
         return None;
     }
     let mut connection = connect(&url).await;

@@ -269,7 +269,7 @@ pub async fn make_key(
         KeyEnd::After(time) => Some(site.ports.clock.now() + time),
         KeyEnd::Never => None,
     };
-    let new = NewKey { id, account: owner.account.clone(), name, scopes, spaces, expires_at };
+    let new = NewKey { id, account: owner.account.clone(), name, scopes: Some(scopes), spaces, expires_at };
     match pages.keys.create(new, recently).await {
         Ok((key, secret)) => Ok(page(
             StatusCode::OK,

@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
+use domain::agent_right::AgentRight;
 use domain::claim::{Registration, RegistrationType};
 use domain::ids::RegistrationId;
 use domain::label::Label;
@@ -28,6 +29,8 @@ struct AgentPage {
     last_token: Option<Moment>,
     revoked: Option<Moment>,
     address: Option<String>,
+    /// Rights of an agent that does not have all.
+    rights: Vec<&'static str>,
     /// Agents that it confirmed for the account.
     agents: u64,
     /// Computers that it attached to the account.
@@ -89,6 +92,10 @@ async fn draw(
             claimed: agent.claim.as_ref().map(|claim| Moment::new(claim.at, now)),
             last_token: agent.last_token_at.map(|at| Moment::new(at, now)),
             revoked: agent.revoked_at.map(|at| Moment::new(at, now)),
+            rights: agent
+                .claim
+                .and_then(|claim| claim.rights)
+                .map_or_else(Vec::new, |rights| rights.iter().map(AgentRight::words).collect()),
             address: agent.ip_address,
             agents: confirmed.agents,
             computers: confirmed.computers,
@@ -99,7 +106,7 @@ async fn draw(
 }
 
 /// The account's name for an agent, else the end of its id.
-pub(super) fn agent_name(agent: &Registration) -> String {
+pub(in crate::account) fn agent_name(agent: &Registration) -> String {
     agent.label.as_ref().map_or_else(
         || {
             let id = agent.id.to_string();

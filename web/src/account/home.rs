@@ -11,6 +11,7 @@ use domain::ids::UserAccountId;
 use domain::usage::Day;
 use store::machine::Computer;
 use store::usage::UsageDay;
+use wire::usage::ByteLimit;
 
 use super::AccountOwner;
 use super::agent::{agent_kind, agent_name};
@@ -75,7 +76,7 @@ struct Usage {
     balance: String,
     /// Page for additional balance, if the operator configured one.
     top_up_url: Option<String>,
-    meters: [Meter; 2],
+    meters: Vec<Meter>,
     reset: Moment,
     history: DayStrip,
 }
@@ -217,6 +218,16 @@ async fn numbers(bars: &UsageBars, account: &UserAccountId) -> Option<UsageNumbe
 
 fn usage_of(bars: &UsageBars, numbers: &UsageNumbers, history: &[UsageDay], now: Timestamp) -> Usage {
     let UsageNumbers { bar, used, allowance } = numbers;
+    let byte_meter = |name, of: ByteLimit| Meter {
+        name,
+        used: megabytes(of.used),
+        limit: of.limit.map(megabytes),
+        percent_used: percent(of.used, of.limit.unwrap_or_default()),
+    };
+    let limits = bar.limits.map(|limits| {
+        let of_memories = limits.memory_bytes.map(|of| byte_meter("Texts of memories", of));
+        [Some(byte_meter("Events sent today (UTC)", limits.event_bytes)), of_memories]
+    });
     let meter = |name, used: u64, limit: u64| Meter {
         name,
         used: thousands(used),
@@ -232,7 +243,10 @@ fn usage_of(bars: &UsageBars, numbers: &UsageNumbers, history: &[UsageDay], now:
         meters: [
             meter("Memory events", used.memory, allowance.memory_events),
             meter("Retrospectives", used.retrospectives, allowance.retrospectives),
-        ],
+        ]
+        .into_iter()
+        .chain(limits.into_iter().flatten().flatten())
+        .collect(),
         reset: Moment::new(bar.memory.reset_at, now),
         history: strip_of(history.iter(), now),
     }
@@ -241,6 +255,13 @@ fn usage_of(bars: &UsageBars, numbers: &UsageNumbers, history: &[UsageDay], now:
 /// The used share of a limit, from 0 to 100, rounded up: one of ten thousand is visible. Without a limit nothing is used of it.
 fn percent(used: u64, limit: u64) -> u64 {
     if limit == 0 { 0 } else { used.saturating_mul(100).div_ceil(limit).min(100) }
+}
+
+/// Bytes in MB, rounded up to a tenth: what is used is visible.
+fn megabytes(bytes: u64) -> String {
+    let tenths = if bytes < 100 << 20 { (bytes * 10).div_ceil(1 << 20) } else { bytes.div_ceil(1 << 20) * 10 };
+    let whole = thousands(tenths / 10);
+    if tenths.is_multiple_of(10) { format!("{whole} MB") } else { format!("{whole}.{} MB", tenths % 10) }
 }
 
 /// A number with commas between its thousands.
@@ -264,6 +285,12 @@ mod tests {
     fn numbers_are_written_with_commas() {
         let shown = [0, 37, 999, 1000, 10_000, 1_234_567].map(thousands);
         assert_eq!(shown, ["0", "37", "999", "1,000", "10,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn bytes_are_written_in_megabytes() {
+        let shown = [0, 1, 1 << 20, 1_600_000, 256 << 20, 300_000_000, 5 << 30].map(megabytes);
+        assert_eq!(shown, ["0 MB", "0.1 MB", "1 MB", "1.6 MB", "256 MB", "287 MB", "5,120 MB"]);
     }
 
     #[test]

@@ -173,7 +173,7 @@ impl Line {
         let nothing =
             Self { index, label: String::new(), memory: None, url: None, badge: "Added", look: "", why: None, rank: 3 };
         match outcome {
-            ItemOutcome::Success { id, url } => match titles.get(id) {
+            ItemOutcome::Success { id, url, .. } => match titles.get(id) {
                 // A note's address is that of the API, which a browser cannot open.
                 Some(title) => Self {
                     label: title.clone(),

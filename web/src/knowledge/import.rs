@@ -1,24 +1,26 @@
 //! An export that a script sends back, a few lines at a time.
 
+use actors::ingest::{BatchStreamReader, Repeatable};
 use api::HttpState;
-use api::knowledge::import::ImportPlaces;
-use app::services::knowledge::Memories;
-use app::services::knowledge::import::{Imported, LineFault};
+use api::knowledge::import::ImportCounts;
+use app::services::knowledge::{Batches, Memories};
 use axum::extract::{FromRef, Request, State};
 use axum::response::{IntoResponse, Json};
+use domain::Digest;
+use domain::batch::{ItemOutcome, Message};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{fault, page_error};
 use crate::account::AccountOwner;
-use crate::{LargeForms, PageError, PageForm, PageResult, Site};
+use crate::{LargeForms, PageForm, PageResult, Site};
 
 /// The state of this page.
 #[derive(Debug, Clone)]
 pub struct ImportPages {
     site: Site,
     memories: Memories,
-    places: ImportPlaces,
+    batches: Batches,
     forms: LargeForms,
 }
 
@@ -27,7 +29,7 @@ impl FromRef<HttpState> for ImportPages {
         Self {
             site: Site::from_ref(state),
             memories: FromRef::from_ref(state),
-            places: FromRef::from_ref(state),
+            batches: FromRef::from_ref(state),
             forms: FromRef::from_ref(state),
         }
     }
@@ -42,34 +44,43 @@ pub struct LinesForm {
 /// Faults that a response names.
 const FAULTS_SHOWN: usize = 5;
 
-/// `POST /knowledge/import`: `{created, existing, failed, faults}`. Each line is stored before the next, and a repeated line changes nothing.
+/// `POST /knowledge/import`: `{created, existing, failed, faults}`. The lines are stored also if the page is closed, and a repeated line changes
+/// nothing.
 pub async fn import(State(pages): State<ImportPages>, owner: AccountOwner, request: Request) -> PageResult {
-    let site = &pages.site;
     let PageForm(LinesForm { lines }) = pages.forms.read(request, &owner.account).await?;
-    let _place = pages.places.take(&owner.account).map_err(PageError::of(site))?;
-    let lines: Vec<&str> = lines.lines().filter(|line| !line.trim().is_empty()).collect();
-    let import = match pages.memories.import(owner.access(), lines.len()).await {
-        Ok(import) => import,
+    let access = owner.access();
+    let repeat = Repeatable { key: None, body: Digest::of(lines.as_bytes()) };
+    let begun = match pages.memories.lines(&access, &lines).await {
+        Ok(checked) => pages.batches.import(&access, checked, repeat).await,
+        Err(refusal) => Err(refusal),
+    };
+    let reader = match begun {
+        Ok(reader) => reader,
         Err(refusal) => {
-            let Some(fault) = fault(&refusal) else { return Err(page_error(site, &owner.visitor)(refusal)) };
+            let Some(fault) = fault(&refusal) else { return Err(page_error(&pages.site, &owner.visitor)(refusal)) };
+            let failed = lines.lines().filter(|line| !line.trim().is_empty()).count();
             return Ok(
-                Json(json!({ "created": 0, "existing": 0, "failed": lines.len(), "faults": [fault] })).into_response()
+                Json(json!({ "created": 0, "existing": 0, "failed": failed, "faults": [fault] })).into_response()
             );
         }
     };
-    let (mut created, mut existing, mut failed) = (0_u32, 0_u32, 0_u32);
+    let outcome = outcome(reader).await.map_err(|error| page_error(&pages.site, &owner.visitor)(error.into()))?;
+    Ok(Json(outcome).into_response())
+}
+
+/// Waits for the end of an import.
+async fn outcome(mut reader: BatchStreamReader) -> Result<serde_json::Value, actors::InfraError> {
     let mut faults: Vec<String> = Vec::new();
-    for line in lines {
-        match import.line(line).await.map_err(page_error(site, &owner.visitor))? {
-            Ok(Imported::Created(_)) => created += 1,
-            Ok(Imported::Existing(_)) => existing += 1,
-            Err(LineFault { message, .. }) => {
-                failed += 1;
-                if faults.len() < FAULTS_SHOWN {
-                    faults.push(message);
-                }
-            }
-        }
+    let mut counts = ImportCounts::default();
+    let counted = |journal: &_, message: &Message<'_>| match message {
+        Message::Item { outcome: ItemOutcome::Error { message, .. }, .. } => (None, Some(message.clone())),
+        Message::Complete => (Some(ImportCounts::of(journal)), None),
+        _ => (None, None),
+    };
+    while let Some((_, (end, fault))) = reader.next_with(counted).await? {
+        faults.extend(fault.filter(|_| faults.len() < FAULTS_SHOWN));
+        counts = end.unwrap_or(counts);
     }
-    Ok(Json(json!({ "created": created, "existing": existing, "failed": failed, "faults": faults })).into_response())
+    let ImportCounts { created, existing, failed } = counts;
+    Ok(json!({ "created": created, "existing": existing, "failed": failed, "faults": faults }))
 }

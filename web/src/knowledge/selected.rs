@@ -14,7 +14,7 @@ use super::found::titled;
 use super::library::{LibraryPages, LibraryQuery};
 use super::{TAB, fault, page_error};
 use crate::account::AccountOwner;
-use crate::{PageError, PageForm, PageLayout, PageQuery, PageResult, page};
+use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageQuery, PageResult, Site, page};
 
 /// Memories of one request.
 const SELECTED_MAX: usize = 100;
@@ -61,7 +61,8 @@ pub async fn change(
         "tag" if tags.is_empty() => Err("Enter a tag."),
         "tag" => Ok(Action::Tag(tags)),
         "forget" => Ok(Action::Question),
-        _ => Ok(Action::Delete),
+        "delete" => Ok(Action::Delete),
+        _ => return Err(unknown(site, &owner, &query)),
     };
     let action = match action {
         _ if ids.is_empty() => return Ok(back("Nothing was changed: no memory was selected.".to_owned())),
@@ -96,6 +97,22 @@ pub async fn change(
         left => format!(" {left} could not be changed. {}", reason.unwrap_or_default()),
     };
     Ok(back(format!("{count} {verb}.{left}").trim_end().to_owned()))
+}
+
+/// A form of an older page, or of a program: nothing is assumed of what it wants.
+fn unknown(site: &Site, owner: &AccountOwner, query: &LibraryQuery) -> PageError {
+    PageError::shown(
+        site,
+        Some(&owner.visitor),
+        StatusCode::BAD_REQUEST,
+        PageErrorTexts {
+            title: "The form does not say what to do",
+            text: "It names no action, or one that this server does not know. Nothing was changed.",
+            next: "Open the list again, select the memories and choose an action.",
+            link: format!("/knowledge/library{}", query.end()).into(),
+            label: "Your memories",
+        },
+    )
 }
 
 fn question(pages: &LibraryPages, owner: &AccountOwner, own: Vec<Memory>, query: &LibraryQuery) -> Response {

@@ -101,7 +101,7 @@ pub async fn save(
         let status = StatusCode::BAD_REQUEST;
         return pages.draw(&owner, status, &form, &issues, Vec::new(), SpaceDraft::default()).await;
     }
-    pages.filters.replace(&owner.account, update).await.map_err(PageError::of(site))?;
+    pages.filters.replace(&owner.access(), update).await.map_err(PageError::of(site))?;
     Ok(site.to("/knowledge/settings", "Saved. The filter applies to content that is added from now on."))
 }
 

@@ -259,5 +259,7 @@ fn parsed<T: DeserializeOwned>(arguments: &str) -> Result<T, String> {
 
 /// The reason of a refusal in words.
 fn reason(refusal: impl Into<ApiError>) -> String {
-    KnowledgeError::from(refusal).reason()
+    let error = KnowledgeError::from(refusal);
+    error.count();
+    error.reason()
 }

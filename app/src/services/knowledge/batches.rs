@@ -1,13 +1,14 @@
 //! Batches: add items, rejoin the stream of a batch, cancel it (`docs/decisions/0040-batches-and-streams.md`).
 
 use actors::InfraError;
-use actors::ingest::{AddedBatch, BatchSettings, BatchStreamReader, Ingestion, Repeatable};
-use domain::batch::{Item, MessageId};
+use actors::ingest::{AddedBatch, BatchSettings, BatchStreamReader, Ingestion, Repeatable, Submission};
+use domain::batch::{BatchKind, Item, MessageId};
 use domain::ids::BatchId;
 use store::batch::BatchAccess;
 use uuid::Uuid;
 
 use super::access::KnowledgeAccess;
+use super::import::ImportLines;
 use super::refusal::Refusal;
 use crate::services::Ports;
 use async_recursion::async_recursion as boxed;
@@ -42,9 +43,33 @@ impl Batches {
     ) -> Result<BatchStreamReader, Refusal> {
         self.check(&items, named)?;
         let spaces = access.to_write(named, &self.ports).await?;
-        let (ingestion, KnowledgeAccess { account, within, .. }) = (self.ingestion.clone(), access.clone());
+        self.submit(access, BatchKind::Batch, ImportLines { items, spaces }, repeat).await
+    }
+
+    /// Stores an import and starts its work. Returns the stream of its messages, of which one for each line in its order. The same lines join
+    /// their import while it runs.
+    #[boxed]
+    pub async fn import(
+        &self,
+        access: &KnowledgeAccess,
+        lines: ImportLines,
+        repeat: Repeatable,
+    ) -> Result<BatchStreamReader, Refusal> {
+        self.submit(access, BatchKind::Import, lines, Some(repeat)).await
+    }
+
+    async fn submit(
+        &self,
+        access: &KnowledgeAccess,
+        kind: BatchKind,
+        ImportLines { items, spaces }: ImportLines,
+        repeat: Option<Repeatable>,
+    ) -> Result<BatchStreamReader, Refusal> {
+        let KnowledgeAccess { account, within, .. } = access.clone();
+        let (ingestion, submission) =
+            (self.ingestion.clone(), Submission { kind, account, spaces, key_spaces: within, items, repeat });
         let work = async move {
-            match ingestion.add(&account, (&spaces, within.as_deref()), &items, repeat.as_ref()).await? {
+            match ingestion.add(&submission).await? {
                 // The actor starts also if the client leaves now.
                 AddedBatch::New(batch) => Ok((ingestion.join(&batch, None).await?, AddedBatch::New(batch))),
                 other => Ok::<_, InfraError>((None, other)),
@@ -71,7 +96,7 @@ impl Batches {
         rule(named.len() <= most, "spaces", format!("must name at most {most}"))?;
         let notes = items.iter().filter_map(|item| match item {
             Item::Note { content, .. } => Some(content),
-            Item::Url(_) => None,
+            _ => None,
         });
         for (nth, content) in notes.enumerate() {
             let path = format!("contents[{nth}].content");

@@ -51,9 +51,10 @@ impl Memories {
                 None => None,
             };
             let draft = self.draft(&memory, title.as_deref(), change.content.as_deref()).await?;
-            match self.write(&memory, draft, tags.clone(), spaces).await? {
+            match self.write(access, &memory, draft, tags.clone(), spaces).await? {
                 Edit::Done => return self.owned(access, id).await,
                 Edit::Stale => {}
+                Edit::QuotaExceeded => return Err(Refusal::QuotaExceeded),
                 Edit::NotThere => return Err(Refusal::NotFound),
                 Edit::Duplicate(other) => {
                     return Err(Refusal::invalid("content", format!("the memory {other} has this text already")));
@@ -148,6 +149,7 @@ impl Memories {
 
     async fn write(
         &self,
+        access: &KnowledgeAccess,
         memory: &Memory,
         draft: Option<MemoryDraft>,
         tags: Option<Vec<Tag>>,
@@ -155,6 +157,8 @@ impl Memories {
     ) -> Result<Edit, Refusal> {
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         let (id, seen, account) = (memory.id, memory.changed, memory.account.clone());
+        let quota = self.limits.quota;
+        let within = access.within.clone();
         let has_new_text = draft.as_ref().is_some_and(|draft| draft.content != memory.content);
         let write = async move {
             let chunks = draft.as_ref().map(MemoryDraft::chunks).unwrap_or_default();
@@ -164,8 +168,9 @@ impl Memories {
                 chunks: &chunks,
                 model: draft.model.as_ref(),
             });
-            let (tags, spaces) = (tags.as_deref(), spaces.as_deref());
-            store.memory_edit(&MemoryEdit { id, account: &account, seen, text, tags, spaces }, now).await
+            let (tags, spaces, key_spaces) = (tags.as_deref(), spaces.as_deref(), within.as_deref());
+            let edit = MemoryEdit { id, account: &account, seen, text, tags, spaces, key_spaces, quota };
+            store.memory_edit(&edit, now).await
         };
         Ok(actors::detached(write).await??)
     }

@@ -4,6 +4,7 @@ use domain::filter::{FilterChange, FilterSettings, FilterUpdate};
 use domain::ids::UserAccountId;
 use store::StoreError;
 
+use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
 use crate::services::Ports;
 use async_recursion::async_recursion as boxed;
@@ -32,20 +33,22 @@ impl Filters {
         self.ports.store.filter_settings(account).await
     }
 
-    /// Replaces all settings of an account.
+    /// Replaces all settings of an account. A key for certain spaces may not: filters apply to what is added to the others too.
     #[boxed]
-    pub async fn replace(&self, account: &UserAccountId, update: FilterUpdate) -> Result<FilterSettings, Refusal> {
+    pub async fn replace(&self, access: &KnowledgeAccess, update: FilterUpdate) -> Result<FilterSettings, Refusal> {
+        let account = may_change(access)?.clone();
         let settings = checked(update)?;
-        let (store, account, now) = (self.ports.store.clone(), account.clone(), self.ports.clock.now());
+        let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         let stored = settings.clone();
         actors::detached(async move { store.filter_settings_set(&account, &stored, now).await }).await??;
         Ok(settings)
     }
 
-    /// Changes some settings of an account.
+    /// Changes some settings of an account, with the access of [`Filters::replace`].
     #[boxed]
-    pub async fn change(&self, account: &UserAccountId, change: FilterChange) -> Result<FilterSettings, Refusal> {
-        let (store, account, now) = (self.ports.store.clone(), account.clone(), self.ports.clock.now());
+    pub async fn change(&self, access: &KnowledgeAccess, change: FilterChange) -> Result<FilterSettings, Refusal> {
+        let account = may_change(access)?.clone();
+        let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         let work = async move { store.filter_settings_change(&account, |known| checked(change.of(known)), now).await };
         actors::detached(work).await??
     }
@@ -54,6 +57,11 @@ impl Filters {
     pub fn warnings(&self, settings: &FilterSettings) -> Vec<&'static str> {
         settings.warnings(self.has_language_model)
     }
+}
+
+/// The account whose settings the party may change.
+fn may_change(access: &KnowledgeAccess) -> Result<&UserAccountId, Refusal> {
+    if access.within.is_none() { Ok(&access.account) } else { Err(Refusal::SpaceForbidden) }
 }
 
 fn checked(update: FilterUpdate) -> Result<FilterSettings, Refusal> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::ids::MemoryId;
 use knowledge::Pipeline;
-use store::memory::{Memory, MemoryScope, Unlink};
+use store::memory::{Memory, MemoryQuota, MemoryScope, Unlink};
 
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
@@ -24,8 +24,8 @@ pub struct Memories {
 /// Limits of memories, from `[knowledge]`.
 #[derive(Debug, Clone)]
 pub struct MemoryLimits {
-    /// Memories of an account.
-    pub memories_max: u32,
+    /// How much an account may keep.
+    pub quota: MemoryQuota,
     /// Tags of a memory.
     pub tags_max: usize,
     /// Spaces that a request may name.
@@ -40,9 +40,9 @@ pub struct MemoryLimits {
 
 impl MemoryLimits {
     /// The limits of these settings.
-    pub fn new(settings: &KnowledgeSettings) -> Self {
+    pub fn new(settings: &KnowledgeSettings, quota: MemoryQuota) -> Self {
         Self {
-            memories_max: settings.memories_per_account_max,
+            quota,
             tags_max: settings.tags_per_memory_max,
             spaces_max: settings.batch.spaces_max,
             note_bytes_max: settings.batch.note_bytes_max,

@@ -36,6 +36,9 @@ pub enum Refusal {
         /// Time after which another attempt is reasonable.
         retry_after: Duration,
     },
+    /// The account keeps as much as its plan permits.
+    #[error("the account keeps as much as it may")]
+    QuotaExceeded,
     /// The store or an actor failed.
     #[error(transparent)]
     Infra(#[from] InfraError),

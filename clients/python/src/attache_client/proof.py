@@ -185,7 +185,7 @@ def _verify_signature(key: bytes, signature: bytes, text: bytes) -> None:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError as error:
-        raise ImportError("verification needs the extra: pip install 'attache-client[verify]'") from error
+        raise ImportError("verification needs cryptography: pip install cryptography") from error
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
     except (InvalidSignature, ValueError) as error:

@@ -64,6 +64,9 @@ pub enum AuditFault {
     /// Places have a gap, or fewer events have a place than were signed.
     #[error("no event has place {0} in the tree")]
     Place(u64),
+    /// An event is not queued for a place, so no later event of its chain gets one in order.
+    #[error("event {0} is neither in the tree nor queued for a place in it")]
+    Unqueued(EventId),
     /// The stored tile disagrees with the leaves under it.
     #[error("tile {0} disagrees with the events under it")]
     Tile(TileId),

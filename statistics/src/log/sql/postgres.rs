@@ -3,6 +3,10 @@
 //! Many rows are passed as one array for each column. An array comes from a subquery of its own (`p`), because the planner would see the
 //! length of one that is an argument of `unnest`, and would plan most calls anew: that takes longer than such a statement itself.
 
+use store::joined;
+
+use super::PROOF_COLUMNS;
+
 /// Heads of chains, events that are stored already, and numbers of sources, of one moment and without locks, as
 /// [`FoundRow`](super::FoundRow); `chain` is the place in the arrays, from 0. Parameters: computers and agents of chains; ids of events;
 /// computers, agents, identities and lanes of sources.
@@ -44,7 +48,8 @@ pub const SOURCES: &str = "WITH r AS MATERIALIZED (
 /// 1. `h`: locks the heads that nothing else has locked. A head that a running transaction has locked is absent.
 /// 2. `moved`: moves the heads that still are as the caller expects, of chains none of whose ids is stored; and begins chains.
 /// 3. `added`: adds the events of those chains, in the given order. The heads are locked before the first event gets its number, so the
-///    numbers of a chain grow with it.
+///    numbers of a chain grow with it, as long as no session takes several numbers from the sequence at once.
+/// 4. `queued`: queues each event with the number of the event before it in its chain, in whatever epoch, which orders the places.
 ///
 /// Returns a row for each chain, as [`AppendedRow`](super::AppendedRow). A wait for another transaction, which adds a head or an event with
 /// the same id at this moment, ends the statement after 250 ms (55P03); an id that it has added in the meantime ends it too (23505).
@@ -68,10 +73,11 @@ pub const APPEND: &str = "WITH c AS MATERIALIZED (
         CROSS JOIN LATERAL (SELECT 1 FROM events x WHERE x.event_id = e.event_id OFFSET 0) x),
     h AS MATERIALIZED (
         SELECT c.*, t.chain IS NOT NULL AS taken, h.chain_epoch AS found_epoch, h.seq AS found_seq, h.self AS found_self,
-            h.event_id AS found_event, h.moves AS found_moves
+            h.event_id AS found_event, h.moves AS found_moves, x.id AS found_number
         FROM c LEFT JOIN taken t ON t.chain = c.chain LEFT JOIN LATERAL (
             SELECT h.chain_epoch, h.seq, h.self, h.event_id, h.moves FROM chain_heads h
-            WHERE c.moves > 0 AND h.machine_id = c.machine_id AND h.agent_id = c.agent_id FOR UPDATE SKIP LOCKED) h ON TRUE),
+            WHERE c.moves > 0 AND h.machine_id = c.machine_id AND h.agent_id = c.agent_id FOR UPDATE SKIP LOCKED) h ON TRUE
+        LEFT JOIN LATERAL (SELECT x.id FROM events x WHERE x.event_id = h.event_id OFFSET 0) x ON TRUE),
     moved AS (
         INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
         SELECT machine_id, agent_id, chain_epoch, seq, self, event_id, moves + 1 FROM h
@@ -87,8 +93,11 @@ pub const APPEND: &str = "WITH c AS MATERIALIZED (
             chain_epoch, seq, self, prev_event_id, received_at_ms, leaf_hash, canonical)
         SELECT e.event_id, e.receipt_id, e.source_id, e.event_type, e.ts_edge_ms, e.consent_level, e.redacted,
             e.chain_epoch, e.seq, e.self, e.prev_event_id, e.received_at_ms, e.leaf_hash, e.canonical
-        FROM e JOIN won w ON w.chain = e.chain ORDER BY e.place RETURNING id, leaf_hash),
-    queued AS (INSERT INTO unsequenced (event, leaf_hash) SELECT id, leaf_hash FROM added)
+        FROM e JOIN won w ON w.chain = e.chain ORDER BY e.place RETURNING id, event_id, leaf_hash),
+    queued AS (
+        INSERT INTO unsequenced (event, leaf_hash, follows)
+        SELECT a.id, a.leaf_hash, COALESCE(lag(a.id) OVER (PARTITION BY e.chain ORDER BY e.place), h.found_number)
+        FROM added a JOIN e ON e.event_id = a.event_id JOIN h ON h.chain = e.chain)
     SELECT h.chain, w.chain IS NOT NULL AS won, h.taken, h.found_epoch AS chain_epoch, h.found_seq AS seq, h.found_self AS self,
         h.found_event AS event_id, h.found_moves AS moves
     FROM h LEFT JOIN won w ON w.chain = h.chain";
@@ -104,8 +113,22 @@ pub const LEASE: &str = "UPDATE sequencer SET fence = CASE WHEN holder = $1 THEN
         held_until_ms = CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) + $2
     WHERE id = 1 AND (holder IS NULL OR holder = $1
         OR held_until_ms < CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)) RETURNING fence";
-/// `(event, leaf_hash)` of at most `$1` events without a place, in the order of commits.
-pub const WAITING: &str = "SELECT event, leaf_hash FROM unsequenced ORDER BY event LIMIT $1";
+/// At most `$1` events without a place, those with the smallest numbers, as [`WaitingEvent`](super::super::postgres::WaitingEvent).
+pub const WAITING: &str = "SELECT event, leaf_hash, follows FROM unsequenced ORDER BY event LIMIT $1";
+/// The events without a place among some events (`$1`) and those before them in their chains; at most `$2`, of which no event lacks one before
+/// it. `newest` has one event of each chain, so no event is read twice.
+pub const PREDECESSORS: &str = "WITH RECURSIVE newest AS (
+        SELECT DISTINCT ON (s.machine_id, s.agent_id) e.id FROM (SELECT $1::BIGINT[] AS event OFFSET 0) p
+        CROSS JOIN LATERAL unnest(p.event) AS r (event)
+        CROSS JOIN LATERAL (SELECT e.id, e.source_id, e.chain_epoch, e.seq FROM events e WHERE e.id = r.event OFFSET 0) e
+        CROSS JOIN LATERAL (SELECT s.machine_id, s.agent_id FROM sources s WHERE s.id = e.source_id OFFSET 0) s
+        ORDER BY s.machine_id, s.agent_id, e.chain_epoch DESC, e.seq DESC),
+    back AS (
+        SELECT u.event, u.leaf_hash, u.follows, 0 AS steps FROM newest n
+        CROSS JOIN LATERAL (SELECT u.* FROM unsequenced u WHERE u.event = n.id OFFSET 0) u
+        UNION ALL SELECT u.event, u.leaf_hash, u.follows, b.steps + 1 FROM back b
+        CROSS JOIN LATERAL (SELECT u.* FROM unsequenced u WHERE u.event = b.follows OFFSET 0) u)
+    SELECT event, leaf_hash, follows FROM back ORDER BY steps DESC LIMIT $2";
 /// Assigns places to events (`$1`: their ids), from leaf `$2` on.
 pub const PLACE: &str = "WITH r AS (
         SELECT t.event, t.place - 1 AS place FROM (SELECT $1::BIGINT[] AS event OFFSET 0) p
@@ -124,3 +147,31 @@ pub const TREE_GROW: &str = "UPDATE tree SET size = $1, root = $2, checkpoint = 
 
 /// Releases the lease of a holder.
 pub const LEASE_END: &str = "UPDATE sequencer SET holder = NULL WHERE id = 1 AND holder = $1";
+
+/// `(name, cache)` of the sequence of the numbers of events.
+pub const SEQUENCE: &str = "SELECT pg_get_serial_sequence('events', 'id'), seqcache FROM pg_sequence
+    WHERE seqrelid = CAST(pg_get_serial_sequence('events', 'id') AS REGCLASS)";
+
+/// Events from a place on, in the order of the tree: place, events at most.
+pub const EVENTS_PLACED: &str = joined!(
+    "SELECT e.id, e.source_id, ",
+    PROOF_COLUMNS,
+    "l.leaf_index FROM leaves l JOIN events e ON e.id = l.event JOIN sources s ON s.id = e.source_id
+    WHERE l.leaf_index >= $1 ORDER BY l.leaf_index LIMIT $2"
+);
+/// Events by their numbers (`$1`), in that order.
+pub const EVENTS_OF: &str = joined!(
+    "SELECT e.id, e.source_id, ",
+    PROOF_COLUMNS,
+    "(SELECT l.leaf_index FROM leaves l WHERE l.event = e.id) AS leaf_index
+    FROM (SELECT $1::BIGINT[] AS event OFFSET 0) p CROSS JOIN LATERAL unnest(p.event) WITH ORDINALITY AS r (event, place)
+    CROSS JOIN LATERAL (SELECT e.* FROM events e WHERE e.id = r.event OFFSET 0) e JOIN sources s ON s.id = e.source_id ORDER BY r.place"
+);
+/// `(leaf_index, event, leaf_hash, follows)` of the events from place `$1` on, and of all that wait for a place, in one snapshot.
+pub const REST: &str = "SELECT l.leaf_index, l.event, CAST('' AS BYTEA) AS leaf_hash, CAST(NULL AS BIGINT) AS follows
+    FROM leaves l WHERE l.leaf_index >= $1
+    UNION ALL SELECT NULL, u.event, u.leaf_hash, u.follows FROM unsequenced u ORDER BY 1";
+/// The id of an event that neither has a place nor waits for one.
+pub const UNQUEUED: &str =
+    "SELECT e.event_id FROM events e WHERE NOT EXISTS (SELECT 1 FROM leaves l WHERE l.event = e.id)
+    AND NOT EXISTS (SELECT 1 FROM unsequenced u WHERE u.event = e.id) LIMIT 1";

@@ -248,6 +248,13 @@ impl Process {
         assert!(sent.success(), "kill -s {name}");
     }
 
+    /// Resident memory of the process, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     /// Waits until it has ended by itself and all of its output was read.
     pub async fn exit(&mut self) -> ExitStatus {
         let ended = self.stdout.end().await && self.stderr.end().await;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -96,6 +97,10 @@ async fn take(
         "moved" => (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, "/target")]).into_response(),
         "gone" => StatusCode::GONE.into_response(),
         "silent" => std::future::pending().await,
+        "slow" => {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            StatusCode::NO_CONTENT.into_response()
+        }
         "endless" => {
             let chunks = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b'x'; 65_536]));
             Response::new(axum::body::Body::from_stream(chunks))

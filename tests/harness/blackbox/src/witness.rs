@@ -33,6 +33,10 @@ struct WitnessState {
     /// The newest checkpoint of each origin, with the number of cosignatures.
     latest: HashMap<String, Checkpoint>,
     is_away: bool,
+    /// A lie: status and body of each answer.
+    answers: Option<(StatusCode, &'static str)>,
+    /// Number of requests.
+    requests: u64,
 }
 
 /// Name of the witness in its key and signatures.
@@ -82,6 +86,16 @@ impl TestWitness {
         self.state().is_away = is_away;
     }
 
+    /// Answers this to each request from now on, whatever it contains, or the truth again.
+    pub fn answers(&self, answer: Option<(u16, &'static str)>) {
+        self.state().answers = answer.map(|(status, body)| (StatusCode::from_u16(status).unwrap(), body));
+    }
+
+    /// Number of requests so far.
+    pub fn requests(&self) -> u64 {
+        self.state().requests
+    }
+
     /// Whether a note has a cosignature by this witness that holds.
     pub fn has_cosigned(&self, note: &str) -> bool {
         let (text, lines) = note.split_once("\n\n").unwrap();
@@ -99,6 +113,10 @@ impl TestWitness {
 
 async fn add_checkpoint(State(witness): State<TestWitness>, body: String) -> Response {
     let mut state = witness.state();
+    state.requests += 1;
+    if let Some(answer) = state.answers {
+        return answer.into_response();
+    }
     if state.is_away {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io, process};
 
-use crate::pgvector;
+use crate::packages;
 
 const VERSION_MIN: u32 = 15;
 /// A memory disk smaller than this (containers often have 64 MB) would fill up in the middle of a run.
@@ -38,13 +38,22 @@ pub struct Programs {
 impl Programs {
     /// The first PostgreSQL in `PATH`, else the newest of a Debian layout, if it is new enough.
     pub fn find() -> Option<Self> {
+        Self::installed(|version| version >= VERSION_MIN)
+    }
+
+    /// This version, as an administrator or else `make tools` has installed it.
+    pub fn of_version(wanted: u32) -> Option<Self> {
+        Self::installed(|version| version == wanted).or_else(|| packages::of_version(wanted))
+    }
+
+    fn installed(is_wanted: impl Fn(u32) -> bool) -> Option<Self> {
         let path = env::var_os("PATH").unwrap_or_default();
         let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         let mut versions: Vec<PathBuf> = debian.map(|entry| entry.path().join("bin")).collect();
         versions.sort_by_key(|folder| version(folder));
-        let folder = env::split_paths(&path).chain(versions.into_iter().rev()).find(|folder| {
-            folder.join("initdb").is_file() && version(folder).is_some_and(|version| version >= VERSION_MIN)
-        })?;
+        let mut folders = env::split_paths(&path).chain(versions.into_iter().rev());
+        let folder =
+            folders.find(|folder| folder.join("initdb").is_file() && version(folder).is_some_and(&is_wanted))?;
         Self::at(folder, None)
     }
 
@@ -80,12 +89,12 @@ impl Programs {
 /// A new private folder, in memory when there is room and no program has to be run from there, which may be forbidden.
 pub fn make_folder(programs: &Programs) -> io::Result<PathBuf> {
     let name = format!("attache-postgres-{}", process::id());
-    let data_only = programs.packages.is_none();
+    let is_possible = programs.packages.is_none() || !forbids_programs("/dev/shm");
     let in_memory = Path::new("/dev/shm").join(&name);
     let roomy = kilobytes_free("/dev/shm").is_some_and(|free| free >= MEMORY_DISK_KILOBYTES_MIN);
     let mut builder = fs::DirBuilder::new();
     builder.mode(0o700);
-    let folder = if data_only && roomy && builder.create(&in_memory).is_ok() {
+    let folder = if is_possible && roomy && builder.create(&in_memory).is_ok() {
         in_memory
     } else {
         let on_disk = env::temp_dir().join(&name);
@@ -101,7 +110,7 @@ pub fn make_folder(programs: &Programs) -> io::Result<PathBuf> {
 /// Creates and starts the cluster in `folder`; returns its URL.
 pub fn start(mut programs: Programs, folder: &Path) -> io::Result<String> {
     if let Some(packages) = &programs.packages {
-        programs.folder = pgvector::copy(packages, folder)?;
+        programs.folder = packages::copy(packages, folder)?;
     }
     let data = folder.join("data");
     let log = folder.join("log");
@@ -131,9 +140,10 @@ pub fn remove(folder: &Path) -> io::Result<()> {
     let data = folder.join("data");
     // The owner of the folder is the user that the cluster runs as.
     let owner = fs::metadata(folder).map(|folder| (folder.uid(), folder.gid()))?;
-    if let Some(found) = Programs::find().filter(|_| data.join("postmaster.pid").exists()) {
-        let copied = pgvector::copied(folder).unwrap_or_else(|| found.folder.clone());
-        let programs = Programs { folder: copied, owner: found.owner.map(|_| owner), ..found };
+    // Any `pg_ctl` stops any server: it sends a signal.
+    let found = packages::copied(folder).and_then(|copied| Programs::at(copied, None)).or_else(Programs::find);
+    if let Some(found) = found.filter(|_| data.join("postmaster.pid").exists()) {
+        let programs = Programs { owner: found.owner.map(|_| owner), ..found };
         let stop = ["stop", "--wait", "--mode=immediate", "--pgdata"].map(OsStr::new);
         let arguments: Vec<&OsStr> = stop.into_iter().chain([data.as_os_str()]).collect();
         // Removing the folder ends a server that does not obey: it checks its lock file every minute.
@@ -156,6 +166,17 @@ fn version(folder: &Path) -> Option<u32> {
 fn number(arguments: &[&str]) -> Option<u32> {
     let output = Command::new("id").args(arguments).output().ok()?;
     String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+}
+
+/// Whether programs may not be run from the disk that is mounted at `path`.
+fn forbids_programs(path: &str) -> bool {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    // The last one covers those before it.
+    let mut options = mounts.lines().rev().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        (words.next() == Some(path)).then(|| words.nth(1)).flatten()
+    });
+    options.next().is_none_or(|options| options.split(',').any(|option| option == "noexec"))
 }
 
 /// Room left on the disk that holds `path`.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use api::account::COMPUTERS_MAX;
 use app::services::activity::browse::ComputerNames;
-use domain::ids::{MachineUuid, UserAccountId};
+use domain::ids::{MachineUuid, RegistrationId, UserAccountId};
 use statistics::contract::RecordScope;
 use store::{Store, StoreError};
 
+use crate::account::agent::agent_name;
 use crate::account::computer::computer_name;
 
 /// The name of the service among the computers.
@@ -18,7 +19,12 @@ pub struct Computers {
     names: BTreeMap<MachineUuid, String>,
     /// The chains of the service, which all have one name.
     service: Vec<MachineUuid>,
+    /// Names of the account's agents.
+    agents: BTreeMap<RegistrationId, String>,
 }
+
+/// Agents whose names are known.
+const AGENTS_MAX: usize = 1_000;
 
 /// An option of the filter of computers.
 pub struct ComputerChoice {
@@ -37,7 +43,9 @@ impl Computers {
         names.extend(known.iter().map(|computer| (computer.machine_uuid, computer_name(computer))));
         let service: Vec<MachineUuid> = scope.shown.service.iter().map(|known| known.machine).collect();
         names.extend(service.iter().map(|machine| (*machine, SERVICE.to_owned())));
-        Ok(Self { names, service })
+        let agents = store.agents_of_account(account, AGENTS_MAX).await?;
+        let agents = agents.iter().map(|agent| (agent.id, agent_name(agent))).collect();
+        Ok(Self { names, service, agents })
     }
 
     /// The name of a computer.
@@ -45,16 +53,22 @@ impl Computers {
         self.names.get(&machine).map_or("another computer", String::as_str)
     }
 
+    /// The name of an agent.
+    pub fn agent(&self, agent: RegistrationId) -> String {
+        self.agents.get(&agent).cloned().unwrap_or_else(|| "an agent".to_owned())
+    }
+
     /// Whether the service itself recorded under this id.
     pub fn is_service(&self, machine: MachineUuid) -> bool {
         self.service.contains(&machine)
     }
 
-    /// All of them by name. Names that several computers have end with a part of their ids.
+    /// All of them by name, without the chains of the service, which are no computers. Names that several computers have end with a part of their ids.
     pub fn choices(&self, chosen: Option<MachineUuid>) -> Vec<ComputerChoice> {
         let mut choices: Vec<ComputerChoice> = self
             .names
             .iter()
+            .filter(|(machine, _)| !self.is_service(**machine))
             .map(|(machine, name)| {
                 let is_alone = self.names.values().filter(|other| *other == name).count() == 1;
                 let name = if is_alone { name.clone() } else { format!("{name} ({})", end_of(*machine)) };

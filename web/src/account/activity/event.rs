@@ -85,7 +85,7 @@ struct ChangeView {
     computer: String,
     before: String,
     after: String,
-    author: &'static str,
+    author: String,
     reason: Option<String>,
 }
 
@@ -186,10 +186,9 @@ impl ChangeView {
             before: change.before(),
             after: change.after(),
             author: match change.set_by.as_deref() {
-                Some("person") => "you, in a browser",
-                Some("agent") => "an agent of yours",
-                Some("computer") => "the computer itself",
-                _ => "an unknown author",
+                Some("person") => "you, in a browser".to_owned(),
+                Some("computer") => "the computer itself".to_owned(),
+                _ => change.author(computers),
             },
             reason: change.reason.clone(),
         }

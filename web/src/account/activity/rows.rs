@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use domain::Timestamp;
 use domain::consent::ConsentLevel;
 use domain::consent::change::ConsentChange;
-use domain::ids::{EventId, MachineUuid};
+use domain::ids::{EventId, MachineUuid, RegistrationId};
 use domain::usage::Day;
 use futures_util::future::join_all;
 use serde::Deserialize;
@@ -119,6 +119,7 @@ pub struct ReportedChange {
     pub machine_uuid: Option<MachineUuid>,
     pub lane: Option<String>,
     pub set_by: Option<String>,
+    pub agent_id: Option<RegistrationId>,
     pub reason: Option<String>,
 }
 
@@ -152,9 +153,21 @@ impl ReportedChange {
         words(&self.level)
     }
 
+    /// Who changed it.
+    pub fn author(&self, computers: &Computers) -> String {
+        match (self.set_by.as_deref(), self.agent_id) {
+            (Some("person"), _) => "you".to_owned(),
+            (Some("computer"), _) => {
+                self.machine_uuid.map_or("a computer", |machine| computers.name(machine)).to_owned()
+            }
+            (_, Some(agent)) => computers.agent(agent),
+            _ => "an agent".to_owned(),
+        }
+    }
+
     fn in_words(&self, computers: &Computers) -> String {
-        let (lane, computer) = (self.lane_words(), self.computer_words(computers));
-        format!("{lane} on {computer}: {} → {}", self.before(), self.after())
+        let (author, lane, computer) = (self.author(computers), self.lane_words(), self.computer_words(computers));
+        format!("{author} set {lane} on {computer}: {} → {}", self.before(), self.after())
     }
 }
 
@@ -193,13 +206,7 @@ fn fold(Fold { rows, .. }: Fold) -> Vec<Fold> {
     if rows.len() < FOLD_MIN && !(first.is_report && rows.len() > 1) {
         return rows.into_iter().map(|row| Fold { rows: vec![row], summary: String::new() }).collect();
     }
-    let mut summaries: Vec<&str> = rows.iter().filter_map(|row| row.summary.as_deref()).collect();
-    summaries.dedup();
-    let summary = match summaries.as_slice() {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        several => format!("{} changes in one save", several.len()),
-    };
+    let summary = first.summary.clone().unwrap_or_default();
     vec![Fold { rows, summary }]
 }
 
@@ -213,6 +220,7 @@ fn is_alike(one: &ActivityLine, other: &ActivityLine) -> bool {
         && one.agent == other.agent
         && one.computer == other.computer
         && one.proof == other.proof
+        && one.summary == other.summary
         && (!one.is_report || is_near())
 }
 
@@ -265,6 +273,16 @@ mod tests {
             ("Tuesday, 1 October 2024".to_owned(), vec![1]),
         ];
         assert_eq!(sizes(rows, now), expected);
+    }
+
+    #[test]
+    fn rows_whose_content_differs_stay_rows_of_their_own() {
+        let now = Day::from(20_000).begin() + TimeDelta::hours(1);
+        let change =
+            |summary: &str| ActivityLine { summary: Some(summary.to_owned()), ..row("consent.changed", 0, now) };
+        let rows =
+            vec![change("ada set all"), change("codex set all"), change("codex set all"), change("codex set llm")];
+        assert_eq!(sizes(rows, now)[0].1, [1, 2, 1]);
     }
 
     #[test]

@@ -1,0 +1,65 @@
+//! Memory for what clients are still sending: bodies that are awaited, and heads that are longer than usual.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The memory of all connections (`http.bodies_bytes_max`).
+#[derive(Debug)]
+pub struct ReceiveMemory {
+    bytes: AtomicUsize,
+    bytes_max: usize,
+}
+
+impl ReceiveMemory {
+    /// All of it is free.
+    pub fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self { bytes: AtomicUsize::new(0), bytes_max })
+    }
+
+    /// The share of a connection or body, which is empty.
+    pub fn share(self: &Arc<Self>) -> MemoryShare {
+        MemoryShare { memory: Arc::clone(self), bytes: 0 }
+    }
+}
+
+/// A part of the memory, until it is dropped.
+#[derive(Debug)]
+pub struct MemoryShare {
+    memory: Arc<ReceiveMemory>,
+    bytes: usize,
+}
+
+impl MemoryShare {
+    /// Size of the share in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds bytes that are in memory already; `false`: all shares together exceed the maximum.
+    pub fn grow(&mut self, bytes: usize) -> bool {
+        let before = self.memory.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+        before.saturating_add(bytes) <= self.memory.bytes_max
+    }
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        self.memory.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_bounded_together_and_come_back() {
+        let memory = ReceiveMemory::new(10);
+        let (mut one, mut two) = (memory.share(), memory.share());
+        assert!(one.grow(6) && two.grow(4));
+        assert!(!two.grow(1), "11 bytes");
+        drop(one);
+        assert!(two.grow(5), "10 bytes");
+    }
+}

@@ -1,0 +1,179 @@
+//! The size of the heads that a connection sends.
+//!
+//! hyper collects a head in memory until it is whole. A connection has a few bytes for it; beyond them heads share the memory of awaited
+//! bodies, until the connection ends: hyper keeps its buffer as long. A head that is too long, or for which there is no memory, ends its connection with a response.
+
+use std::sync::Arc;
+
+use api::connection::Connection;
+use api::receiving::{MemoryShare, ReceiveMemory};
+
+/// Bytes of a head that every connection has in memory without asking, and maximum of one read while a head is awaited: hyper's own
+/// first buffer. A read may contain the begin of the next head, which is then not counted.
+pub const FREE: usize = 8192;
+
+/// How large heads may be.
+#[derive(Debug, Clone)]
+pub struct HeadLimits {
+    /// Maximum size of one head (`http.head_bytes_max`).
+    pub bytes_max: usize,
+    /// Memory for what exceeds [`FREE`].
+    pub memory: Arc<ReceiveMemory>,
+}
+
+impl HeadLimits {
+    /// With memory for all heads of these connections, apart from that of other listeners.
+    pub fn apart(bytes_max: usize, connections_max: usize) -> Self {
+        Self { bytes_max, memory: ReceiveMemory::new(bytes_max.saturating_mul(connections_max)) }
+    }
+}
+
+/// Why a head is not read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadRefusal {
+    /// It is longer than the maximum.
+    TooLarge {
+        /// The maximum.
+        bytes_max: usize,
+    },
+    /// Heads and bodies of all connections fill the memory.
+    Crowded,
+    /// hyper cannot parse it.
+    Malformed,
+}
+
+impl HeadRefusal {
+    /// The label of the metric.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "head_too_large",
+            Self::Crowded => "overloaded",
+            Self::Malformed => "invalid_request",
+        }
+    }
+
+    /// The whole response. Its connection ends with it.
+    pub fn response(self) -> Vec<u8> {
+        let (status, header, body) = match self {
+            Self::TooLarge { bytes_max } => (
+                "431 Request Header Fields Too Large",
+                "",
+                format!("{{\"bytes_max\":{bytes_max},\"error\":\"head_too_large\"}}"),
+            ),
+            Self::Crowded => (
+                "424 Failed Dependency",
+                "retry-after: 1\r\n",
+                "{\"error\":\"temporarily_unavailable\",\"reason\":\"overloaded\",\"retryable\":true}".to_owned(),
+            ),
+            Self::Malformed => (
+                "400 Bad Request",
+                "",
+                "{\"error\":\"invalid_request\",\"issues\":[{\"message\":\"the head of the request is malformed\",\"path\":\"\"}]}"
+                    .to_owned(),
+            ),
+        };
+        let length = body.len();
+        format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{header}cache-control: no-store\r\n\
+             connection: close\r\n\r\n{body}"
+        )
+        .into_bytes()
+    }
+}
+
+/// The bytes of the head that a connection is sending.
+#[derive(Debug)]
+pub struct HeadBytes {
+    bytes_max: usize,
+    /// Count of [`Connection::exchanges`] when the head began.
+    exchanges: u32,
+    bytes: usize,
+    /// For the longest head so far: hyper keeps its buffer until the connection ends.
+    share: MemoryShare,
+    is_crowded: bool,
+}
+
+impl HeadBytes {
+    /// Of a connection that begins.
+    pub fn new(limits: &HeadLimits) -> Self {
+        let share = limits.memory.share();
+        Self { bytes_max: limits.bytes_max, exchanges: 0, bytes: 0, share, is_crowded: false }
+    }
+
+    /// Called before a read: whether the head of the next request must not be longer than it is.
+    pub fn refusal(&mut self, connection: &Connection) -> Option<HeadRefusal> {
+        if connection.is_busy() {
+            return None;
+        }
+        let exchanges = connection.exchanges();
+        if exchanges != self.exchanges {
+            self.exchanges = exchanges;
+            self.bytes = 0;
+            self.is_crowded = false;
+        }
+        match self.bytes >= self.bytes_max {
+            true => Some(self.too_large()),
+            false => self.is_crowded.then_some(HeadRefusal::Crowded),
+        }
+    }
+
+    /// The refusal of a head that is too long.
+    pub fn too_large(&self) -> HeadRefusal {
+        HeadRefusal::TooLarge { bytes_max: self.bytes_max }
+    }
+
+    /// Called after a read of so many bytes while no request is in progress.
+    pub fn count(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        let beyond = self.bytes.saturating_sub(FREE + self.share.bytes());
+        if beyond > 0 && !self.share.grow(beyond) {
+            self.is_crowded = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn a_head_is_bounded_and_so_are_all_heads() {
+        let limits = HeadLimits { bytes_max: 3 * FREE, memory: ReceiveMemory::new(3 * FREE) };
+        let connection = || Arc::new(Connection::new((Ipv4Addr::LOCALHOST, 1).into()));
+        let (first, second) = (connection(), connection());
+        let (mut one, mut two) = (HeadBytes::new(&limits), HeadBytes::new(&limits));
+        for _ in 0..3 {
+            assert_eq!(one.refusal(&first), None);
+            one.count(FREE);
+        }
+        assert_eq!(one.refusal(&first), Some(HeadRefusal::TooLarge { bytes_max: 3 * FREE }));
+
+        for _ in 0..2 {
+            two.count(FREE);
+            assert_eq!(two.refusal(&second), None);
+        }
+        two.count(1);
+        assert_eq!(two.refusal(&second), Some(HeadRefusal::Crowded), "the first head has two thirds of the memory");
+
+        // The next head may be as long as the one before.
+        drop(first.begin());
+        assert_eq!(one.refusal(&first), None);
+        drop(second.begin());
+        assert_eq!(two.refusal(&second), None);
+        two.count(2 * FREE);
+        assert_eq!(two.refusal(&second), None);
+        let exchange = second.begin();
+        two.count(0);
+        assert_eq!(two.refusal(&second), None, "what follows a head is no head");
+        drop((exchange, one));
+        assert_eq!(two.refusal(&second), None);
+        two.count(3 * FREE);
+        assert_eq!(
+            two.refusal(&second),
+            Some(HeadRefusal::TooLarge { bytes_max: 3 * FREE }),
+            "there was memory for it"
+        );
+    }
+}

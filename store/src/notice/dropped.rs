@@ -1,0 +1,30 @@
+//! Notifications that an endpoint gets no row for, because too many wait for it already.
+
+use super::{News, push_news};
+use crate::pool::{QueryBuilder, Tx};
+
+/// The endpoints that ask for news `n` and have no row of it. The rows of held events count those without a row.
+const LACKING: &str = " FROM news n JOIN webhooks w ON w.account_id = COALESCE(n.account_id,
+        (SELECT m.account_id FROM machines m WHERE m.machine_uuid = n.machine_uuid))
+    WHERE w.disabled_at IS NULL AND n.kind <> 'event.held' AND w.kinds LIKE '%,' || n.kind || ',%'
+        AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d
+            WHERE d.webhook_id = w.id AND d.notification_id = n.notification_id)";
+
+/// Counts the news without a row with their endpoints. The news that there was room for have been inserted.
+pub(super) async fn count(tx: &mut Tx<'_>, news: &[News<'_>]) -> Result<(), sqlx::Error> {
+    let mut sql = QueryBuilder::new("");
+    push_news(&mut sql, news);
+    sql.push(", lacking (webhook, facts, at) AS (SELECT w.id, COUNT(*), MAX(n.at)").push(LACKING);
+    sql.push(
+        " GROUP BY w.id)
+        UPDATE webhooks SET dropped = dropped + (SELECT l.facts FROM lacking l WHERE l.webhook = id),
+            dropped_at = (SELECT l.at FROM lacking l WHERE l.webhook = id)
+        WHERE id IN (SELECT webhook FROM lacking)",
+    );
+    let endpoints = sql.build().execute(tx).await?;
+    if endpoints > 0 {
+        metrics::counter!("attache_webhooks_total", "outcome" => "dropped").increment(endpoints);
+        tracing::warn!(endpoints, "notifications are dropped: too many wait for their endpoints");
+    }
+    Ok(())
+}

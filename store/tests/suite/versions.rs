@@ -1,0 +1,13 @@
+//! Laws that depend on PostgreSQL, on each version of it: migrations and sessions, locks, queues, searches.
+
+harness::on_each_postgres_version!(
+    "accounts::",
+    "connections::",
+    "held::",
+    "installation::",
+    "nodes::",
+    "outbox::",
+    "passages::",
+    "tokens::",
+    "webhooks::",
+);

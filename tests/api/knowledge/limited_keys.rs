@@ -1,0 +1,186 @@
+//! A key limited to spaces learns nothing of other memories (`docs/protocol/knowledge.md#keys-limited-to-spaces`).
+
+use api::knowledge_routes;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::closed_network;
+use super::library::{imported, lines, patched};
+use blackbox::client::Credential;
+use blackbox::site::Site;
+use blackbox::world::{Person, World};
+use harness::on_each_database;
+
+/// An account with a memory in a closed space, and a key for the open one.
+struct Shelf {
+    person: Person,
+    all: Credential,
+    limited: Credential,
+    open: String,
+    shut: String,
+}
+
+impl Shelf {
+    async fn new(world: &World) -> Self {
+        let (person, all) = world.librarian("ada@example.com").await;
+        let (open, shut) = (world.space(&all, "Open", false).await, world.space(&all, "Shut", false).await);
+        let limited =
+            world.key(&person, json!({ "name": "some", "scopes": ["search", "write"], "spaces": [open] })).await;
+        Self { person, all, limited, open, shut }
+    }
+
+    /// A line of an export.
+    fn line(&self, world: &World, id: &str, url: Option<&str>, content: &str, space: &str) -> Value {
+        let url = url.map_or_else(|| format!("{}/v1/memories/{id}", world.url), str::to_owned);
+        let at = world.clock().now();
+        json!({
+            "id": id, "title": "A line", "url": url, "content": content, "type": if url.contains("/v1/") { "note" } else { "page" },
+            "createdAt": at, "updatedAt": at, "spaces": [space], "tags": [],
+        })
+    }
+
+    /// Everything that a key reads, in lists, exports and searches.
+    async fn read(&self, world: &World, key: &Credential) -> String {
+        let mut texts = String::new();
+        for path in ["/v1/export", "/v1/memories"] {
+            texts += &String::from_utf8_lossy(&world.get(path, key).await.body);
+        }
+        texts + &world.search(key, json!({ "query": "salaries secret" })).await.expect(200).to_string()
+    }
+}
+
+on_each_database! {
+    async fn no_route_shows_or_changes_what_a_key_does_not_cover(world: World) {
+        let shelf = Shelf::new(&world).await;
+        let (_, stranger) = world.librarian("bob@example.com").await;
+        let every_scope = world.key(&shelf.person, json!({ "name": "every scope", "spaces": [shelf.open] })).await;
+        let hidden = json!({ "contents": [{ "title": "Hidden title", "content": "the secret salaries" }], "spaces": [shelf.shut] });
+        let add = |key: &Credential, body: &Value| {
+            world.request(Method::POST, "/v1/batch-add", key).header("idempotency-key", "k-1").json(body)
+        };
+        let added = world.send(add(&shelf.all, &hidden)).await;
+        let batch = added.header("x-batch-id").unwrap().to_owned();
+        let listed = world.get("/v1/memories", &shelf.all).await.expect(200);
+        let memory = listed["memories"][0]["id"].as_str().unwrap().to_owned();
+        let view = async || {
+            let spaces = world.get("/v1/spaces", &shelf.all).await.expect(200);
+            let settings = world.get("/v1/settings", &shelf.all).await.expect(200);
+            format!("{} {spaces} {settings}", shelf.read(&world, &shelf.all).await)
+        };
+        let before = view().await;
+        let tool = |method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let bodies = [
+            json!({ "query": "secret salaries", "spaces": [shelf.shut] }),
+            json!({ "query": "secret salaries" }),
+            hidden.clone(),
+            json!({ "contents": [{ "content": "x" }], "spaces": [shelf.open, shelf.shut] }),
+            json!({ "title": "Mine", "tags": ["mine"] }),
+            json!({ "content": "mine" }),
+            json!({ "spaces": [shelf.open] }),
+            json!({ "spaceName": "Mine", "isPublic": true }),
+            json!({ "isFavorite": true }),
+            json!({ "excludeItems": ["salaries"] }),
+            tool("tools/call", json!({ "name": "forget_memory", "arguments": { "id": memory } })),
+            tool("tools/call", json!({ "name": "search_memory", "arguments": { "query": "secret salaries", "spaces": [shelf.shut] } })),
+            tool("resources/read", json!({ "uri": format!("attache://memories/{memory}") })),
+        ];
+        let line = shelf.line(&world, &memory, None, "anything", &shelf.shut).to_string();
+        for key in [&shelf.limited, &every_scope, &stranger] {
+            for route in knowledge_routes() {
+                for id in [&memory, &shelf.shut, &batch] {
+                    let path = route.path.replace("{id}", id);
+                    let ask = |query: &str| world.request(route.method.clone(), &format!("{path}{query}"), key);
+                    let mut requests = vec![ask(""), ask(&format!("?cursor={memory}")), ask(&format!("?space={}", shelf.shut))];
+                    if route.path == "/v1/import" {
+                        requests = vec![ask("").header("content-type", "application/x-ndjson").body(line.clone())];
+                    } else if !["GET", "DELETE"].contains(&route.method.as_str()) {
+                        requests = bodies.iter().map(|body| ask("").header("idempotency-key", "k-1").json(body)).collect();
+                    }
+                    for request in requests {
+                        let response = world.send(request).await;
+                        assert!(response.status < 500, "{} {path}: {response:?}", route.method);
+                        let text = String::from_utf8_lossy(&response.body);
+                        for secret in ["secret salaries", "Hidden title", "\"Shut\""] {
+                            assert!(!text.contains(secret), "{} {path} shows {secret}: {text}", route.method);
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(view().await, before);
+    }
+
+    async fn an_import_with_a_limited_key_neither_links_nor_names_other_memories(world: World) {
+        let shelf = Shelf::new(&world).await;
+        let page = "https://wiki.intranet.example/salaries";
+        let new_id = || world.rng().uuid_v7(world.clock().now()).to_string();
+        let (note, wiki) = (new_id(), new_id());
+        let own = [
+            shelf.line(&world, &note, None, "the secret of the note", &shelf.shut),
+            shelf.line(&world, &wiki, Some(page), "the secret salaries", &shelf.shut),
+        ];
+        let import = async |key: &Credential, line: &Value| lines(&imported(&world, key, line.to_string()).await)[0].clone();
+        for line in &own {
+            assert_eq!(import(&shelf.all, line).await["existing"], false);
+        }
+        // By id, by URL, and with the very bytes.
+        let mut ids = Vec::new();
+        for line in [
+            shelf.line(&world, &note, None, "anything", &shelf.open),
+            shelf.line(&world, &new_id(), Some(page), "anything else", &shelf.open),
+            shelf.line(&world, &note, None, "the secret of the note", &shelf.open),
+        ] {
+            let outcome = import(&shelf.limited, &line).await;
+            assert_eq!((&outcome["type"], &outcome["existing"]), (&json!("success"), &json!(false)), "{outcome}");
+            assert_ne!(outcome["id"], line["id"], "an id that is free and one that is taken look alike");
+            assert_eq!(import(&shelf.limited, &line).await, json!({ "type": "success", "index": 0, "id": outcome["id"], "existing": true }));
+            ids.push(outcome["id"].as_str().unwrap().to_owned());
+        }
+        for hidden in [&note, &wiki] {
+            world.get(&format!("/v1/memories/{hidden}"), &shelf.limited).await.refused(404, "not_found");
+            assert_eq!(world.get(&format!("/v1/memories/{hidden}"), &shelf.all).await.expect(200)["spaces"], json!([shelf.shut]));
+        }
+        let read = shelf.read(&world, &shelf.limited).await;
+        assert!(!read.contains("salaries\"") && !read.contains(&note) && !read.contains(&wiki), "{read}");
+        assert_eq!(world.get(&format!("/v1/memories/{}", ids[1]), &shelf.limited).await.expect(200)["content"], "anything else");
+
+        // A change does not tell whether the account has a text.
+        let change = json!({ "content": "the secret of the note" });
+        world.delete(&format!("/v1/memories/{}", ids[2]), &shelf.limited).await.expect(200);
+        patched(&world, &shelf.limited, &ids[0], change).await.expect(200);
+
+        // What the account adds to its closed space later stays there, though the key has a memory of the URL.
+        let later = shelf.line(&world, &new_id(), Some(page), "the new salaries", &shelf.shut);
+        assert_eq!(import(&shelf.all, &later).await["id"], json!(wiki));
+        world.delete(&format!("/v1/memories/{wiki}"), &shelf.all).await.expect(200);
+        assert_eq!(import(&shelf.all, &later).await["existing"], false);
+        assert!(!shelf.read(&world, &shelf.limited).await.contains("new salaries"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_key_that_adds_a_known_url_gets_what_is_there_now() {
+    let (site, address) = Site::start().await;
+    let world = World::with(|settings| {
+        closed_network(settings);
+        settings.knowledge.fetch.ports = vec![address.port()];
+    })
+    .await;
+    let shelf = Shelf::new(&world).await;
+    let url = format!("http://{address}/wiki");
+    let added = async |key: &Credential, space: &str| {
+        let messages = world.add(key, json!({ "urls": [url], "spaces": [space] })).await.whole().await;
+        messages.iter().find_map(|message| message["id"].as_str().map(str::to_owned)).unwrap()
+    };
+    site.put("wiki", "<title>Wiki</title><article><p>The old salaries secret of the wiki page.</p></article>");
+    let own = added(&shelf.all, &shelf.shut).await;
+    site.put("wiki", "<title>Wiki</title><article><p>The page is empty for everybody now.</p></article>");
+    assert_ne!(added(&shelf.limited, &shelf.open).await, own);
+    let call = json!({ "name": "add_memory", "arguments": { "url": url, "spaces": [shelf.open] } });
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call });
+    let answer = world.send(world.request(Method::POST, "/v1/mcp", &shelf.limited).json(&call)).await.expect(200);
+    assert_ne!(answer["result"]["structuredContent"]["id"], json!(own), "{answer}");
+    let read = shelf.read(&world, &shelf.limited).await;
+    assert!(read.contains("empty for everybody") && !read.contains("old salaries"), "{read}");
+    assert!(shelf.read(&world, &shelf.all).await.contains("old salaries"));
+}

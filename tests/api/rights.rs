@@ -1,0 +1,168 @@
+//! Rights of agents that were confirmed on the page of their computer (`docs/protocol/authentication.md#rights-of-agents`).
+
+use api::{Accepts, routes};
+use domain::agent_right::{AgentRight, AgentRights};
+use reqwest::Method;
+use serde_json::json;
+
+use blackbox::browser::Browser;
+use blackbox::client::Credential;
+use blackbox::eventually;
+use blackbox::world::{Person, World};
+use harness::on_each_database;
+
+/// An agent that a computer asks for, confirmed with these boxes of the page ticked; none if it was not confirmed.
+async fn connected(world: &World, person: &Person, boxes: &[&str]) -> Option<Credential> {
+    let machine = world.machine().await;
+    let (agent, _) = world.unclaimed().await;
+    let body = json!({
+        "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid, "agent": {
+            "registration_id": agent["registration_id"], "claim_token": agent["claim_token"], "tool": "claude-code",
+        },
+    });
+    let codes = world.post("/api/v1/device/code", &(&machine).into(), &body).await.expect(200);
+    let browser = Browser::of(world, person);
+    let page =
+        browser.get(codes["verification_uri_complete"].as_str().unwrap().strip_prefix(&world.url).unwrap()).await;
+    let page = page.page(200);
+    for name in ["may_read", "may_set_consent", "may_confirm_agents", "may_confirm_computers", "may_detach_computers"] {
+        assert!(page.contains(&format!("name=\"{name}\" value=\"yes\">")), "{name} in {page}");
+    }
+    let mut form = vec![("user_code", codes["user_code"].as_str().unwrap()), ("decision", "approve")];
+    form.extend(boxes.iter().map(|name| (*name, "yes")));
+    assert_eq!(browser.submit("/device", &form).await.status, 303);
+    let exchanged = world.token_by_claim(agent["claim_token"].as_str().unwrap()).await;
+    if exchanged.status == 400 {
+        exchanged.refused(400, "authorization_pending");
+        return None;
+    }
+    Some(Credential::Bearer(exchanged.expect(200)["access_token"].as_str().unwrap().into()))
+}
+
+/// What an agent of the protocol may ask for, and the right that an agent with limits needs for it.
+async fn requests(world: &World, credential: &Credential) -> Vec<(&'static str, u16, Option<String>)> {
+    let mut outcomes = Vec::new();
+    for route in routes().into_iter().filter(|route| route.accepts.includes(Accepts::ACCOUNT)) {
+        let path = route
+            .path
+            .replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634")
+            .replace("{machine_uuid}", "019b76da-a800-7a67-8a14-94a3f41b0634");
+        let request = world.request(route.method.clone(), &path, credential);
+        let response = world.send(if route.method == Method::POST { request.json(&json!({})) } else { request }).await;
+        let body: serde_json::Value = serde_json::from_slice(&response.body).unwrap_or_default();
+        let right = (body["error"] == "insufficient_scope").then(|| body["right"].as_str().unwrap().to_owned());
+        outcomes.push((route.path, response.status, right));
+    }
+    outcomes
+}
+
+#[test]
+fn every_route_for_agents_needs_a_right_but_the_one_with_which_they_end_themselves() {
+    let without: Vec<(String, &str)> = routes()
+        .into_iter()
+        .filter(|route| route.accepts.includes(Accepts::ACCOUNT) && !route.accepts.needs_right())
+        .map(|route| (route.method.to_string(), route.path))
+        .collect();
+    assert_eq!(without, [("DELETE".to_owned(), "/api/v1/agents/{id}")]);
+    for route in routes().into_iter().filter(|route| route.accepts.needs_right()) {
+        let expected = match (route.method.as_str(), route.path) {
+            ("POST", "/api/v1/consent") => AgentRight::SetConsent,
+            ("POST", "/api/v1/agent-auth/claim/complete") => AgentRight::ConfirmAgents,
+            ("POST", "/api/v1/device/approve" | "/api/v1/device/deny") => AgentRight::ConfirmComputers,
+            ("DELETE", "/api/v1/machines/{machine_uuid}") => AgentRight::DetachComputers,
+            ("POST", "/api/v1/events") => AgentRight::SendEvents,
+            (method, path) => {
+                assert_eq!(method, "GET", "{path} changes something, so reading does not permit it");
+                AgentRight::Read
+            }
+        };
+        let others: AgentRights = AgentRight::ALL.iter().copied().filter(|right| *right != expected).collect();
+        assert_eq!(route.accepts.lacks(Some(others)), Some(expected), "{} {}", route.method, route.path);
+        assert_eq!(route.accepts.lacks(Some([expected].into_iter().collect())), None);
+        assert_eq!(route.accepts.lacks(None), None);
+    }
+}
+
+on_each_database! {
+    async fn an_agent_of_the_page_does_what_was_ticked_and_nothing_else(world: World) {
+        let ada = world.person("ada@example.com").await;
+        assert!(connected(&world, &ada, &[]).await.is_none(), "nothing is ticked beforehand");
+        let reader = connected(&world, &ada, &["may_read"]).await.unwrap();
+        for (path, status, right) in requests(&world, &reader).await {
+            if let Some(right) = right {
+                assert_eq!(status, 403, "{path}");
+                assert_ne!(right, "read", "{path}");
+            } else {
+                assert_ne!(status, 401, "{path}");
+            }
+        }
+        world.get("/api/v1/account/summary", &reader).await.expect(200);
+        world.get("/api/v1/activity", &reader).await.expect(200);
+        let level = json!({ "level": "off" });
+        let refused = world.post("/api/v1/consent", &reader, &level).await;
+        assert_eq!(refused.refused(403, "insufficient_scope")["right"], "set_consent");
+        let computer = world.attached_machine(&ada).await;
+        let detach = format!("/api/v1/machines/{}", computer.uuid);
+        let deleted = world.send(world.request(Method::DELETE, &detach, &reader)).await;
+        assert_eq!(deleted.refused(403, "insufficient_scope")["right"], "detach_computers");
+        // What the person ticked works, and only that.
+        let setter = connected(&world, &ada, &["may_set_consent"]).await.unwrap();
+        world.post("/api/v1/consent", &setter, &level).await.expect(200);
+        assert_eq!(world.get("/api/v1/consent", &setter).await.refused(403, "insufficient_scope")["right"], "read");
+    }
+
+    async fn an_agent_gives_no_more_than_it_has(world: World) {
+        let ada = world.person("ada@example.com").await;
+        let confirmer = connected(&world, &ada, &["may_confirm_agents"]).await.unwrap();
+        let confirmed = world.agent_by(&confirmer).await;
+        let level = json!({ "level": "off" });
+        for credential in [&confirmer, &confirmed.token] {
+            world.post("/api/v1/consent", credential, &level).await.refused(403, "insufficient_scope");
+            world.get("/api/v1/activity", credential).await.refused(403, "insufficient_scope");
+        }
+        // An agent that the person confirmed by the claim flow keeps what the protocol gives.
+        let specified = world.agent_of(&ada).await;
+        assert!(requests(&world, &specified.token).await.iter().all(|(_, _, right)| right.is_none()));
+        // Every agent may end itself.
+        let itself = format!("/api/v1/agents/{}", confirmed.id);
+        world.send(world.request(Method::DELETE, &itself, &confirmed.token)).await.expect(200);
+        world.get("/api/v1/activity", &confirmed.token).await.refused(401, "unauthorized");
+    }
+}
+
+on_each_database! {
+    async fn a_level_that_the_person_did_not_set_is_a_mail_and_a_row_with_its_author(world: World) {
+        const SUBJECT: &str = "How much is recorded was changed";
+        let ada = world.person("ada@example.com").await;
+        let computer = world.attached_machine(&ada).await;
+        let setter = connected(&world, &ada, &["may_set_consent"]).await.unwrap();
+        world.post("/api/v1/consent", &ada.cookie, &json!({ "level": "metadata-only" })).await.expect(200);
+        for level in ["full", "off", "full", "off"] {
+            world.post("/api/v1/consent", &setter, &json!({ "level": level })).await.expect(200);
+        }
+        world.post("/api/v1/consent", &(&computer).into(), &json!({ "level": "off" })).await.expect(200);
+        let of_level = || world.mails_to("ada@example.com").into_iter().filter(|mail| mail.contains(SUBJECT)).collect::<Vec<_>>();
+        let mail = eventually("the letter is written", async || of_level().into_iter().next()).await;
+        for part in ["claude-code changed how much is recorded", "all computers", "no content", "everything", "/account/activity"] {
+            assert!(mail.contains(part), "{part} in {mail}");
+        }
+        // An agent and a computer do not fill a mailbox, and a later change is mailed again.
+        world.advance(std::time::Duration::from_mins(16));
+        world.post("/api/v1/consent", &setter, &json!({ "level": "full" })).await.expect(200);
+        eventually("the second letter is written", async || (of_level().len() == 2).then_some(())).await;
+
+        let browser = Browser::of(&world, &ada);
+        let page = browser.get("/account/activity?type=consent.changed").await;
+        let page = page.page(200);
+        for part in [
+            "you set all lanes on all computers: not set → No content",
+            "claude-code set all lanes on all computers: No content → Everything",
+            "claude-code set all lanes on all computers: Everything → Nothing",
+        ] {
+            assert!(page.contains(part), "{part} in {page}");
+        }
+        assert!(!page.contains("changes in one save"), "{page}");
+        let filter = page.split("id=\"computer\"").nth(1).unwrap().split("</select>").next().unwrap();
+        assert!(filter.contains(&computer.uuid) && !filter.contains(">attache"), "{filter}");
+    }
+}
