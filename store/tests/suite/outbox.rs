@@ -105,8 +105,9 @@ on_each_database! {
             let level = if round % 2 == 0 { ConsentLevel::Off } else { ConsentLevel::Full };
             let rule = rule(None, level);
             let ((machine, ..), second) = (world.machine().await, world.second().await);
+            let author = LevelAuthor::default();
             let (set, attached) = tokio::join!(
-                world.store.consent_set_baseline(&account, &rule, &LevelAuthor::default(), at(round), &world.rng),
+                world.store.consent_set_baseline(&account, &rule, &author, at(round), &world.rng),
                 second.machine_attach(machine, &account, at(round), &world.rng),
             );
             set.unwrap();
