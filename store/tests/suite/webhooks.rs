@@ -231,7 +231,7 @@ on_each_database! {
         test(world, id, &account, 0).await;
         assert!(store.account_close(&account, None, at(1)).await.unwrap());
         let lease = world.rng.uuid_v7(now());
-        assert!(leased(store, lease, at(2), at(30)).await.is_empty());
+        assert!(leased(&store, lease, at(2), at(30)).await.is_empty());
         store.closed_accounts_empty(at(2), &PurgeSettings::default()).await.unwrap();
         assert!(store.webhooks_of_account(&account, 10).await.unwrap().is_empty());
     }
