@@ -73,14 +73,15 @@ impl World {
 
     async fn start(change: impl FnOnce(&mut Settings), database: Option<TestDatabase>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut settings = Settings::default();
+        // On the heap: futures of tests contain what is here across a wait.
+        let mut settings = Box::<Settings>::default();
         settings.data.dir = dir.path().join("data");
         settings.http.bind = "127.0.0.1:0".parse().unwrap();
         settings.admin.bind = "127.0.0.1:0".parse().unwrap();
         settings.log.checkpoint_every = Duration::from_millis(50);
         change(&mut settings);
         let (client, ahead) = (Client::without_timeout(), Arc::new(AtomicI64::new(0)));
-        let server = Server::start(settings, clock(&ahead), Rng::system()).await.unwrap();
+        let server = Box::pin(Server::start(*settings, clock(&ahead), Rng::system())).await.unwrap();
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
     }
 
@@ -92,10 +93,10 @@ impl World {
     /// Stops the server and starts another on the same data with changed settings.
     pub async fn restart_with(self, change: impl FnOnce(&mut Settings)) -> Self {
         let Self { server, client, ahead, dir, database, .. } = self;
-        let mut settings = server.app.settings.clone();
+        let mut settings = Box::new(server.app.settings.clone());
         change(&mut settings);
         server.stop().await;
-        let server = Server::start(settings, clock(&ahead), Rng::system()).await.unwrap();
+        let server = Box::pin(Server::start(*settings, clock(&ahead), Rng::system())).await.unwrap();
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
     }
 
@@ -108,10 +109,10 @@ impl World {
     pub async fn beside_with(&self, clock: Clock, change: impl FnOnce(&mut Settings)) -> Self {
         assert!(self.database.is_some(), "a database file belongs to one server");
         let dir = tempfile::tempdir().unwrap();
-        let mut settings = self.server.app.settings.clone();
+        let mut settings = Box::new(self.server.app.settings.clone());
         settings.data.dir = dir.path().join("data");
         change(&mut settings);
-        let server = Server::start(settings, clock, Rng::system()).await.unwrap();
+        let server = Box::pin(Server::start(*settings, clock, Rng::system())).await.unwrap();
         let (client, ahead) = (self.client.clone(), Arc::clone(&self.ahead));
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database: None }
     }
