@@ -16,7 +16,7 @@ use axum::extract::{FromRef, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
-use domain::agent_right::AgentRights;
+use domain::agent_right::{AgentRight, AgentRights};
 use domain::api_key::ApiKey;
 use domain::held::MachineFacts;
 use domain::ids::{Email, PersonId, RegistrationId, SessionId, UserAccountId};
@@ -106,6 +106,14 @@ impl Caller {
         }
     }
 
+    /// Refuses an agent that lacks this right, for a member of a request that asks for more than its route does.
+    pub fn require_right(&self, right: AgentRight) -> Result<(), ApiError> {
+        match self {
+            Self::Account { rights, .. } if !AgentRights::permit(*rights, right) => Err(lacks(right)),
+            _ => Ok(()),
+        }
+    }
+
     fn kind(&self) -> Accepts {
         match self {
             Self::Machine { .. } => Accepts::MACHINE,
@@ -115,6 +123,11 @@ impl Caller {
             Self::Key(_) => Accepts::API_KEY,
         }
     }
+}
+
+/// The refusal of an agent without a right (`docs/protocol/authentication.md#rights-of-agents`).
+fn lacks(right: AgentRight) -> ApiError {
+    ApiError::new(Code::InsufficientScope).with("right", json!(right.as_str()))
 }
 
 /// Finds the party behind the credential of a request.
@@ -166,7 +179,7 @@ impl Authenticator {
         }
         match &caller {
             Caller::Account { rights, .. } => match accepts.lacks(*rights) {
-                Some(right) => Err(ApiError::new(Code::InsufficientScope).with("right", json!(right.as_str()))),
+                Some(right) => Err(lacks(right)),
                 None => Ok(caller),
             },
             _ => Ok(caller),

@@ -6,6 +6,7 @@ use actors::device::{AnswerError, DeviceCodes, Extras, Poll, StartError};
 use app::config::Urls;
 use app::services::devices::DeviceApprovals;
 use axum::extract::State;
+use domain::agent_right::AgentRight;
 use domain::api_key::{ApiKeyScope, scopes_of};
 use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode, WantedAgent, WantedKey};
 use serde_json::json;
@@ -74,6 +75,9 @@ pub async fn approve(
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<ApproveRequest>,
 ) -> ApiResult {
+    if body.consent.is_some() {
+        caller.require_right(AgentRight::SetConsent)?;
+    }
     let (person, with) = caller.decides().ok_or_else(|| unauthorized(Code::Unauthorized, true, &urls))?;
     let approver = devices.approver(person, with).map_err(|refusal| decision_refused(refusal, &urls))?;
     let user_code = user_code(&body.user_code)?;

@@ -8,13 +8,25 @@ use super::failure::Failure;
 
 /// Opens the main database, on which a server may be running. It has to exist and to have the current schema.
 pub async fn open_store(settings: &Settings) -> Result<Store, Failure> {
-    open_facts(settings).await.map_err(|error| {
-        let is_old = matches!(&error, OpenError::Absent(_) | OpenError::Store(StoreError::SchemaTooOld { .. }));
-        let failure = Failure::caused(error);
-        if is_old {
-            failure.advised("this command changes no tables: `attache migrate` creates and migrates them, and so does `attache serve`")
-        } else {
-            failure
-        }
-    })
+    open_facts(settings).await.map_err(failed)
+}
+
+/// The same; `None` if it does not exist, so that no server has written to it.
+pub async fn open_store_if_there(settings: &Settings) -> Result<Option<Store>, Failure> {
+    match open_facts(settings).await {
+        Err(OpenError::Absent(_)) => Ok(None),
+        opened => opened.map(Some).map_err(failed),
+    }
+}
+
+fn failed(error: OpenError) -> Failure {
+    let is_old = matches!(&error, OpenError::Absent(_) | OpenError::Store(StoreError::SchemaTooOld { .. }));
+    let failure = Failure::caused(error);
+    if is_old {
+        failure.advised(
+            "this command changes no tables: `attache migrate` creates and migrates them, and so does `attache serve`",
+        )
+    } else {
+        failure
+    }
 }

@@ -105,6 +105,14 @@ on_each_database! {
         let detach = format!("/api/v1/machines/{}", computer.uuid);
         let deleted = world.send(world.request(Method::DELETE, &detach, &reader)).await;
         assert_eq!(deleted.refused(403, "insufficient_scope")["right"], "detach_computers");
+        // An approval that sets a level needs both rights.
+        let approver = connected(&world, &ada, &["may_confirm_computers"]).await.unwrap();
+        let code = world.device_code(&world.machine().await).await.expect(200);
+        let mut approval = json!({ "user_code": code["user_code"], "consent": "full" });
+        let refused = world.post("/api/v1/device/approve", &approver, &approval).await;
+        assert_eq!(refused.refused(403, "insufficient_scope")["right"], "set_consent");
+        approval.as_object_mut().unwrap().remove("consent");
+        world.post("/api/v1/device/approve", &approver, &approval).await.expect(200);
         // What the person ticked works, and only that.
         let setter = connected(&world, &ada, &["may_set_consent"]).await.unwrap();
         world.post("/api/v1/consent", &setter, &level).await.expect(200);

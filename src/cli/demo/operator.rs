@@ -12,7 +12,7 @@ use store::Store;
 
 use crate::cli::admin::sign_in;
 use crate::cli::failure::Failure;
-use crate::cli::main_database::open_store;
+use crate::cli::main_database::open_store_if_there;
 
 /// Signs a person in with the operator's access to the database.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ impl Operator<'_> {
     /// The session gives access to the account, so it is created only for the server of this configuration: the server at `url` must have written
     /// `registered` to the database that is opened here, and must be the configured one or run on this computer.
     pub(super) async fn sign_in(&self, url: &str, registered: RegistrationId) -> Result<Credential, Failure> {
-        let store = open_store(self.settings).await?;
+        let Some(store) = open_store_if_there(self.settings).await? else { return Err(elsewhere(url)) };
         let signed_in = self.sign_in_at(&store, url, registered).await;
         store.close().await;
         signed_in
@@ -48,14 +48,19 @@ impl Operator<'_> {
         let configured = self.settings.http.base_url.as_deref().map(|base| base.trim_end_matches('/'));
         let is_known = store.registration_by_id(registered).await.map_err(Failure::caused)?.is_some();
         if !is_known || !(configured == Some(url) || is_here(url)) {
-            return Err(Failure::refused(format!(
-                "{url} is not the server of this configuration, so --auto cannot sign a person in\n  \
-                 --auto works with the configuration of that server: run it in the same folder, or with the same --config"
-            )));
+            return Err(elsewhere(url));
         }
         let signed_in = sign_in(store, self.settings, &Clock::system(), &Rng::system(), self.email).await?;
         Ok(Credential::Cookie(signed_in.cookie()))
     }
+}
+
+/// The refusal of a server that has another database.
+fn elsewhere(url: &str) -> Failure {
+    Failure::refused(format!(
+        "{url} is not the server of this configuration, so --auto cannot sign a person in\n  \
+         --auto works with the configuration of that server: run it in the same folder, or with the same --config"
+    ))
 }
 
 /// Whether a URL names this computer.
