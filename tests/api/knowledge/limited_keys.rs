@@ -62,6 +62,8 @@ on_each_database! {
         let batch = added.header("x-batch-id").unwrap().to_owned();
         let listed = world.get("/v1/memories", &shelf.all).await.expect(200);
         let memory = listed["memories"][0]["id"].as_str().unwrap().to_owned();
+        // Its first use makes the default space, which any key may cause.
+        world.notes(&shelf.all, &["A note in the default space"]).await;
         let view = async || {
             let spaces = world.get("/v1/spaces", &shelf.all).await.expect(200);
             let settings = world.get("/v1/settings", &shelf.all).await.expect(200);
