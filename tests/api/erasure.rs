@@ -89,5 +89,8 @@ async fn deleted_texts_are_in_no_file_of_the_data_folder() {
     }
     assert_eq!(files_with(&folder, "keptwordqq"), ["attache.db"], "the log is empty, and the rest is there");
     let again = world.key(&world.person("ada@example.com").await, json!({ "name": "again" })).await;
-    assert_eq!(world.found(&again, json!({ "query": "keptwordqq" })).await[0], "Quokkas smile, and keptwordqq stays here");
+    assert_eq!(
+        world.found(&again, json!({ "query": "keptwordqq" })).await[0],
+        "Quokkas smile, and keptwordqq stays here"
+    );
 }
