@@ -66,7 +66,7 @@ fn every_route_for_agents_needs_a_right_but_the_one_with_which_they_end_themselv
     assert_eq!(without, [("DELETE".to_owned(), "/api/v1/agents/{id}")]);
     for route in routes().into_iter().filter(|route| route.accepts.needs_right()) {
         let expected = match (route.method.as_str(), route.path) {
-            ("POST", "/api/v1/consent") => AgentRight::SetConsent,
+            ("POST", "/api/v1/consent") | (_, "/api/v1/consent/pause") => AgentRight::SetConsent,
             ("POST", "/api/v1/agent-auth/claim/complete") => AgentRight::ConfirmAgents,
             ("POST", "/api/v1/device/approve" | "/api/v1/device/deny") => AgentRight::ConfirmComputers,
             ("DELETE", "/api/v1/machines/{machine_uuid}") => AgentRight::DetachComputers,

@@ -122,7 +122,7 @@ async fn slow_endpoints_of_few_accounts_delay_a_notification_by_turns() {
 fn lines(count: usize) -> String {
     let line = |nth: usize| {
         json!({
-            "id": "019b76da-a800-7a67-8a14-94a3f41b0634", "title": "", "url": "", "content": format!("Memory number {nth}"),
+            "id": format!("019b76da-a800-7a67-8a14-94a3f41b063{nth:x}"), "title": "", "url": "", "content": format!("Memory number {nth}"),
             "createdAt": "2026-01-01T00:00:00.000Z", "updatedAt": "2026-01-01T00:00:00.000Z", "type": "note", "spaces": [],
         })
         .to_string()
