@@ -474,7 +474,7 @@ impl Settings {
         const LONGEST: Duration = Duration::from_hours(100 * 366 * 24);
         let mut paths = Vec::new();
         if let Ok(tree) = serde_json::to_value(self) {
-            differences::leaves(&tree, String::new(), &mut |path, value| {
+            differences::leaves(&tree, "", &mut |path, value| {
                 let text = value.as_str().unwrap_or_default();
                 if humantime_serde::re::humantime::parse_duration(text).is_ok_and(|duration| duration > LONGEST) {
                     paths.push(path.to_owned());

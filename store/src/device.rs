@@ -436,13 +436,8 @@ impl Store {
                 let account: UserAccountId = parsed("persons.account_id", &account).map_err(undecodable)?;
                 let owner: Email = parsed("persons.email", &email).map_err(undecodable)?;
                 if let Some((agent, tool)) = claimed {
-                    let claim = Claim {
-                        account: account.clone(),
-                        person: approver.person,
-                        email: owner.clone(),
-                        rights: agreed.agent,
-                        at: now,
-                    };
+                    let (account, email) = (account.clone(), owner.clone());
+                    let claim = Claim { account, person: approver.person, email, rights: agreed.agent, at: now };
                     claim_locked(tx, agent, &claim, approver.via, now).await?;
                     label_agent(tx, agent, &label_of(tool, name.as_deref())).await?;
                     self.announce_registration(tx, agent.as_uuid()).await?;

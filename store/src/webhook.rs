@@ -560,12 +560,11 @@ impl LeasedRow {
 }
 
 /// Adds the number of notifications that were dropped to a body, which is an object.
-fn with_dropped(mut body: String, dropped: i64) -> String {
-    if dropped > 0 && body.ends_with('}') {
-        body.truncate(body.len() - 1);
-        body.push_str(&format!(",\"dropped\":{dropped}}}"));
+fn with_dropped(body: String, dropped: i64) -> String {
+    match body.strip_suffix('}') {
+        Some(members) if dropped > 0 => format!("{members},\"dropped\":{dropped}}}"),
+        _ => body,
     }
-    body
 }
 
 /// The body of a notification, byte for byte unless it stands for further facts.

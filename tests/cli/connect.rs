@@ -63,7 +63,8 @@ async fn an_approval_that_nothing_waited_for_is_collected_by_the_next_run() {
     let code = user_code(&["connect", "claude-code", "--server", &server.url, "--no-wait", "--json"]);
     assert_eq!(user_code(&["connect", "claude-code", "--no-wait", "--json"]), code);
     approve(&server, &ada, &code, &["with_key"]).await;
-    let connected = home.run(&["connect", "claude-code", "--json"]).json();
+    let connected = home.run(&["connect", "claude-code", "--json"]);
+    let connected: Value = serde_json::from_str(&connected.stdout).unwrap();
     assert_eq!(
         (&connected["api_key"], &connected["event"]["state"]),
         (&json!(true), &json!("recorded")),
@@ -84,7 +85,7 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
         connecting(&home, &["claude-code", "--server", &server.url, "--name", "ada-laptop", "--act-for-me"]).await;
     let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
     for part in
-        ["Claude Code asks to act for you", "ada-laptop", "metadata only", "name=\"may_read\"", "name=\"with_key\""]
+        ["Claude Code asks to act for you", "ada-laptop", "No content", "name=\"may_read\"", "name=\"with_key\""]
     {
         assert!(asked.contains(part), "{part} in {asked}");
     }

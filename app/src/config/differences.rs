@@ -28,11 +28,11 @@ fn compare(one: &Value, other: &Value, path: String, paths: &mut Vec<String>) {
 }
 
 /// Calls `visit` with each value that is no section, and its path.
-pub fn leaves(tree: &Value, path: String, visit: &mut impl FnMut(&str, &Value)) {
-    let Value::Object(members) = tree else { return visit(&path, tree) };
+pub fn leaves(tree: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
+    let Value::Object(members) = tree else { return visit(path, tree) };
     for (key, member) in members {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        leaves(member, path, visit);
+        leaves(member, &path, visit);
     }
 }
 

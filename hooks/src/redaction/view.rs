@@ -283,7 +283,7 @@ mod tests {
             let value = json!({ "input": text });
             assert_eq!(without(&value, "word")["input"], text.replace("word", "X"));
             let across = without(&value, "line\nword")["input"].as_str().unwrap().to_owned();
-            assert!(across.contains("X") && !across.contains("line") && across.contains("003dx"));
+            assert!(across.contains('X') && !across.contains("line") && across.contains("003dx"));
             text = json!(text).to_string();
         }
         assert_eq!(without(&json!({ "a": r"C:\x\y" }), r"\x"), json!({ "a": r"C:X\y" }));

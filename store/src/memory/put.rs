@@ -1,7 +1,7 @@
 //! Keeping a memory: one transaction for its text, its passages, their words and vectors, and its links.
 
 use domain::ids::{MemoryId, SpaceId};
-use domain::language::LanguageSet;
+use domain::language::{Language, LanguageSet};
 use domain::memory::Tag;
 use domain::{Digest, Timestamp};
 use sqlx_macros::FromRow;
@@ -61,37 +61,36 @@ impl Store {
         let words: i64 = pieces.iter().map(|piece| i64::from(piece.counted.length)).sum();
         let model = put.model.map(ToString::to_string);
         let tags = restored.map_or(&[][..], |restored| restored.tags);
+        let row = MemoryRow {
+            put,
+            title: &title,
+            url: url.as_deref(),
+            content: &content,
+            version,
+            count,
+            words,
+            language,
+            size,
+            now,
+        };
         in_transaction!(
             &self.pool,
             |tx| {
-                let next: Option<ShelfRow> =
-                    query(NEXT).bind(put.account.as_str()).fetch_optional(&mut *tx).await?;
-                let turn = match next {
-                    Some(turn) => turn,
-                    None => query(FIRST).bind(put.account.as_str()).fetch_one(&mut *tx).await?,
-                };
+                let turn = next_turn(tx, put.account.as_str()).await?;
                 let wanted = living(tx, put).await?;
                 let known = known_memory(tx, turn.number, put, &wanted, restored.is_some()).await?;
                 let before = known.as_ref().map(|known| known.spaces.clone()).unwrap_or_default();
                 let may_change = restored.is_none() && covers_all(put.key_spaces, &before);
                 let (linked, new) = linked(before, &wanted);
                 let spaces = json(&linked);
-                let writer = match &known {
-                    Some(known) => known.writer_after(put),
-                    None => put.key_spaces.map(json),
-                };
+                let writer = known.as_ref().map_or_else(|| put.key_spaces.map(json), |known| known.writer_after(put));
                 let (outcome, memory, gone) = match known {
                     Some(known)
                         if !may_change || bytes("memories.version", &known.version)? == *version.as_bytes() =>
                     {
                         if !new.is_empty() {
-                            query(LINK)
-                                .bind(known.id)
-                                .bind(&spaces)
-                                .bind(turn.changes)
-                                .bind(&writer)
-                                .execute(&mut *tx)
-                                .await?;
+                            let relinked = query(LINK).bind(known.id).bind(&spaces).bind(turn.changes).bind(&writer);
+                            relinked.execute(&mut *tx).await?;
                         }
                         (Put::Existing(known.id.into()), known.id, None)
                     }
@@ -100,23 +99,7 @@ impl Store {
                     }
                     Some(known) => {
                         delete_chunks(tx, known.id).await?;
-                        query(CHANGE)
-                            .bind(known.id)
-                            .bind(put.kind.as_str())
-                            .bind(&*title)
-                            .bind(url.as_deref())
-                            .bind(&*content)
-                            .bind(&version.as_bytes()[..])
-                            .bind(&spaces)
-                            .bind(count)
-                            .bind(words)
-                            .bind(turn.changes)
-                            .bind(now)
-                            .bind(language.to_string())
-                            .bind(size)
-                            .bind(&writer)
-                            .execute(&mut *tx)
-                            .await?;
+                        row.change(tx, known.id, &spaces, writer.as_deref(), turn.changes).await?;
                         let gone = Gone { memories: 0, chunks: known.chunks, words: known.words, bytes: known.bytes };
                         (Put::Updated(known.id.into()), known.id, Some(gone))
                     }
@@ -125,27 +108,8 @@ impl Store {
                     }
                     None => {
                         let id = free_id(tx, put, restored).await?;
-                        query(ADD)
-                            .bind(id)
-                            .bind(turn.number)
-                            .bind(put.kind.as_str())
-                            .bind(&*title)
-                            .bind(url.as_deref())
-                            .bind(&*content)
-                            .bind(&put.dedupe.as_bytes()[..])
-                            .bind(&version.as_bytes()[..])
-                            .bind(&spaces)
-                            .bind(count)
-                            .bind(words)
-                            .bind(turn.changes)
-                            .bind(restored.map_or(now, |restored| restored.created_at))
-                            .bind(now)
-                            .bind(json(tags))
-                            .bind(language.to_string())
-                            .bind(size)
-                            .bind(&writer)
-                            .execute(&mut *tx)
-                            .await?;
+                        let created = restored.map_or(now, |restored| restored.created_at);
+                        row.add(tx, id, (&spaces, writer.as_deref(), created, tags), &turn).await?;
                         insert_tags(tx, id, turn.number, tags).await?;
                         (Put::Created(id.into()), id, Some(Gone { memories: 1, ..Gone::default() }))
                     }
@@ -203,6 +167,61 @@ struct Gone {
     bytes: i64,
 }
 
+/// A memory as it is written.
+struct MemoryRow<'a> {
+    put: &'a MemoryPut<'a>,
+    title: &'a str,
+    url: Option<&'a str>,
+    content: &'a str,
+    version: Digest,
+    count: i64,
+    words: i64,
+    language: Language,
+    size: i64,
+    now: Timestamp,
+}
+
+impl MemoryRow<'_> {
+    /// Replaces a memory, except for its times of creation and its tags.
+    async fn change(
+        &self,
+        tx: &mut Tx<'_>,
+        id: Uuid,
+        spaces: &str,
+        writer: Option<&str>,
+        changes: i64,
+    ) -> Result<(), sqlx::Error> {
+        let row =
+            query(CHANGE).bind(id).bind(self.put.kind.as_str()).bind(self.title).bind(self.url).bind(self.content);
+        let row = row.bind(&self.version.as_bytes()[..]).bind(spaces).bind(self.count).bind(self.words).bind(changes);
+        let row = row.bind(self.now).bind(self.language.to_string()).bind(self.size).bind(writer);
+        row.execute(tx).await.map(drop)
+    }
+
+    /// Inserts a memory with its spaces, the spaces of its writer, its creation and its tags.
+    async fn add(
+        &self,
+        tx: &mut Tx<'_>,
+        id: Uuid,
+        (spaces, writer, created, tags): (&str, Option<&str>, Timestamp, &[Tag]),
+        turn: &ShelfRow,
+    ) -> Result<(), sqlx::Error> {
+        let row = query(ADD).bind(id).bind(turn.number).bind(self.put.kind.as_str()).bind(self.title).bind(self.url);
+        let row = row.bind(self.content).bind(&self.put.dedupe.as_bytes()[..]).bind(&self.version.as_bytes()[..]);
+        let row = row.bind(spaces).bind(self.count).bind(self.words).bind(turn.changes).bind(created).bind(self.now);
+        let row = row.bind(json(tags)).bind(self.language.to_string()).bind(self.size).bind(writer);
+        row.execute(tx).await.map(drop)
+    }
+}
+
+/// Counts one more change of the account's shelf, which is made if it is absent.
+async fn next_turn(tx: &mut Tx<'_>, account: &str) -> Result<ShelfRow, sqlx::Error> {
+    match query(NEXT).bind(account).fetch_optional(&mut *tx).await? {
+        Some(turn) => Ok(turn),
+        None => query(FIRST).bind(account).fetch_one(tx).await,
+    }
+}
+
 /// Whether the account may keep this number of further bytes.
 fn permits(put: &MemoryPut<'_>, turn: &ShelfRow, bytes: i64) -> Result<bool, Corrupt> {
     put.quota.permits(&turn.plan, turn.bytes.saturating_add(bytes))
@@ -246,14 +265,11 @@ async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sq
 async fn free_id(tx: &mut Tx<'_>, put: &MemoryPut<'_>, restored: Option<&Restored<'_>>) -> Result<Uuid, sqlx::Error> {
     const TAKEN: &str = "SELECT id FROM memories WHERE id = $1";
     let Some(restored) = restored else { return Ok(put.id.as_uuid()) };
-    let is_taken = match put.key_spaces {
-        Some(_) => true,
-        None => {
-            let taken: Option<Uuid> = scalar(TAKEN).bind(put.id.as_uuid()).fetch_optional(tx).await?;
-            taken.is_some()
-        }
-    };
-    Ok(if is_taken { restored.other_id } else { put.id }.as_uuid())
+    if put.key_spaces.is_some() {
+        return Ok(restored.other_id.as_uuid());
+    }
+    let taken: Option<Uuid> = scalar(TAKEN).bind(put.id.as_uuid()).fetch_optional(tx).await?;
+    Ok(if taken.is_some() { restored.other_id } else { put.id }.as_uuid())
 }
 
 /// Inserts the tags of a memory that has none.

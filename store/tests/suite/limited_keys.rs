@@ -200,7 +200,7 @@ impl Sequence<'_> {
                         self.sent(key, &dedupe, &text, &known.spaces, Some(known.id)).await;
                     }
                     Edit::Duplicate(other) => {
-                        assert!(key.is_none() || before.contains(&other), "{writer} learns of {other}")
+                        assert!(key.is_none() || before.contains(&other), "{writer} learns of {other}");
                     }
                     other => panic!("{other:?}"),
                 }

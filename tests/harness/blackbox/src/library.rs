@@ -15,6 +15,7 @@ pub fn library() -> (Home, String) {
 
 /// An account in this home, and the API key of its person.
 pub fn key_of(home: &Home) -> String {
+    home.run(&["migrate"]).said();
     home.run(&["admin", "account", "create", "--email", "ada@example.com"]).said();
     home.run(&["admin", "api-key", "create", "--email", "ada@example.com", "--name", "all"]).said().to_owned()
 }
