@@ -9,7 +9,7 @@ pub struct Accepts(u16);
 impl Accepts {
     /// The route requires no credential and reads none.
     pub const NONE: Self = Self(0);
-    /// `accountBearer`: the access token of a claimed agent, whatever its rights are.
+    /// `accountBearer`: the access token of a claimed agent with any rights.
     pub const ACCOUNT: Self = Self(1);
     /// `sessionCookie`: a signed-in browser.
     pub const SESSION: Self = Self(2);

@@ -144,7 +144,7 @@ impl<'p> BodyPieces<'p> {
         Ok(None)
     }
 
-    /// Waits for something else before the next piece, without a place in the gate. The sender's time stands still.
+    /// Waits for something else before the next piece, without a place in the gate. The sender's time does not pass.
     pub async fn meanwhile<T>(&mut self, wait: impl Future<Output = T>) -> Result<T, ApiError> {
         let begun = Instant::now();
         let slow = self.awaited()?;

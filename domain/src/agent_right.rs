@@ -1,6 +1,6 @@
 //! Rights of an agent that acts for an account (`docs/decisions/0105-rights-of-connected-agents.md`).
 //!
-//! An agent that is confirmed by the claim flow of the protocol has what the protocol gives account bearers. An agent that is confirmed on the
+//! An agent that is confirmed by the claim flow of the protocol has the rights of account bearers. An agent that is confirmed on the
 //! page of its computer has the rights that the person ticked there, and no other.
 
 use std::str::FromStr;

@@ -115,7 +115,8 @@ fn texts(value: &Value) -> String {
 fn redacted(redactor: &Redactor, nth: usize, text: &str) -> (Map<String, Value>, bool) {
     let mut payload = event(nth, text).payload;
     let written = texts(&Value::Object(payload.clone()));
-    let longest = text.split(|letter: char| !letter.is_ascii_alphanumeric()).max_by_key(|run| run.len()).unwrap();
+    let plain = texts(&Value::String(text.to_owned()));
+    let longest = plain.split(|letter: char| !letter.is_ascii_alphanumeric()).max_by_key(|run| run.len()).unwrap();
     assert!(written.contains(longest), "road {nth} has lost {text}: {written}");
     let has_secrets = redactor.redact(&mut payload);
     (payload, has_secrets)
@@ -178,7 +179,7 @@ fn every_secret_of_this_server_is_known_by_its_form() {
 }
 
 #[test]
-fn what_was_redacted_is_not_redacted_again() {
+fn a_redacted_text_is_not_redacted_again() {
     let redactor = Redactor::built_in().unwrap();
     for sample in corpus::secrets(5, 1) {
         let (mut payload, _) = redacted(&redactor, 0, &sample.text);

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use domain::fair::{FairLimits, FairQueue, FairRefusal, FairTicket, SlowTurns, Speed};
 use domain::ids::UserAccountId;
 use tokio::sync::{oneshot, watch};
@@ -18,7 +19,7 @@ struct Shared {
     state: Mutex<Sharing>,
     /// Duration of a turn after which the next turns of its account are expected to be slow.
     slow_after: Duration,
-    /// Duration of a turn after which it is over if others wait.
+    /// Duration after which a turn ends if others wait.
     turn: Duration,
     /// Whether a waiter lacks nothing but a free place; set with the state locked.
     contended: watch::Sender<bool>,
@@ -61,6 +62,7 @@ impl FairPlaces {
     }
 
     /// Waits for a place. Dropping the future ends the wait.
+    #[boxed]
     pub async fn acquire(&self, account: &UserAccountId) -> Result<FairPlace, FairRefusal> {
         let (sender, mut receiver) = oneshot::channel();
         let waiting = {
@@ -120,8 +122,9 @@ impl FairPlaces {
 }
 
 impl FairPlace {
-    /// Returns when the turn is over: its time is, and a waiter lacks a place. Of all such turns as many end as there are waiters. The place is
-    /// the waiter's then, and its holder has to stop.
+    /// Returns when the turn ends: its time has passed, and a waiter lacks a place. Each waiter ends one of these turns. The place is the waiter's
+    /// then, and its holder has to stop.
+    #[boxed]
     pub async fn overdue(&self) {
         let Some(end) = self.begun.checked_add(self.places.0.turn) else { return std::future::pending().await };
         tokio::time::sleep_until(end).await;

@@ -249,9 +249,12 @@ impl Summary<'_> {
             let title = tool.title();
             let mut lines =
                 vec![format!("{good} this computer is {already}attached to the account of {}", styled(STRONG, &owner))];
-            lines.extend(approved.has_agent.map(|acts| match acts {
-                true => format!("{good} {title} acts for you, as far as {base}/account shows"),
-                false => format!("{good} {title} does not act for you: you ticked none of its rights"),
+            lines.extend(approved.has_agent.map(|acts| {
+                if acts {
+                    format!("{good} {title} acts for you, as far as {base}/account shows")
+                } else {
+                    format!("{good} {title} does not act for you: you ticked none of its rights")
+                }
             }));
             lines.push(if approved.has_key {
                 format!("{good} it can use your memory")

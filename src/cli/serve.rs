@@ -92,7 +92,7 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
     }
 }
 
-/// Logs which program serves which database with which settings: after several restarts the journal tells them apart.
+/// Logs which program serves which database with which settings, so that the journal of several restarts distinguishes them.
 fn announce(server: &Server) {
     let (settings, node) = (&server.app.settings, server.app.nodes.traits());
     let database = if settings.database.url.is_some() { "postgresql" } else { "sqlite" };

@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(two.refusal(&second), None, "what follows a head is no head");
         drop((exchange, one));
         assert_eq!(two.refusal(&second), None);
-        two.count(&[b'x'; 3 * FREE]);
+        two.count(&vec![b'x'; 3 * FREE]);
         assert_eq!(two.refusal(&second), None, "there is memory for it");
     }
 

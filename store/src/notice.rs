@@ -207,7 +207,7 @@ fn push_news<'n>(sql: &mut QueryBuilder<'n>, news: &'n [News<'_>]) {
     sql.push(")");
 }
 
-/// The member `data` of a body, with the number of further facts that it stands for.
+/// The member `data` of a body, with the number of further facts that it counts.
 pub(crate) fn with_more(data: &mut Value, more: i64) {
     if more > 0
         && let Some(members) = data.as_object_mut()

@@ -567,7 +567,7 @@ fn with_dropped(body: String, dropped: i64) -> String {
     }
 }
 
-/// The body of a notification, byte for byte unless it stands for further facts.
+/// The body of a notification, byte for byte unless it counts further facts.
 fn body_with_more(body: String, more: i64) -> Result<String, Corrupt> {
     if more == 0 {
         return Ok(body);

@@ -84,7 +84,7 @@ fn every_route_for_agents_needs_a_right_but_the_one_with_which_they_end_themselv
 }
 
 on_each_database! {
-    async fn an_agent_of_the_page_does_what_was_ticked_and_nothing_else(world: World) {
+    async fn an_agent_of_the_page_has_the_ticked_rights_alone(world: World) {
         let ada = world.person("ada@example.com").await;
         assert!(connected(&world, &ada, &[]).await.is_none(), "nothing is ticked beforehand");
         let reader = connected(&world, &ada, &["may_read"]).await.unwrap();
@@ -113,7 +113,7 @@ on_each_database! {
         assert_eq!(refused.refused(403, "insufficient_scope")["right"], "set_consent");
         approval.as_object_mut().unwrap().remove("consent");
         world.post("/api/v1/device/approve", &approver, &approval).await.expect(200);
-        // What the person ticked works, and only that.
+        // Only the ticked rights work.
         let setter = connected(&world, &ada, &["may_set_consent"]).await.unwrap();
         world.post("/api/v1/consent", &setter, &level).await.expect(200);
         assert_eq!(world.get("/api/v1/consent", &setter).await.refused(403, "insufficient_scope")["right"], "read");
@@ -128,7 +128,7 @@ on_each_database! {
             world.post("/api/v1/consent", credential, &level).await.refused(403, "insufficient_scope");
             world.get("/api/v1/activity", credential).await.refused(403, "insufficient_scope");
         }
-        // An agent that the person confirmed by the claim flow keeps what the protocol gives.
+        // An agent that the person confirmed by the claim flow keeps the rights of the protocol.
         let specified = world.agent_of(&ada).await;
         assert!(requests(&world, &specified.token).await.iter().all(|(_, _, right)| right.is_none()));
         // Every agent may end itself.

@@ -84,6 +84,7 @@ pages! {
         world.event(&second, &Chain::new(&second).next()).await.held("consent_exceeded");
     }
 
+    // The buttons submit to /account/pause.
     async fn recording_is_paused_and_continued_by_buttons(world: World, browser: Browser) {
         let person = world.person("jo@example.com").await;
         let machine = world.attached_machine(&person).await;

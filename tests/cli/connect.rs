@@ -115,7 +115,7 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
     assert_eq!(again["event"]["state"], "recorded");
     assert_eq!(again["agent"].as_str(), first["registration_id"].as_str());
 
-    // The profile keeps what the agent acts with, and no access token.
+    // The profile keeps the assertion of the agent, and no access token.
     assert!(first.get("access_token").is_none() && first.get("token_expires").is_none(), "{first:?}");
 
     // Another tool needs nothing more; its agent is asked for alone.

@@ -32,7 +32,7 @@ async fn the_ready_line_is_printed_once_the_server_accepts_requests() {
     let status = server.process.exit().await;
     assert_eq!(status.code(), Some(0), "{}", server.process.stderr.text());
     assert_eq!(server.process.stdout.text().lines().count(), 1);
-    // The log tells which program served which database with which settings.
+    // The log names the program, the database and the settings.
     let log = server.process.stderr.text();
     let started = log.lines().find(|line| line.contains("the server is ready")).unwrap_or_else(|| panic!("{log}"));
     for part in

@@ -40,7 +40,7 @@ async fn soak_settings_of_the_role_weaken_no_promise() {
             recover(&mut world, &format!("{setting} = {value} became the default of the role")).await;
             world.traffic(world.scale.calm).await;
             touch(&world);
-            // What was acknowledged without a flush is lost by this.
+            // An event that was acknowledged without a flush is lost by this.
             cluster.stop("immediate");
             cluster.start();
             recover(&mut world, "PostgreSQL restarted").await;

@@ -75,6 +75,7 @@ pub fn home() -> Home {
 impl Patient {
     /// Starts the server and the traffic.
     pub async fn begin(home: Home) -> Self {
+        home.run(&["migrate"]).said();
         home.run(&["admin", "account", "create", "--email", "ada@example.com"]).said();
         let key = ["admin", "api-key", "create", "--email", "ada@example.com", "--name", "all"];
         let key = home.run(&key).said().to_owned();

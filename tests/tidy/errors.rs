@@ -29,6 +29,7 @@ const DEFAULTS: &[(&str, &[&str])] = &[
             "serde_json::to_string(&halt)",
             "serde_json::to_string(&line)",
             "serde_json::to_string(&note)",
+            "serde_json::to_string(line)",
             "serde_json::to_string(&settings)",
             "serde_json::to_string(outcome)",
             "serde_json::to_string(settings)",

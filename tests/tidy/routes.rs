@@ -103,9 +103,12 @@ fn generated() -> String {
     let (lines, operations) = (lines(), openapi::operations());
     let mut tables = String::new();
     for (title, routes) in [("Account and agent API", api::routes()), ("Knowledge API", api::knowledge_routes())] {
-        let (heading, line) = if title == "Knowledge API" { (" Scope |", "---|") } else { ("", "") };
-        write!(tables, "\n## {title}\n\n| Method and path |{heading} Summary | Described in |\n|---|{line}---|---|\n")
-            .unwrap();
+        let (scope_title, scope_line) = if title == "Knowledge API" { (" Scope |", "---|") } else { ("", "") };
+        write!(
+            tables,
+            "\n## {title}\n\n| Method and path |{scope_title} Summary | Described in |\n|---|{scope_line}---|---|\n"
+        )
+        .unwrap();
         for route in routes {
             let name = format!("{} {}", route.method, route.path);
             let operation = operations.iter().find(|operation| operation.is_of(&route)).unwrap();

@@ -28,7 +28,7 @@ const SCHEMES: [&[u8]; 12] = [
     b"aws4-hmac-sha256",
 ];
 
-/// How a value follows its name, which decides what it may be.
+/// How a value follows its name, which decides its possible forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Link {
     /// `name=value` or `name: value`.

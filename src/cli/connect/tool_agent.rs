@@ -1,6 +1,6 @@
 //! The agent of a tool, with `--act-for-me`: registered by the command, confirmed together with the computer.
 //!
-//! The profile keeps what the agent acts with, its identity assertion, and no access token: each use exchanges the assertion for one.
+//! The profile keeps the identity assertion of the agent and no access token: each use exchanges the assertion for one.
 
 use client::Credential;
 use domain::secret::Secret;

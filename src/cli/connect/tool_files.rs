@@ -1,4 +1,4 @@
-//! What `attache connect` writes for each tool, and where (`docs/connect.md#what-is-written`).
+//! What `attache connect` writes for each tool, and where (`docs/connect.md#written-files`).
 
 use std::path::{Path, PathBuf};
 

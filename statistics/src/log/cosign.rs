@@ -48,7 +48,7 @@ pub struct Witnessing {
     refusals: Mutex<HashMap<String, Refusal>>,
 }
 
-/// What a witness claims about the history that it has seen.
+/// A witness's claim about the history that it has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
     /// It has cosigned a tree of this size, which the log does not have.

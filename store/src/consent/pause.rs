@@ -16,7 +16,7 @@ use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed_opt, undecodable};
 use crate::{Store, in_transaction};
 
-/// What is paused.
+/// The subject of a pause.
 #[derive(Debug, Clone)]
 pub enum PauseScope {
     /// All computers of an account.

@@ -649,7 +649,7 @@ on_each_database! {
         assert!(store.token_by_hash(&token, at(4)).await.unwrap().is_none(), "tokens from before the claim end");
         assert_eq!(attached_to(store, machine).await.as_ref(), Some(&account));
         assert_eq!(store.registrations_changed_since(at(3), 10).await.unwrap(), [(agent.claim_token, at(3))]);
-        // An agent that it confirms has its rights, whatever its claim asks for; and so has the next one.
+        // An agent that it confirms has its rights, and no others that its claim asks for; so has the next one.
         let mut confirmer = agent.id;
         for seconds in [4, 5] {
             let confirmed = world.registered().await;

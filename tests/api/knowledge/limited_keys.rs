@@ -30,7 +30,7 @@ impl Shelf {
     }
 
     /// A line of an export.
-    fn line(&self, world: &World, id: &str, url: Option<&str>, content: &str, space: &str) -> Value {
+    fn line(world: &World, id: &str, url: Option<&str>, content: &str, space: &str) -> Value {
         let url = url.map_or_else(|| format!("{}/v1/memories/{id}", world.url), str::to_owned);
         let at = world.clock().now();
         json!({
@@ -86,7 +86,7 @@ on_each_database! {
             tool("tools/call", json!({ "name": "search_memory", "arguments": { "query": "secret salaries", "spaces": [shelf.shut] } })),
             tool("resources/read", json!({ "uri": format!("attache://memories/{memory}") })),
         ];
-        let line = shelf.line(&world, &memory, None, "anything", &shelf.shut).to_string();
+        let line = Shelf::line(&world, &memory, None, "anything", &shelf.shut).to_string();
         for key in [&shelf.limited, &every_scope, &stranger] {
             for route in knowledge_routes() {
                 for id in [&memory, &shelf.shut, &batch] {
@@ -118,8 +118,8 @@ on_each_database! {
         let new_id = || world.rng().uuid_v7(world.clock().now()).to_string();
         let (note, wiki) = (new_id(), new_id());
         let own = [
-            shelf.line(&world, &note, None, "the secret of the note", &shelf.shut),
-            shelf.line(&world, &wiki, Some(page), "the secret salaries", &shelf.shut),
+            Shelf::line(&world, &note, None, "the secret of the note", &shelf.shut),
+            Shelf::line(&world, &wiki, Some(page), "the secret salaries", &shelf.shut),
         ];
         let import = async |key: &Credential, line: &Value| lines(&imported(&world, key, line.to_string()).await)[0].clone();
         for line in &own {
@@ -128,9 +128,9 @@ on_each_database! {
         // By id, by URL, and with the very bytes.
         let mut ids = Vec::new();
         for line in [
-            shelf.line(&world, &note, None, "anything", &shelf.open),
-            shelf.line(&world, &new_id(), Some(page), "anything else", &shelf.open),
-            shelf.line(&world, &note, None, "the secret of the note", &shelf.open),
+            Shelf::line(&world, &note, None, "anything", &shelf.open),
+            Shelf::line(&world, &new_id(), Some(page), "anything else", &shelf.open),
+            Shelf::line(&world, &note, None, "the secret of the note", &shelf.open),
         ] {
             let outcome = import(&shelf.limited, &line).await;
             assert_eq!((&outcome["type"], &outcome["existing"]), (&json!("success"), &json!(false)), "{outcome}");
@@ -152,7 +152,7 @@ on_each_database! {
         patched(&world, &shelf.limited, &ids[0], change).await.expect(200);
 
         // A page that the account adds to its closed space later stays there, though the key has a memory of the URL.
-        let later = shelf.line(&world, &new_id(), Some(page), "the new salaries", &shelf.shut);
+        let later = Shelf::line(&world, &new_id(), Some(page), "the new salaries", &shelf.shut);
         assert_eq!(import(&shelf.all, &later).await["id"], json!(wiki));
         world.delete(&format!("/v1/memories/{wiki}"), &shelf.all).await.expect(200);
         assert_eq!(import(&shelf.all, &later).await["existing"], false);

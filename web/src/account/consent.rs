@@ -106,7 +106,7 @@ struct UndoForm {
     fields: Vec<(String, &'static str)>,
 }
 
-/// What a form submitted, by the name of the field.
+/// The submitted fields of a form, by name.
 type Submitted = BTreeMap<String, CellState>;
 
 /// `GET /account/consent`

@@ -263,7 +263,7 @@ fn percent(used: u64, limit: u64) -> u64 {
     if limit == 0 { 0 } else { used.saturating_mul(100).div_ceil(limit).min(100) }
 }
 
-/// Bytes in MB, rounded up to a tenth: what is used is visible.
+/// Bytes in MB, rounded up to a tenth: any use is visible.
 fn megabytes(bytes: u64) -> String {
     let tenths = if bytes < 100 << 20 { (bytes * 10).div_ceil(1 << 20) } else { bytes.div_ceil(1 << 20) * 10 };
     let whole = thousands(tenths / 10);

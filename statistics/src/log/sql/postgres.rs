@@ -49,7 +49,7 @@ pub const SOURCES: &str = "WITH r AS MATERIALIZED (
 /// 2. `moved`: moves the heads that still are as the caller expects, of chains none of whose ids is stored; and begins chains.
 /// 3. `added`: adds the events of those chains, in the given order. The heads are locked before the first event gets its number, so the
 ///    numbers of a chain grow with it, as long as no session takes several numbers from the sequence at once.
-/// 4. `queued`: queues each event with the number of the event before it in its chain, in whatever epoch, which orders the places.
+/// 4. `queued`: queues each event with the number of the event before it in its chain, in any epoch, which orders the places.
 ///
 /// Returns a row for each chain, as [`AppendedRow`](super::AppendedRow). A wait for another transaction, which adds a head or an event with
 /// the same id at this moment, ends the statement after 250 ms (55P03); an id that it has added in the meantime ends it too (23505).

@@ -73,7 +73,7 @@ impl World {
 
     async fn start(change: impl FnOnce(&mut Settings), database: Option<TestDatabase>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // On the heap: futures of tests contain what is here across a wait.
+        // On the heap: futures of tests contain this value across a wait.
         let mut settings = Box::<Settings>::default();
         settings.data.dir = dir.path().join("data");
         settings.http.bind = "127.0.0.1:0".parse().unwrap();
