@@ -1,7 +1,7 @@
 //! Removal of secrets from the texts of an event.
 //!
-//! The texts of an event are laid out as one ([`view`]), and searched once for keywords. A keyword leads to an expression for secrets of a
-//! certain form ([`rules`]), to the reading of a value behind a telling name ([`named`]), or to the password of a URL ([`url`]).
+//! The texts of an event are laid out as one (`view`), and searched once for keywords. A keyword leads to an expression for secrets of a
+//! certain form (`rules`), to the reading of a value behind a telling name (`named`), or to the password of a URL (`url`).
 
 mod name;
 mod named;

@@ -85,7 +85,7 @@ async fn deleted_texts_are_in_no_file_of_the_data_folder() {
     .await;
     world.advance(Duration::from_hours(41 * 24));
     for word in &words {
-        eventually("it is in no file", async || files_with(&folder, word).is_empty().then_some(())).await;
+        eventually(&format!("{word} is in no file"), async || files_with(&folder, word).is_empty().then_some(())).await;
     }
     assert_eq!(files_with(&folder, "keptwordqq"), ["attache.db"], "the log is empty, and the rest is there");
     let again = world.key(&world.person("ada@example.com").await, json!({ "name": "again" })).await;

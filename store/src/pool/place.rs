@@ -145,7 +145,7 @@ fn moved(message: String) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY_DBMOVED), Some(message))
 }
 
-/// The error of a commit that [`FilePlace::guard`] refused, as the error of the file that it is. Other errors are unchanged.
+/// The error of a commit that `FilePlace::guard` refused, as the error of the file that it is. Other errors are unchanged.
 pub fn refused_commit(error: rusqlite::Error) -> rusqlite::Error {
     let code = error.sqlite_error().map(|failure| failure.extended_code);
     let is_refused = code == Some(ffi::SQLITE_CONSTRAINT_COMMITHOOK);

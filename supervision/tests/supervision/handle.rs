@@ -113,7 +113,7 @@ async fn an_actor_is_not_stuck_because_the_process_was_stopped() {
     assert_eq!(handle.ask(Do::Hang, 20 * SECOND).await, Err(Unavailable::TimedOut));
     assert_eq!(handle.ask(Do::Count, 20 * SECOND).await, Err(Unavailable::TimedOut));
     tokio::time::sleep(SECOND).await;
-    assert_eq!(handle.ask(Do::Count, SECOND).await, Ok(1), "another actor answers");
+    assert!(handle.ask(Do::Count, SECOND).await.is_ok(), "another actor answers");
     world.end(root).await;
 }
 
