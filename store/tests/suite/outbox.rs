@@ -1,10 +1,12 @@
 //! Changes of consent and the events that report them.
 
 use domain::chain::Prev;
+use domain::consent::pause::Pause;
 use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule};
 use domain::envelope::{AgentKinds, Lane, Sealed};
 use domain::ids::UserCuid;
 use store::Store;
+use store::consent::pause::PauseScope;
 use store::consent::{ConsentEdited, LevelAuthor};
 use store::machine::{NewMachine, Register};
 
@@ -16,7 +18,8 @@ fn rule(lane: Option<Lane>, level: ConsentLevel) -> ConsentRule {
 }
 
 async fn set(world: &World, store: &Store, cuid: &UserCuid, rule: &ConsentRule, second: i64) -> usize {
-    let changed = store.consent_set(std::slice::from_ref(cuid), rule, Some("why"), at(second), &world.rng).await;
+    let author = LevelAuthor { reason: Some("why"), ..LevelAuthor::default() };
+    let changed = store.consent_set_by(std::slice::from_ref(cuid), rule, &author, at(second), &world.rng).await;
     changed.unwrap().len()
 }
 
@@ -62,6 +65,28 @@ on_each_database! {
         }
         assert_eq!(store.outbox_identities(10).await.unwrap(), std::slice::from_ref(&cuid));
         assert_eq!(store.outbox_of(&cuid, 10).await.unwrap()[0].account, Some(account));
+    }
+
+    async fn a_pause_of_an_account_ends_by_itself_or_by_its_person(world: &World) {
+        let store = &world.store;
+        let account = world.account("ada@example.com").await;
+        let (machine, cuid, _) = world.attached(&account).await;
+        let scope = PauseScope::Account(account.clone());
+        let pause = |until, by| Pause { until: at(until), by };
+        let begun = store.recording_pause(&scope, pause(60, Author::Person), at(1), &world.rng).await.unwrap();
+        assert_eq!((begun.until, begun.identities), (Some(at(60)), vec![cuid.clone()]));
+        assert_eq!(store.pauses_of_account(&account, at(59)).await.unwrap().of(machine), Some(at(60)));
+        assert!(!store.pauses_of_account(&account, at(60)).await.unwrap().is_any());
+        let end = async |author, second| {
+            store.recording_continue(&scope, author, ConsentLevel::MetadataOnly, at(second), &world.rng).await.unwrap()
+        };
+        assert!(end(Author::Agent, 2).await.is_refused && end(Author::Computer, 2).await.is_refused);
+        assert_eq!(end(Author::Person, 3).await.until, None);
+        assert!(!store.pauses_of_account(&account, at(4)).await.unwrap().is_any());
+        let events = waiting(store, &cuid).await;
+        assert_eq!(events.iter().filter(|event| event.envelope.payload.contains_key("pause")).count(), 2);
+        // The level is that of before.
+        assert_eq!(store.consent_rules(&cuid).await.unwrap(), []);
     }
 
     async fn an_identity_gets_the_levels_of_its_account_when_it_is_linked(world: &World) {
