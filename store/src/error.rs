@@ -53,7 +53,7 @@ pub enum StoreError {
     #[error("the database cannot be migrated")]
     Migrate(#[from] sqlx::migrate::MigrateError),
     /// The database refused or did not answer.
-    #[error("cannot {operation}")]
+    #[error("cannot {}", .operation.replace('_', " "))]
     Database {
         /// The operation, as a verb and its object.
         operation: &'static str,

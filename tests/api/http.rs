@@ -409,7 +409,7 @@ on_each_database! {
         assert!(metrics.contains(r#"attache_http_requests_total{method="GET",route="unmatched",status="404"}"#), "{metrics}");
         world.server.app.store.writable().await.unwrap();
         let (_, metrics) = get("/metrics").await;
-        assert!(metrics.contains(r#"attache_store_seconds_count{operation="write a heartbeat"}"#), "{metrics}");
+        assert!(metrics.contains(r#"attache_store_seconds_count{operation="write_heartbeat"}"#), "{metrics}");
         let (status, tree) = get("/actors").await;
         assert_eq!(status, 200);
         // With SQLite, each request looks up its credential itself.

@@ -226,7 +226,7 @@ on_each_database! {
         let stranger = world.rng.uuid_v7(now()).into();
         let error = world.store.session_create(&world.new_session(stranger, now()), None, now()).await.unwrap_err();
         assert!(error.is_foreign_key_violation() && !error.is_unique_violation());
-        assert_eq!(error.to_string(), "cannot create a session");
+        assert_eq!(error.to_string(), "cannot create session");
     }
 }
 

@@ -213,7 +213,7 @@ async fn a_probe_that_fails_leaves_no_connection_that_fails() {
     world.store.person_by_id(person.id).await.unwrap();
     world.tamper("ALTER TABLE persons RENAME TO people").await;
     let error = world.store.person_by_id(person.id).await.unwrap_err();
-    assert_eq!(error.to_string(), "cannot read a person");
+    assert_eq!(error.to_string(), "cannot read person");
     world.tamper("ALTER TABLE people RENAME TO persons").await;
     pooled_readers!(world.store).close().await;
     assert_eq!(world.store.person_by_id(person.id).await.unwrap(), Some(person));
@@ -225,7 +225,7 @@ async fn damage_is_named_by_the_pool() {
     let person = world.person("ada@example.com").await;
     world.tamper("UPDATE persons SET account_id = NULL; UPDATE accounts SET created_at = 'soon'").await;
     let error = world.store.account_by_id(&person.account.unwrap()).await.unwrap_err();
-    assert_eq!(error.to_string(), "cannot read an account");
+    assert_eq!(error.to_string(), "cannot read account");
     world.tamper("UPDATE persons SET email = 'nobody'").await;
     let error = world.store.person_by_id(person.id).await.unwrap_err();
     assert_eq!(error.to_string(), "the database is damaged: persons.email cannot be read");
