@@ -4,7 +4,6 @@
 //! [`supervision::Directory`]), the restart policy and the root supervisor; `app/src/supervised.rs` of the server builds the actors.
 
 pub mod anchor;
-pub mod append;
 pub mod backfill;
 pub mod budget;
 pub mod claim;

@@ -162,7 +162,7 @@ impl Builder<'_> {
             rng: self.rng.clone(),
             held_lately: HeldLately::default(),
         };
-        Intake::new(processor, events.body_bytes_max, self.settings.agent_kinds(), actors.of(ActorKind::Intake))
+        Intake::new(processor, events.body_bytes_max, self.settings.agent_kinds(), actors.of(ActorKind::Ordered))
     }
 
     /// This node among the others. The main database has its row once it is introduced.

@@ -73,8 +73,8 @@ pub async fn open(
         LogStart::Continue => ground.joined(id()).await?,
         LogStart::NewEpoch => epoch::begin(&ground, id()).await?,
     };
-    let append = Handle::new(ActorKind::Append, settings.actors.of(ActorKind::Append));
-    Ok((store, Upstream::Embedded { append, log }))
+    let intake = Handle::new(ActorKind::Intake, settings.actors.of(ActorKind::Intake));
+    Ok((store, Upstream::Embedded { intake, log }))
 }
 
 /// Opens the facts for a command that may run beside a server. It makes no file and changes no table: older tables are refused.

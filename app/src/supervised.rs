@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use actors::anchor::Anchor;
-use actors::append::Appender;
 use actors::backfill::Backfill;
 use actors::budget::BudgetKeeper;
 use actors::claim::Claims;
 use actors::device::DeviceCodes;
 use actors::ingest::OrphanedBatches;
+use actors::intake::grouped::GroupedIntake;
 use actors::intake::{HeldBatch, Intake};
 use actors::janitor::Janitor;
 use actors::lookup::{MachineLookup, SecretBatch};
@@ -105,19 +105,19 @@ impl Supervised<'_> {
 
     /// The actors of the embedded statistics service.
     fn log(&self) -> Vec<ChildSpec> {
-        let (Upstream::Embedded { append, log }, Some(anchor)) = self.log else {
+        let (Upstream::Embedded { intake, log }, Some(anchor)) = self.log else {
             return Vec::new();
         };
         let settings = &self.builder.settings.log;
         let Wakers { appended, grown, signed, .. } = &self.wakers;
-        let appender = Appender::new(log.clone(), settings.batch_max, appended.clone());
+        let grouped = GroupedIntake::new(log.clone(), settings.batch_max, appended.clone());
         let sequence = Sequence {
             log: log.clone(),
             events_max: settings.sequence_max,
             grown: vec![grown.clone(), signed.clone()],
         };
         let mut children = vec![
-            ChildSpec::singleton(append, move || (appender.clone(), ())),
+            ChildSpec::singleton(intake, move || (grouped.clone(), ())),
             self.resting(ActorKind::Sequence, sequence, settings.checkpoint_every, SEQUENCE_REST, appended),
             self.resting(ActorKind::Anchor, anchor.clone(), settings.remember_every, ANCHOR_REST, signed),
         ];
@@ -147,7 +147,7 @@ impl Supervised<'_> {
             ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())),
             self.claims.ceremonies().child(self.claims.prototype()),
             self.devices.pollers().child(self.devices.prototype()),
-            self.intake.spec(settings.events.workers),
+            self.intake.ordered(settings.events.workers),
             ingestion.batches().child(ingestion.prototype()),
             self.periodic(ActorKind::Drift, OrphanedBatches(ingestion.clone()), drift_every),
             self.periodic(ActorKind::Backfill, backfill, settings.knowledge.embed_missing_every),

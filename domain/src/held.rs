@@ -161,17 +161,14 @@ pub fn judge(
     registry: &Registry,
     now: Timestamp,
 ) -> Result<(), HoldDecision> {
-    let sealed = || {
-        opened.as_ref().map_err(|unreadable| HoldDecision::new(HoldReason::MalformedEnvelope, unreadable.to_string()))
-    };
     match standing {
         SenderAuthority::Unclaimed => Err(HoldDecision::new(
             HoldReason::Unattributed,
             "this agent is not claimed yet; events wait until a person claims it",
         )),
-        SenderAuthority::Machine(machine) => judge_of_machine(sealed()?, machine, registry, now),
+        SenderAuthority::Machine(machine) => judge_of_machine(opened, machine, registry, now),
         SenderAuthority::Account { account, named } => {
-            let sealed = sealed()?;
+            let sealed = readable(opened)?;
             let is_attached = |named: &&MachineFacts| {
                 named.machine_uuid == sealed.envelope.scope.machine_id && named.account.as_ref() == Some(account)
             };
@@ -179,18 +176,23 @@ pub fn judge(
                 .as_ref()
                 .filter(is_attached)
                 .ok_or_else(|| mismatch("/scope/machine_id: not a computer that is attached to this account"))?;
-            judge_of_machine(sealed, machine, registry, now)
+            judge_of_machine(opened, machine, registry, now)
         }
     }
 }
 
-/// Decides for a parsed event whose sender is this computer or acts for it.
+fn readable(opened: &Result<Sealed, Unreadable>) -> Result<&Sealed, HoldDecision> {
+    opened.as_ref().map_err(|unreadable| HoldDecision::new(HoldReason::MalformedEnvelope, unreadable.to_string()))
+}
+
+/// Decides for an event whose sender is this computer or acts for it.
 pub fn judge_of_machine(
-    sealed: &Sealed,
+    opened: &Result<Sealed, Unreadable>,
     machine: &MachineFacts,
     registry: &Registry,
     now: Timestamp,
 ) -> Result<(), HoldDecision> {
+    let sealed = readable(opened)?;
     let envelope = &sealed.envelope;
     judge_scope(envelope, machine)?;
     registry.judge(envelope).map_err(|refusal| {
@@ -328,7 +330,7 @@ mod tests {
         ];
         for pauses in pauses {
             let machine = MachineFacts { pauses, consent: vec![rule(ConsentLevel::Full)], ..facts(&event) };
-            let opened = Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([])).unwrap();
+            let opened = Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([]));
             let judged = |now| judge_of_machine(&opened, &machine, &Registry::built_in().unwrap(), now);
             let hold = judged(Timestamp::UNIX_EPOCH).unwrap_err();
             assert_eq!(hold.reason, HoldReason::ConsentExceeded);

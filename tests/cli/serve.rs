@@ -125,7 +125,7 @@ async fn busy(script: Script, drain_deadline: &str) -> Busy {
         .set("upstream.url", &upstream.url())
         .set("upstream.token", TOKEN)
         .set("upstream.timeout", "10m")
-        .set("actors.intake.ask_deadline", "10m")
+        .set("actors.ordered.ask_deadline", "10m")
         .set("shutdown.drain_deadline", drain_deadline);
     let server = home.serve().await;
     let client = Client::new();

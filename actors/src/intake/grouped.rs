@@ -1,4 +1,5 @@
-//! The actor in front of the embedded log: many senders, one commit.
+//! The grouped path, the hop that every event for the embedded log takes: many senders, one commit. The log checks each event against the
+//! head of its chain.
 //!
 //! 1. An event that arrives is buffered. Once every task that is ready has run, a flush follows in the mailbox behind the events that arrived
 //!    meanwhile: this short wait makes groups several times larger, and each event cheaper.
@@ -24,8 +25,8 @@ use supervision::periodic::Waker;
 /// The outcome of an event, or the reason why its group was not committed.
 pub type Appended = Result<AppendOutcome, Arc<LogError>>;
 
-/// Sent by intake and the outbox, and by the actor and the log to the actor.
-pub enum AppendMessage {
+/// Sent through [`Upstream`](crate::upstream::Upstream), and by the actor and the log to the actor.
+pub enum GroupMessage {
     /// Append this event; the answer follows the commit.
     Add {
         /// The event with its receipt and time of arrival.
@@ -43,7 +44,7 @@ pub enum AppendMessage {
     WriterCrashed(String),
 }
 
-impl fmt::Debug for AppendMessage {
+impl fmt::Debug for GroupMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Add { .. } => "Add",
@@ -57,7 +58,7 @@ impl fmt::Debug for AppendMessage {
 
 /// The actor that owns the way into the embedded log.
 #[derive(Debug, Clone)]
-pub struct Appender {
+pub struct GroupedIntake {
     log: Log,
     /// Number of buffered events that are passed to the log without a further wait.
     group_max: usize,
@@ -66,19 +67,19 @@ pub struct Appender {
 }
 
 /// The events that arrived since the last flush.
-pub struct AppenderState {
+pub struct Group {
     waiting: Vec<(Append, AppendReply)>,
     /// PostgreSQL: a group is being committed.
     is_busy: bool,
 }
 
-impl Appender {
+impl GroupedIntake {
     /// Appends to `log`, at most `group_max` events at once, and announces each group.
     pub fn new(log: Log, group_max: usize, appended: Waker) -> Self {
         Self { log, group_max, appended }
     }
 
-    async fn hand_over(&self, myself: &ActorRef<AppendMessage>, state: &mut AppenderState) {
+    async fn hand_over(&self, myself: &ActorRef<GroupMessage>, state: &mut Group) {
         if state.waiting.is_empty() || state.is_busy {
             return;
         }
@@ -93,7 +94,7 @@ impl Appender {
         state.is_busy = true;
         let (log, myself, appended) = (self.log.clone(), myself.clone(), self.appended.clone());
         // In a task of its own, so that the mailbox still takes events. The actor receives `Settled` however the task ends.
-        let settled = OnDrop(Some(move || drop(myself.cast(AppendMessage::Settled))));
+        let settled = OnDrop(Some(move || drop(myself.cast(GroupMessage::Settled))));
         drop(tokio::spawn(async move {
             let contended = log.submit(group).await;
             appended.wake();
@@ -106,22 +107,22 @@ impl Appender {
     }
 }
 
-#[ractor::actor(message = AppendMessage, state = AppenderState)]
-impl Appender {
-    async fn pre_start(&self, _myself: ActorRef<AppendMessage>, (): ()) -> Result<AppenderState, ActorProcessingErr> {
-        Ok(AppenderState { waiting: Vec::new(), is_busy: false })
+#[ractor::actor(message = GroupMessage, state = Group)]
+impl GroupedIntake {
+    async fn pre_start(&self, _myself: ActorRef<GroupMessage>, (): ()) -> Result<Group, ActorProcessingErr> {
+        Ok(Group { waiting: Vec::new(), is_busy: false })
     }
 
-    #[ractor::message(AppendMessage::Add { event, reply })]
+    #[ractor::message(GroupMessage::Add { event, reply })]
     async fn add(
         &self,
-        myself: ActorRef<AppendMessage>,
+        myself: ActorRef<GroupMessage>,
         event: Box<Append>,
         reply: Reply<Appended>,
-        state: &mut AppenderState,
+        state: &mut Group,
     ) -> Result<(), ActorProcessingErr> {
         if state.waiting.is_empty() {
-            myself.cast(AppendMessage::Gather)?;
+            myself.cast(GroupMessage::Gather)?;
         }
         let address = myself.clone();
         let answer: AppendReply = Box::new(move |appended: Appended| {
@@ -129,7 +130,7 @@ impl Appender {
                 && error.is_crash()
             {
                 // Fails only if the actor is gone already.
-                drop(address.cast(AppendMessage::WriterCrashed(domain::reasons(&**error))));
+                drop(address.cast(GroupMessage::WriterCrashed(domain::reasons(&**error))));
             }
             reply.send(appended);
         });
@@ -140,24 +141,24 @@ impl Appender {
         Ok(())
     }
 
-    #[ractor::message(AppendMessage::Gather)]
-    async fn gather(&self, myself: ActorRef<AppendMessage>) -> Result<(), ActorProcessingErr> {
+    #[ractor::message(GroupMessage::Gather)]
+    async fn gather(&self, myself: ActorRef<GroupMessage>) -> Result<(), ActorProcessingErr> {
         tokio::task::yield_now().await;
-        Ok(myself.cast(AppendMessage::Flush)?)
+        Ok(myself.cast(GroupMessage::Flush)?)
     }
 
-    #[ractor::message(AppendMessage::Flush)]
-    async fn flush(&self, myself: ActorRef<AppendMessage>, state: &mut AppenderState) {
+    #[ractor::message(GroupMessage::Flush)]
+    async fn flush(&self, myself: ActorRef<GroupMessage>, state: &mut Group) {
         self.hand_over(&myself, state).await;
     }
 
-    #[ractor::message(AppendMessage::Settled)]
-    async fn settled(&self, myself: ActorRef<AppendMessage>, state: &mut AppenderState) {
+    #[ractor::message(GroupMessage::Settled)]
+    async fn settled(&self, myself: ActorRef<GroupMessage>, state: &mut Group) {
         state.is_busy = false;
         self.hand_over(&myself, state).await;
     }
 
-    #[ractor::message(AppendMessage::WriterCrashed(error))]
+    #[ractor::message(GroupMessage::WriterCrashed(error))]
     async fn writer_crashed(&self, error: String) -> Result<(), ActorProcessingErr> {
         Err(error.into())
     }

@@ -100,12 +100,12 @@ mod tests {
     #[test]
     fn the_table_of_a_kind_precedes_its_built_in_limits_and_the_common_values() {
         let settings =
-            read(r#"{"queue_max": 7, "restart": {"restarts_max": 9}, "intake": {"restart": {"jitter": 0.5}}}"#);
+            read(r#"{"queue_max": 7, "restart": {"restarts_max": 9}, "ordered": {"restart": {"jitter": 0.5}}}"#);
         assert_eq!(settings.of(ActorKind::Watch).restart.restarts_max, 9);
-        let intake = settings.of(ActorKind::Intake);
-        assert_eq!(intake.restart.restarts_max, 9);
-        assert_eq!(intake.queue_max, 400);
-        assert!((intake.restart.jitter - 0.5).abs() < f64::EPSILON);
+        let ordered = settings.of(ActorKind::Ordered);
+        assert_eq!(ordered.restart.restarts_max, 9);
+        assert_eq!(ordered.queue_max, 400);
+        assert!((ordered.restart.jitter - 0.5).abs() < f64::EPSILON);
         let claims = read(r#"{"claims": {"idle_after": "9s"}}"#).of(ActorKind::Claims).clone();
         assert_eq!(claims.idle_after, Duration::from_secs(9));
         assert_eq!(settings.of(ActorKind::Mail).queue_max, 7);
