@@ -209,7 +209,6 @@ impl Store {
             "UPDATE identities SET account_id = NULL, control_machine_uuid = NULL, control_chain_epoch = 0,
             control_seq = 0, control_prev = NULL WHERE user_cuid = $1";
         const LEVELS: &str = "DELETE FROM consent_levels WHERE user_cuid = $1 AND machine_uuid IS NULL";
-        const USAGE: &str = "DELETE FROM usage_days WHERE user_cuid = $1 AND machine_uuid = $2";
         const REMOVE: &str = "DELETE FROM identities WHERE user_cuid = $1
             AND NOT EXISTS (SELECT 1 FROM machines m WHERE m.user_cuid = $1)
             AND NOT EXISTS (SELECT 1 FROM consent_levels c WHERE c.user_cuid = $1)";
@@ -227,7 +226,6 @@ impl Store {
                 for sql in [SPEND, FREE, LEVELS] {
                     query(sql).bind(identity).execute(&mut *tx).await?;
                 }
-                query(USAGE).bind(identity).bind(Uuid::nil()).execute(&mut *tx).await?;
                 query(REMOVE).bind(identity).execute(&mut *tx).await?;
                 Ok(true)
             },

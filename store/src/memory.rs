@@ -7,7 +7,6 @@
 mod delete;
 mod edit;
 mod known;
-mod language;
 mod links;
 mod list;
 mod piece;

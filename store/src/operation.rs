@@ -122,8 +122,6 @@ pub enum Operation {
     ListEndedComputersOfAccount,
     #[strum(serialize = "read usage by day")]
     ReadUsageByDay,
-    #[strum(serialize = "detect languages of memories")]
-    DetectLanguages,
     #[strum(serialize = "end a batch")]
     EndBatch,
     #[strum(serialize = "end a device code")]
