@@ -1,5 +1,5 @@
 //! Embeds chunks that have no vector of the current model: they were stored while the model was unavailable, or the
-//! model was replaced (`docs/decisions/0039-bundled-embedding-model.md`).
+//! model was replaced (`docs/decisions/0023-vectors.md`).
 
 use store::{Store, StoreError};
 

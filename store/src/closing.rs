@@ -1,4 +1,4 @@
-//! Accounts that their owners close (`docs/decisions/0079-closing-an-account.md`).
+//! Accounts that their owners close (`docs/decisions/0017-retention-and-erasure.md`).
 //!
 //! 1. [`Store::account_close`] is one transaction: every access ends, and the owner's address is free for a new account.
 //! 2. [`Store::closed_accounts_empty`], called by the janitor, deletes the contents in small transactions. Each is repeated until nothing is

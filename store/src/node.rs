@@ -1,4 +1,4 @@
-//! The servers on this database, and their clocks (`docs/decisions/0066-table-of-nodes.md`, `docs/decisions/0068-database-clock.md`).
+//! The servers on this database, and their clocks (`docs/decisions/0029-several-nodes.md`).
 
 use std::time::Duration;
 

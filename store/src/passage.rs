@@ -1,4 +1,4 @@
-//! Passages: the chunks that memories are cut into, and what finds them (`docs/decisions/0037-absolute-similarity.md` and `docs/decisions/0038-vector-search.md`).
+//! Passages: the chunks that memories are cut into, and what finds them (`docs/decisions/0022-search.md` and `docs/decisions/0023-vectors.md`).
 //!
 //! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector. A process keeps an
 //! index of the vectors in memory and follows the shelf's changes ([`follow`]), or lets the database compare them ([`near`]). The chunks that were

@@ -1,4 +1,4 @@
-//! Usage by day, and how far it has been counted (`docs/decisions/0027-usage-metering.md`).
+//! Usage by day, and how far it has been counted (`docs/decisions/0008-usage-and-quotas.md`).
 
 use domain::recorder::Recorder;
 use domain::usage::{Day, QuotaUsed, UsageWindow};

@@ -1,4 +1,4 @@
-//! The remaining share of a plan (`docs/protocol/account.md#usage-bar`, `docs/decisions/0027-usage-metering.md`). The API, the account
+//! The remaining share of a plan (`docs/protocol/account.md#usage-bar`, `docs/decisions/0008-usage-and-quotas.md`). The API, the account
 //! summary and the account page show the same values.
 
 use std::sync::Arc;

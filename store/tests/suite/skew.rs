@@ -1,5 +1,5 @@
 //! Servers of an older version work on newer tables: the servers that the name of a migration admits are compared with its changes
-//! (`docs/decisions/0065-schema-compatibility.md`). Both databases have the same files and the same tables, so one of them is compared.
+//! (`docs/decisions/0031-schema-compatibility.md`). Both databases have the same files and the same tables, so one of them is compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
