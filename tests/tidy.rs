@@ -1,13 +1,12 @@
 //! Structure of the source tree: a crate names only crates below it, every route has its rule and its test, the configuration file is
-//! complete, both migration folders agree. The modules below check imports, errors, language, names, the schema of the configuration,
-//! the features of PostgreSQL in use, and the samples for balancers.
+//! complete, both migration folders agree. The modules below check imports, errors, language, names, the schema of the configuration, and
+//! the samples for balancers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod tidy {
     mod config_schema;
     mod deploy;
-    mod engines;
     mod errors;
     mod futures;
     mod growth;

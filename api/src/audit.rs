@@ -1,4 +1,4 @@
-//! Audit proofs and the log's public face (`docs/protocol/audit.md` and `docs/decisions/0024-merkle-tree-and-proofs.md`).
+//! Audit proofs and the log's public face (`docs/protocol/audit.md` and `docs/decisions/0012-tree-and-proofs.md`).
 
 use std::sync::Arc;
 

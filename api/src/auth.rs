@@ -1,4 +1,4 @@
-//! The credential of a request (`docs/protocol/authentication.md` and `docs/decisions/0004-one-credential-per-request.md` and `docs/decisions/0005-same-origin-rule-for-cookies.md`).
+//! The credential of a request (`docs/protocol/authentication.md` and `docs/decisions/0001-credentials.md`).
 //!
 //! A request has one credential: with an `Authorization` header the cookie is ignored. A handler that wants to know takes a
 //! [`Caller`]; the route table decides which kinds it accepts, and any other credential is refused with 401.

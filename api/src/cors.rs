@@ -1,4 +1,4 @@
-//! Cross-origin requests of web pages to the knowledge API (WHATWG Fetch, section 3.2; `docs/decisions/0082-cors-for-the-knowledge-api.md`).
+//! Cross-origin requests of web pages to the knowledge API (WHATWG Fetch, section 3.2; `docs/decisions/0020-keys-and-spaces.md`).
 //!
 //! Only configured origins get the headers, and never `Access-Control-Allow-Credentials`: a page of another origin has an API key or nothing.
 

@@ -63,7 +63,7 @@ pub enum Code {
     PayloadTooLarge,
     UnsupportedContentEncoding,
     UnsupportedMediaType,
-    // the knowledge API, for which the specification has no codes (`docs/decisions/0034-errors-of-the-knowledge-api.md`)
+    // the knowledge API, for which the specification has no codes (`docs/decisions/0009-errors-and-limits.md`)
     SpaceForbidden,
     InsufficientScope,
     RateLimited,

@@ -1,4 +1,4 @@
-//! Event intake (`docs/protocol/events.md` and `docs/decisions/0018-forward-or-hold.md` and `docs/decisions/0021-refusals-outside-the-error-table.md`).
+//! Event intake (`docs/protocol/events.md` and `docs/decisions/0007-held-events.md` and `docs/decisions/0009-errors-and-limits.md`).
 
 use std::sync::Arc;
 use std::time::Duration;

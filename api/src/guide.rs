@@ -1,5 +1,4 @@
-//! Guides for agents (`docs/protocol/guides.md`, `docs/decisions/0029-guides-from-templates.md` and
-//! `docs/decisions/0031-guide-endpoints-and-discovery.md`).
+//! Guides for agents (`docs/protocol/guides.md`, `docs/decisions/0018-names-guides-and-description.md`).
 //!
 //! `/llms.txt` is the short guide, which A2A and MCP return too; `/auth.md` explains how to get a credential; `/llms-full.txt` is complete.
 //! They are rendered once, with the configured URLs, at the start. Every command in them is run by a test.

@@ -1,4 +1,4 @@
-//! The knowledge API (`docs/protocol/knowledge.md` and `docs/decisions/0035-api-keys.md` and `docs/decisions/0036-spaces.md`).
+//! The knowledge API (`docs/protocol/knowledge.md` and `docs/decisions/0020-keys-and-spaces.md`).
 //!
 //! Every request has a key, `Authorization: Bearer ak_…`. [`KnowledgeAccess`] contains the rights of a key, and of a person
 //! on a page.

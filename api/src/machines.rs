@@ -1,4 +1,4 @@
-//! Registration and detachment of computers (`docs/decisions/0008-registration-of-computers.md`).
+//! Registration and detachment of computers (`docs/decisions/0002-accounts-and-computers.md`).
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //!
 //! Both databases carry the id of the installation, and the facts remember the newest checkpoint of the log ([`actors::anchor`]). A
 //! pair is refused if one of the two is missing, if they have different ids, or if the log does not continue the checkpoint. Both ways out
-//! are in the refusal: a backup, or a new epoch of the log (`epoch`). A pair of a version without ids gets them once.
+//! are in the refusal: a backup, or a new epoch of the log (`epoch`). A pair without ids, whose first start was interrupted, gets them.
 //!
 //! On PostgreSQL both are restored together, so each node also remembers the newest checkpoint in a file of its own
 //! ([`statistics::log::MemoryFile`]). A log that does not continue it is halted: it can be read, and is neither signed nor extended.

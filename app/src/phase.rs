@@ -1,4 +1,4 @@
-//! How far the server is on its way from serving to its end.
+//! How far the server is on its way from serving to its end (`docs/decisions/0030-lame-duck.md`).
 //!
 //! Balancers learn only from `/readyz` that a node leaves, and clients with an open connection only from an answer. So a node that is to
 //! leave stays open while they notice: first it is unready, then each answer closes its connection, and only then the listeners close.

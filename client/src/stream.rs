@@ -1,5 +1,5 @@
 //! The stream of a batch, resumed after interruptions (`docs/protocol/batches.md#stream` and
-//! `docs/decisions/0040-batches-and-streams.md`).
+//! `docs/decisions/0024-batches.md`).
 
 use std::fmt;
 use std::pin::Pin;

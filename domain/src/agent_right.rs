@@ -1,4 +1,4 @@
-//! Rights of an agent that acts for an account (`docs/decisions/0105-rights-of-connected-agents.md`).
+//! Rights of an agent that acts for an account (`docs/decisions/0005-agents.md`).
 //!
 //! An agent that is confirmed by the claim flow of the protocol has the rights of account bearers. An agent that is confirmed on the
 //! page of its computer has the rights that the person ticked there, and no other.

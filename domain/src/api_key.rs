@@ -1,4 +1,4 @@
-//! API keys: bearer credentials of the knowledge API with scopes and spaces (`docs/decisions/0035-api-keys.md`).
+//! API keys: bearer credentials of the knowledge API with scopes and spaces (`docs/decisions/0020-keys-and-spaces.md`).
 
 use std::str::FromStr;
 

@@ -1,5 +1,5 @@
 //! Batches of URLs and notes, and the stream that reports their outcomes (`docs/protocol/knowledge.md` and
-//! `docs/decisions/0040-batches-and-streams.md`).
+//! `docs/decisions/0024-batches.md`).
 //!
 //! The stream is a pure function of the order in which items finished, so any process can produce it from any position:
 //! message 0 reports no progress, messages 2k−1 and 2k report the k-th finished item, and the last message ends the

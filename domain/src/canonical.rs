@@ -1,4 +1,4 @@
-//! Strict parsing of JSON and RFC 8785 canonicalisation (`docs/decisions/0015-strict-json-and-canonical-bytes.md`).
+//! Strict parsing of JSON and RFC 8785 canonicalisation (`docs/decisions/0006-events-and-chains.md`).
 //!
 //! Canonicalisers silently round large integers, and common parsers silently keep the last of two equal keys. Either
 //! would let two different events share a hash. This parser therefore rejects every text whose canonical form would

@@ -1,4 +1,4 @@
-//! Rules for positions in hash chains (`docs/decisions/0016-chain-position.md`).
+//! Rules for positions in hash chains (`docs/decisions/0006-events-and-chains.md`).
 //!
 //! A chain is identified by (`machine_id`, `agent_id`, `chain_epoch`). Within it, `seq` counts from 0 without gaps, and
 //! `prev` is the `self` of the previous event, or `GENESIS` exactly at `seq` 0. A new epoch is greater than every

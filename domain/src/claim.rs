@@ -1,5 +1,5 @@
 //! Registrations of agents and the attempts by which people claim them (`docs/protocol/agents.md#registration-states`
-//! and `docs/decisions/0014-claims-of-agents.md`). These functions decide transitions; the actors execute them.
+//! and `docs/decisions/0005-agents.md`). These functions decide transitions; the actors execute them.
 
 use std::fmt;
 use std::str::FromStr;

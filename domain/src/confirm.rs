@@ -1,5 +1,5 @@
 //! The credential with which a person confirmed an agent, or approved or denied a computer
-//! (`docs/decisions/0054-fresh-sign-in-for-claims-and-keys.md`).
+//! (`docs/decisions/0003-sign-in.md`).
 
 use crate::ids::RegistrationId;
 

@@ -1,4 +1,4 @@
-//! Consent levels, and the effective level among several records (`docs/decisions/0025-effective-consent-level.md`).
+//! Consent levels, and the effective level among several records (`docs/decisions/0014-consent.md`).
 
 pub mod change;
 pub mod pause;

@@ -1,5 +1,5 @@
 //! Device codes, with which a signed-in person attaches a computer (`docs/protocol/computers.md#device-flow`,
-//! `docs/decisions/0012-device-codes.md` and `docs/decisions/0013-polling-pace.md`; RFC 8628). These functions decide
+//! `docs/decisions/0004-device-codes.md`; RFC 8628). These functions decide
 //! transitions; the actors execute them.
 
 use std::fmt;
@@ -127,7 +127,7 @@ pub struct DeviceCode {
     pub state: DeviceState,
 }
 
-/// A key of the knowledge API that a computer asks for along with its attachment (`docs/decisions/0086-one-approval-at-login.md`). The
+/// A key of the knowledge API that a computer asks for along with its attachment (`docs/decisions/0004-device-codes.md`). The
 /// computer made the key and keeps it; the server learns the hash alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedKey {
@@ -137,7 +137,7 @@ pub struct WantedKey {
     pub scopes: Vec<ApiKeyScope>,
 }
 
-/// An agent that asks to act for the account that its computer is attached to (`docs/decisions/0093-one-approval-for-an-agent.md`).
+/// An agent that asks to act for the account that its computer is attached to (`docs/decisions/0004-device-codes.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WantedAgent {
     /// Its registration: anonymous, neither claimed nor revoked.

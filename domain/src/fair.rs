@@ -1,4 +1,4 @@
-//! Shares few places among many parties (`docs/decisions/0107-fair-shares.md`).
+//! Shares few places among many parties (`docs/decisions/0034-fair-shares.md`).
 //!
 //! A free place is given to the party that has the fewest, and among those to the one whose last turn is longest ago. So each other party gets
 //! at most one place before a party that has none and waits, no matter how much the others want. A party may have only some of the places, and

@@ -1,5 +1,5 @@
 //! Content filters: the settings of an account, and the verdict about one item
-//! (`docs/protocol/knowledge.md#filter-settings` and `docs/decisions/0044-content-filter.md`).
+//! (`docs/protocol/knowledge.md#filter-settings` and `docs/decisions/0025-from-url-to-text.md`).
 //!
 //! [`Rules`] applies the include and exclude lists. The knowledge crate queries the language model.
 

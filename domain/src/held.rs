@@ -1,4 +1,4 @@
-//! Forward or hold: the checks of an event, in their order (`docs/decisions/0018-forward-or-hold.md`).
+//! Forward or hold: the checks of an event, in their order (`docs/decisions/0007-held-events.md`).
 //!
 //! The protocol has no status 400 for events: every event of an authenticated sender is forwarded, held, or answered by
 //! the statistics service. The first failed check is the hold reason; it names a variant of [`HoldReason`], whose wire name is the variant

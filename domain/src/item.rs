@@ -1,4 +1,4 @@
-//! Error codes of batch items (`docs/decisions/0040-batches-and-streams.md`).
+//! Error codes of batch items (`docs/decisions/0024-batches.md`).
 
 use std::fmt;
 use std::str::FromStr;

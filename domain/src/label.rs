@@ -1,4 +1,4 @@
-//! The name that an account gives to one of its computers or agents (`docs/decisions/0078-names-of-computers-and-agents.md`).
+//! The name that an account gives to one of its computers or agents (`docs/decisions/0002-accounts-and-computers.md`).
 
 use std::str::FromStr;
 

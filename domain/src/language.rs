@@ -1,4 +1,4 @@
-//! Languages of memories, whose words are stemmed by Snowball (`docs/decisions/0098-languages-of-memories.md`).
+//! Languages of memories, whose words are stemmed by Snowball (`docs/decisions/0022-search.md`).
 
 use rust_stemmers::Algorithm;
 use strum::{Display, EnumIter, EnumString, IntoEnumIterator};

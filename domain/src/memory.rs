@@ -1,5 +1,5 @@
 //! Memories of the knowledge API: pages and notes, and the form by which duplicates are found
-//! (`docs/decisions/0041-duplicates.md`).
+//! (`docs/decisions/0021-memories.md`).
 
 mod note;
 mod tag;

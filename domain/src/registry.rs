@@ -1,4 +1,4 @@
-//! The event registry: event types with their lane and payload schema (`docs/decisions/0017-event-registry.md`).
+//! The event registry: event types with their lane and payload schema (`docs/decisions/0006-events-and-chains.md`).
 
 use std::collections::BTreeMap;
 use std::fmt;

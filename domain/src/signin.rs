@@ -1,4 +1,4 @@
-//! Sign-in with a mailed code (`docs/decisions/0007-sign-in-without-passwords.md`): format, lifetime and tries of
+//! Sign-in with a mailed code (`docs/decisions/0003-sign-in.md`): format, lifetime and tries of
 //! codes.
 //!
 //! The browser that requests a code keeps a *ticket*, a secret of its own. The code works only together with it, so a

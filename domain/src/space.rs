@@ -1,4 +1,4 @@
-//! Spaces: sets of memories with their own readers (`docs/decisions/0036-spaces.md`).
+//! Spaces: sets of memories with their own readers (`docs/decisions/0020-keys-and-spaces.md`).
 
 use std::str::FromStr;
 

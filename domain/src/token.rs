@@ -1,4 +1,4 @@
-//! Token scopes and identity assertions (`docs/decisions/0003-access-tokens-and-assertions.md`).
+//! Token scopes and identity assertions (`docs/decisions/0001-credentials.md`).
 //!
 //! Access tokens are opaque ([`crate::secret`]), so that revocation takes effect immediately. Identity assertions are
 //! JWTs (RFC 7519, RFC 7523) signed with Ed25519 (RFC 8037) under keys that rotate `next → active → retired`.

@@ -1,4 +1,4 @@
-//! The usage quota of an account, its remainder, and the time of its reset (`docs/decisions/0027-usage-metering.md`).
+//! The usage quota of an account, its remainder, and the time of its reset (`docs/decisions/0008-usage-and-quotas.md`).
 //!
 //! Time is divided into consecutive windows of whole days, from the UTC day on which the account was created. An event
 //! counts in the window in which it was received.

@@ -1,8 +1,8 @@
-//! Stems of words for full-text search: lower case, without accents (`docs/decisions/0037-absolute-similarity.md`).
+//! Stems of words for full-text search: lower case, without accents (`docs/decisions/0022-search.md`).
 //!
 //! Stored texts and queries are stemmed by the same function, on both databases, so that they match. A text is stemmed
 //! in its own language, and a query in each language of the memories that it searches
-//! (`docs/decisions/0098-languages-of-memories.md`).
+//! (`docs/decisions/0022-search.md`).
 
 use std::borrow::Cow;
 use std::collections::HashMap;

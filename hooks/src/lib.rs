@@ -1,4 +1,4 @@
-//! Hook payloads of coding agents as draft events of the registry (`docs/hooks.md`).
+//! Hook payloads of coding agents as draft events of the registry (`docs/hooks.md`, `docs/decisions/0035-hooks-and-spans.md`).
 //!
 //! A coding agent runs `attache hook TOOL` at points of its work and passes a JSON object. [`events`] reads the object, and [`HookEvent::at`]
 //! returns the part of an event that a consent level permits. [`redaction`] removes secrets from what remains. [`otlp`] reads OpenTelemetry spans

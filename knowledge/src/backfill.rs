@@ -1,6 +1,5 @@
 //! Embeds chunks that have no vector of the current model: they were stored while the model was unavailable, or the
-//! model was replaced (`docs/decisions/0039-bundled-embedding-model.md`). Detects the language of memories that were
-//! stored before memories had one (`docs/decisions/0098-languages-of-memories.md`).
+//! model was replaced (`docs/decisions/0023-vectors.md`).
 
 use store::{Store, StoreError};
 
@@ -16,9 +15,7 @@ pub fn text_of(title: &str, content: &str) -> String {
 pub enum Step {
     /// This number of chunks was embedded; more may be left.
     Embedded(usize),
-    /// The languages of this number of memories were detected; more may be left.
-    Detected(usize),
-    /// Every memory has a language, and every chunk a vector.
+    /// Every chunk has a vector.
     Done,
 }
 
@@ -33,14 +30,8 @@ pub enum BackfillError {
     Embed(String),
 }
 
-/// Detects the languages of up to `chunks_max` memories, or embeds up to `chunks_max` chunks. If two processes run at the same time, some chunks are embedded twice, with the
-/// same result.
+/// Embeds up to `chunks_max` chunks. If two processes run at the same time, some chunks are embedded twice, with the same result.
 pub async fn step<E: Embed>(store: &Store, embedder: &E, chunks_max: usize) -> Result<Step, BackfillError> {
-    // Words first: a search has only them until the vectors are there.
-    let detected = store.languages_detected(chunks_max).await?;
-    if detected > 0 {
-        return Ok(Step::Detected(detected));
-    }
     let Some(model) = embedder.model() else { return Ok(Step::Done) };
     let waiting = store.chunks_to_embed(model, chunks_max).await?;
     if waiting.is_empty() {

@@ -1,4 +1,4 @@
-//! Converts pages and files to Markdown (`docs/decisions/0043-extraction-process.md`).
+//! Converts pages and files to Markdown (`docs/decisions/0025-from-url-to-text.md`).
 //!
 //! 1. `charset` decodes the bytes. An encoding that the bytes prove takes precedence over the declared one.
 //! 2. `html` finds the main content of a page and writes Markdown; `pdf` extracts the text of a PDF; `text` handles

@@ -1,4 +1,4 @@
-//! Tasks that wait for places which accounts share (`docs/decisions/0107-fair-shares.md`). [`domain::fair`] decides who is next.
+//! Tasks that wait for places which accounts share (`docs/decisions/0034-fair-shares.md`). [`domain::fair`] decides who is next.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

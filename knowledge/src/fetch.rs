@@ -1,4 +1,4 @@
-//! Fetches web pages, protected against server-side request forgery (`docs/decisions/0042-fetching-rules.md`).
+//! Fetches web pages, protected against server-side request forgery (`docs/decisions/0025-from-url-to-text.md`).
 //!
 //! For the URL and for each redirect:
 //!

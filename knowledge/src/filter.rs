@@ -1,4 +1,4 @@
-//! Decides whether an account keeps new content (`docs/decisions/0044-content-filter.md`).
+//! Decides whether an account keeps new content (`docs/decisions/0025-from-url-to-text.md`).
 //!
 //! If the operator has configured a language model, it decides: any endpoint with the chat protocol of `OpenAI`. Its
 //! input is untrusted text, so it can only return a verdict. The rest of its response is discarded, and only existing

@@ -1,5 +1,5 @@
 //! Prepares one item of a batch for storage: fetches, extracts and filters it, splits it into chunks and embeds them
-//! (`docs/decisions/0040-batches-and-streams.md` and `docs/decisions/0041-duplicates.md`).
+//! (`docs/decisions/0024-batches.md` and `docs/decisions/0021-memories.md`).
 //!
 //! Writes nothing. The worker of the batch stores the result, so an item can be prepared twice and is still stored
 //! once.

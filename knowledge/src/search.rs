@@ -1,4 +1,4 @@
-//! Search, semantic and lexical (`docs/decisions/0037-absolute-similarity.md`).
+//! Search, semantic and lexical (`docs/decisions/0022-search.md`).
 //!
 //! 1. The store returns the accounts to search, with their statistics.
 //! 2. Two legs run concurrently: `lexical` proposes chunks by words, `meaning` by the vector of the query

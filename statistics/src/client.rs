@@ -1,4 +1,4 @@
-//! The client of an external statistics service (`docs/decisions/0022-statistics-service-contract.md`).
+//! The client of an external statistics service (`docs/decisions/0010-statistics-service.md`).
 //!
 //! Requests are built from scratch: the sender's exact bytes, its scope in three headers, and nothing else from the client's request. The
 //! service must be idempotent on `event_id`: that is what makes it safe to send an event again whose answer never came, and what makes

@@ -1,4 +1,4 @@
-//! The contract between attache and a statistics service, embedded or external (`docs/decisions/0022-statistics-service-contract.md`).
+//! The contract between attache and a statistics service, embedded or external (`docs/decisions/0010-statistics-service.md`).
 //!
 //! Requests come from the HTTP edge and the actors; [`crate::log`] and [`crate::client`] answer them. The service's answer
 //! to a sender is passed on as it came: [`Passed`] holds the very bytes.

@@ -1,4 +1,4 @@
-//! The leaf of an event, to which the log commits (`docs/decisions/0024-merkle-tree-and-proofs.md`).
+//! The leaf of an event, to which the log commits (`docs/decisions/0012-tree-and-proofs.md`).
 
 use std::borrow::Cow;
 

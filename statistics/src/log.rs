@@ -1,5 +1,5 @@
-//! The embedded statistics service: an append-only log of events with a Merkle tree (`docs/decisions/0023-embedded-log.md` and
-//! `docs/decisions/0024-merkle-tree-and-proofs.md`).
+//! The embedded statistics service: an append-only log of events with a Merkle tree (`docs/decisions/0011-embedded-log.md` and
+//! `docs/decisions/0012-tree-and-proofs.md`).
 //!
 //! 1. [`Log::append`] takes a group of events in one commit: an event that was taken before gets its receipt again, the rest must continue
 //!    its chain. The receipt is given after the commit.

@@ -1,5 +1,5 @@
 //! Audit proofs, and their verification by a third party: offline, with the proof and a pinned key
-//! (`docs/decisions/0024-merkle-tree-and-proofs.md`).
+//! (`docs/decisions/0012-tree-and-proofs.md`).
 //!
 //! Each step depends on the ones before:
 //!

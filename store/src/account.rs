@@ -1,4 +1,4 @@
-//! Accounts, the people who own them, and the identities that are linked to them (`docs/decisions/0006-accounts-persons-identities-computers.md`).
+//! Accounts, the people who own them, and the identities that are linked to them (`docs/decisions/0002-accounts-and-computers.md`).
 
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::usage::Plan;

@@ -1,4 +1,4 @@
-//! Keys of the knowledge API (`docs/decisions/0035-api-keys.md`).
+//! Keys of the knowledge API (`docs/decisions/0020-keys-and-spaces.md`).
 
 use domain::Timestamp;
 use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope};

@@ -1,4 +1,4 @@
-//! Batches on their way into the knowledge API (`docs/decisions/0040-batches-and-streams.md`).
+//! Batches on their way into the knowledge API (`docs/decisions/0024-batches.md`).
 //!
 //! A batch is committed with all its items before it is announced. The process that works on it holds a lease, which only keeps two processes
 //! from doing the same work: what makes every item end once is that its outcome is written where there was none.

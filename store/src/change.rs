@@ -1,4 +1,4 @@
-//! Hints to other processes that rows changed: `NOTIFY` of PostgreSQL (`docs/decisions/0067-notify-and-poll.md`).
+//! Hints to other processes that rows changed: `NOTIFY` of PostgreSQL (`docs/decisions/0029-several-nodes.md`).
 //!
 //! A hint is sent in the transaction of the change, so it arrives after the commit, or not at all. It may be lost with the connection that
 //! listens: a reader that needs every change also reads them at intervals (`registrations_changed_since`, `devices_changed_since`).

@@ -1,4 +1,4 @@
-//! Registrations of agents and the attempts to claim them (`docs/decisions/0014-claims-of-agents.md`; the rules are in [`domain::claim`]).
+//! Registrations of agents and the attempts to claim them (`docs/decisions/0005-agents.md`; the rules are in [`domain::claim`]).
 //!
 //! Every transaction that changes a registration first writes its `changed_at`. This locks the row, so that the rows read after it do not
 //! change, and other processes see that they have to read the registration again.

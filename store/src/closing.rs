@@ -1,4 +1,4 @@
-//! Accounts that their owners close (`docs/decisions/0079-closing-an-account.md`).
+//! Accounts that their owners close (`docs/decisions/0017-retention-and-erasure.md`).
 //!
 //! 1. [`Store::account_close`] is one transaction: every access ends, and the owner's address is free for a new account.
 //! 2. [`Store::closed_accounts_empty`], called by the janitor, deletes the contents in small transactions. Each is repeated until nothing is
@@ -209,7 +209,6 @@ impl Store {
             "UPDATE identities SET account_id = NULL, control_machine_uuid = NULL, control_chain_epoch = 0,
             control_seq = 0, control_prev = NULL WHERE user_cuid = $1";
         const LEVELS: &str = "DELETE FROM consent_levels WHERE user_cuid = $1 AND machine_uuid IS NULL";
-        const USAGE: &str = "DELETE FROM usage_days WHERE user_cuid = $1 AND machine_uuid = $2";
         const REMOVE: &str = "DELETE FROM identities WHERE user_cuid = $1
             AND NOT EXISTS (SELECT 1 FROM machines m WHERE m.user_cuid = $1)
             AND NOT EXISTS (SELECT 1 FROM consent_levels c WHERE c.user_cuid = $1)";
@@ -227,7 +226,6 @@ impl Store {
                 for sql in [SPEND, FREE, LEVELS] {
                     query(sql).bind(identity).execute(&mut *tx).await?;
                 }
-                query(USAGE).bind(identity).bind(Uuid::nil()).execute(&mut *tx).await?;
                 query(REMOVE).bind(identity).execute(&mut *tx).await?;
                 Ok(true)
             },

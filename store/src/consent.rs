@@ -1,4 +1,4 @@
-//! The levels that people, agents and computers set (`docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0053-persons-level-is-the-upper-bound.md`).
+//! The levels that people, agents and computers set (`docs/decisions/0014-consent.md`).
 
 pub(crate) mod baseline;
 mod notice;

@@ -1,4 +1,4 @@
-//! Device codes: how a computer is attached to the account of the approver (`docs/decisions/0012-device-codes.md` and `docs/decisions/0009-order-of-approval-checks.md`).
+//! Device codes: how a computer is attached to the account of the approver (`docs/decisions/0004-device-codes.md`).
 
 use chrono::TimeDelta;
 use domain::agent_right::AgentRights;

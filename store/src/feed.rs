@@ -1,4 +1,4 @@
-//! Feeds of accounts, and their entries (`docs/decisions/0101-feeds.md`). [`notice`](crate::notice) writes the entries.
+//! Feeds of accounts, and their entries (`docs/decisions/0033-notifications.md`). [`notice`](crate::notice) writes the entries.
 
 use domain::Timestamp;
 use domain::feed::{Feed, FeedEntry};

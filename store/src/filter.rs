@@ -1,4 +1,4 @@
-//! Content filters of accounts, and the content that they left out (`docs/decisions/0044-content-filter.md`).
+//! Content filters of accounts, and the content that they left out (`docs/decisions/0025-from-url-to-text.md`).
 
 use domain::Timestamp;
 use domain::filter::{FilterSettings, FilterVerdict};

@@ -1,4 +1,4 @@
-//! Events that were acknowledged but not forwarded (`docs/decisions/0020-held-events.md`).
+//! Events that were acknowledged but not forwarded (`docs/decisions/0007-held-events.md`).
 //!
 //! An entry is `held` until it is released (forwarded after all) or discarded (by an operator). Its body is kept exactly as
 //! long as it is held, and not at all where the person did not consent to it. On PostgreSQL every transaction that changes held events

@@ -66,7 +66,7 @@ impl TryFrom<InstallationRow> for Installation {
 const GET: &str = "SELECT installation_id, log_vkey, log_checkpoint, log_size FROM installation WHERE id = 1";
 
 impl Store {
-    /// The installation; `None` for facts of a version that had no ids.
+    /// The installation; `None` until the first start has given it an id.
     #[boxed]
     pub async fn installation(&self) -> Result<Option<Installation>, StoreError> {
         let row: Option<InstallationRow> =

@@ -1,4 +1,4 @@
-//! Only SQL: the facts of attache on disk, one text for SQLite and PostgreSQL.
+//! Only SQL: the facts of attache on disk, one text for SQLite and PostgreSQL (`docs/decisions/0026-store-and-actors.md`).
 //!
 //! The store is the truth: an actor's memory is a cache of it. Every transition is a guarded write (`UPDATE … WHERE state =
 //! 'live' …`, then a look at the rows affected), so that a second actor, process or node can never do it twice, and every

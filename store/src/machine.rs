@@ -1,4 +1,4 @@
-//! Computers: their secrets, the identity that lives on them, and the account that they are attached to (`docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0008-registration-of-computers.md` and `docs/decisions/0009-order-of-approval-checks.md`).
+//! Computers: their secrets, the identity that lives on them, and the account that they are attached to (`docs/decisions/0002-accounts-and-computers.md` and `docs/decisions/0004-device-codes.md`).
 
 use chrono::TimeDelta;
 use domain::consent::ConsentRule;
@@ -362,8 +362,8 @@ fn detached<'a>(machine: MachineUuid, to: Recipient<'a>, reason: &'static str, n
 
 /// Attaches a computer in the caller's transaction, which has to be rolled back after a refusal. An identity that is linked by it gets the
 /// account's levels for all computers. The order of the refusals is fixed
-/// (`docs/decisions/0006-accounts-persons-identities-computers.md`, `docs/decisions/0008-registration-of-computers.md` and
-/// `docs/decisions/0009-order-of-approval-checks.md`).
+/// (`docs/decisions/0002-accounts-and-computers.md` and
+/// `docs/decisions/0004-device-codes.md`).
 pub(crate) async fn attach_machine(
     store: &Store,
     tx: &mut Tx<'_>,

@@ -1,4 +1,4 @@
-//! Pages and notes that are kept (`docs/decisions/0041-duplicates.md`).
+//! Pages and notes that are kept (`docs/decisions/0021-memories.md`).
 //!
 //! All memories of an account are on its *shelf*. A transaction that changes one writes the shelf's row first and gets the number
 //! of the change from it: changes of one account are serialised, and an index in memory follows the numbers
@@ -7,7 +7,6 @@
 mod delete;
 mod edit;
 mod known;
-mod language;
 mod links;
 mod list;
 mod piece;

@@ -1,4 +1,4 @@
-//! The servers on this database, and their clocks (`docs/decisions/0066-table-of-nodes.md`, `docs/decisions/0068-database-clock.md`).
+//! The servers on this database, and their clocks (`docs/decisions/0029-several-nodes.md`).
 
 use std::time::Duration;
 
@@ -179,7 +179,7 @@ struct NodeRow {
     is_draining: bool,
     has_sequencer: bool,
     batches: i64,
-    settings: Option<String>,
+    settings: String,
     last_beat_at: Timestamp,
     read_at: Timestamp,
 }
@@ -188,7 +188,6 @@ impl TryFrom<NodeRow> for NodeRecord {
     type Error = Corrupt;
 
     fn try_from(row: NodeRow) -> Result<Self, Corrupt> {
-        let settings = row.settings.as_deref().map(serde_json::from_str).transpose();
         Ok(Self {
             traits: NodeTraits {
                 id: row.id.into(),
@@ -197,7 +196,7 @@ impl TryFrom<NodeRow> for NodeRecord {
                 operator_address: row.operator_address,
                 version: row.version,
                 configuration: digest("nodes.configuration", &row.configuration)?,
-                settings: settings.map_err(|error| Corrupt::new("nodes.settings", error))?.unwrap_or_default(),
+                settings: serde_json::from_str(&row.settings).map_err(|error| Corrupt::new("nodes.settings", error))?,
                 started_at: row.started_at,
                 clock_ahead: TimeDelta::try_milliseconds(row.clock_ahead_ms)
                     .ok_or_else(|| Corrupt::new("nodes.clock_ahead_ms", "out of range"))?,

@@ -70,7 +70,6 @@ pub enum Operation {
     NameAgent,
     ListEndedComputersOfAccount,
     ReadUsageByDay,
-    DetectLanguages,
     EndBatch,
     EndDeviceCode,
     FileVerdict,

@@ -1,4 +1,4 @@
-//! Reports of changed consent that wait to be forwarded, and the service's own chain that contains them (`docs/decisions/0026-consent-outbox.md`).
+//! Reports of changed consent that wait to be forwarded, and the service's own chain that contains them (`docs/decisions/0015-reports-of-consent.md`).
 
 use domain::Timestamp;
 use domain::chain::{Position, Prev};

@@ -1,4 +1,4 @@
-//! Passages: the chunks that memories are cut into, and what finds them (`docs/decisions/0037-absolute-similarity.md` and `docs/decisions/0038-vector-search.md`).
+//! Passages: the chunks that memories are cut into, and what finds them (`docs/decisions/0022-search.md` and `docs/decisions/0023-vectors.md`).
 //!
 //! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector. A process keeps an
 //! index of the vectors in memory and follows the shelf's changes ([`follow`]), or lets the database compare them ([`near`]). The chunks that were
@@ -169,7 +169,7 @@ struct PassageRow {
     memory_id: Uuid,
     shelf: i64,
     title: String,
-    language: Option<String>,
+    language: String,
     content: String,
     words: i64,
     vector: Option<Vec<u8>>,
@@ -182,7 +182,7 @@ impl PassageRow {
             memory: self.memory_id.into(),
             shelf: self.shelf,
             title: self.title,
-            language: language_of(self.language.as_deref()),
+            language: language_of(&self.language),
             content: self.content,
             words: crate::row::count("chunks.words", self.words)?,
             vector: self.vector.as_deref().map(vector::unpacked).transpose()?,
@@ -190,7 +190,7 @@ impl PassageRow {
     }
 }
 
-/// The language of a column. Memories without one were stemmed as English, and so were those of a language that this version does not know.
-pub(crate) fn language_of(column: Option<&str>) -> Language {
-    column.and_then(Language::of_code).unwrap_or_default()
+/// The language of a column; the default for a language of a newer version, which this one does not know.
+pub(crate) fn language_of(column: &str) -> Language {
+    Language::of_code(column).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! One way to either database.
+//! One way to either database (`docs/decisions/0027-two-databases.md`).
 //!
 //! SQL is written once and run on both: a [`Pool`] is one or the other, and a statement ([`query`], [`scalar`]) chooses the driver when it
 //! runs.

@@ -1,4 +1,4 @@
-//! A streaming replica of the PostgreSQL database that answers some reads (`docs/decisions/0072-read-replica.md`).
+//! A streaming replica of the PostgreSQL database that answers some reads (`docs/decisions/0032-growth-of-the-log.md`).
 //!
 //! A replica is used while it is known to have every commit that is older than `database.replica_lag_max`. To learn that, the position of the
 //! primary's log is read, and then awaited on the replica; at most once per `CHECK_EVERY`, only while there are reads, and never in the

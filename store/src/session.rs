@@ -1,4 +1,4 @@
-//! Signed-in browsers (`docs/decisions/0007-sign-in-without-passwords.md`).
+//! Signed-in browsers (`docs/decisions/0003-sign-in.md`).
 
 use domain::Timestamp;
 use domain::ids::{Email, PersonId, SessionId, UserAccountId};

@@ -1,4 +1,4 @@
-//! Codes that were mailed to sign people in (`docs/decisions/0007-sign-in-without-passwords.md`; the rules are in [`domain::signin`]).
+//! Codes that were mailed to sign people in (`docs/decisions/0003-sign-in.md`; the rules are in [`domain::signin`]).
 
 use chrono::TimeDelta;
 use domain::Timestamp;

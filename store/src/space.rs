@@ -1,4 +1,4 @@
-//! Spaces and who may do what there (`docs/decisions/0036-spaces.md`).
+//! Spaces and who may do what there (`docs/decisions/0020-keys-and-spaces.md`).
 
 use domain::Timestamp;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};

@@ -1,4 +1,4 @@
-//! Access tokens and the keys that sign identity assertions (`docs/decisions/0003-access-tokens-and-assertions.md`).
+//! Access tokens and the keys that sign identity assertions (`docs/decisions/0001-credentials.md`).
 
 use domain::agent_right::AgentRights;
 use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};

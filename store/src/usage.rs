@@ -1,6 +1,5 @@
-//! Usage by day, and how far it has been counted (`docs/decisions/0027-usage-metering.md`).
+//! Usage by day, and how far it has been counted (`docs/decisions/0008-usage-and-quotas.md`).
 
-use domain::ids::UserCuid;
 use domain::recorder::Recorder;
 use domain::usage::{Day, QuotaUsed, UsageWindow};
 use sqlx_macros::FromRow;
@@ -25,11 +24,6 @@ pub struct UsageDay {
     pub day: Day,
     /// What they come to.
     pub used: QuotaUsed,
-}
-
-/// The key of usage that was counted for an identity before its computers were distinguished.
-pub fn untold(identity: UserCuid) -> Recorder {
-    Recorder { machine: uuid::Uuid::nil().into(), identity }
 }
 
 /// Usage that is counted, and up to which leaf, read in one statement.

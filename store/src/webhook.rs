@@ -1,4 +1,4 @@
-//! Endpoints that accounts are notified at, and the outbox of notifications (`docs/decisions/0095-webhooks.md`).
+//! Endpoints that accounts are notified at, and the outbox of notifications (`docs/decisions/0033-notifications.md`).
 //!
 //! [`notice`](crate::notice) writes the deliveries. A process leases an endpoint, so an endpoint gets one delivery at a time, from one process.
 

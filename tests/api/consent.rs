@@ -1,4 +1,4 @@
-//! Consent (`docs/protocol/consent.md` and `docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0026-consent-outbox.md`).
+//! Consent (`docs/protocol/consent.md` and `docs/decisions/0014-consent.md` and `docs/decisions/0015-reports-of-consent.md`).
 
 use std::path::Path;
 use std::time::Duration;

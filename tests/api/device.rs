@@ -1,5 +1,5 @@
 //! Every row of `docs/protocol/computers.md`: endpoints, states and errors; and the order of checks of
-//! `docs/decisions/0009-order-of-approval-checks.md`.
+//! `docs/decisions/0004-device-codes.md`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Deleted texts leave the files of the data folder (`docs/decisions/0112-erasure.md`).
+//! Deleted texts leave the files of the data folder (`docs/decisions/0017-retention-and-erasure.md`).
 
 use std::fs;
 use std::path::Path;

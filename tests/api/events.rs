@@ -1,4 +1,4 @@
-//! Specification, *Events*: forwarded, held, refused, resent (`docs/protocol/events.md` and `docs/decisions/0015-strict-json-and-canonical-bytes.md` and `docs/decisions/0016-chain-position.md` and `docs/decisions/0017-event-registry.md` and `docs/decisions/0018-forward-or-hold.md`).
+//! Specification, *Events*: forwarded, held, refused, resent (`docs/protocol/events.md` and `docs/decisions/0006-events-and-chains.md` and `docs/decisions/0007-held-events.md`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Feeds of notifications (`docs/protocol/feeds.md` and `docs/decisions/0101-feeds.md`).
+//! Feeds of notifications (`docs/protocol/feeds.md` and `docs/decisions/0033-notifications.md`).
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! The guide endpoints and the guides (`docs/protocol/guides.md` and `docs/decisions/0029-guides-from-templates.md` and `docs/decisions/0031-guide-endpoints-and-discovery.md`).
+//! The guide endpoints and the guides (`docs/protocol/guides.md` and `docs/decisions/0018-names-guides-and-description.md`).
 
 mod walk;
 

@@ -1,4 +1,4 @@
-//! Computers register and are detached (`docs/decisions/0008-registration-of-computers.md` and `docs/decisions/0011-computers-that-name-a-foreign-identity.md`).
+//! Computers register and are detached (`docs/decisions/0002-accounts-and-computers.md`).
 
 use app::config::MachineRegistration;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Webhooks (`docs/protocol/webhooks.md` and `docs/decisions/0095-webhooks.md`).
+//! Webhooks (`docs/protocol/webhooks.md` and `docs/decisions/0033-notifications.md`).
 
 use std::net::SocketAddr;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Public functions of the lower crates return futures in boxes (`docs/decisions/0100-futures-compiled-once.md`).
+//! Public functions of the lower crates return futures in boxes (`docs/decisions/0037-futures-compiled-once.md`).
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The page on which a person confirms an agent (`docs/protocol/agents.md#registration-states` and `docs/decisions/0014-claims-of-agents.md`).
+//! The page on which a person confirms an agent (`docs/protocol/agents.md#registration-states` and `docs/decisions/0005-agents.md`).
 //!
 //! It shows nothing that the agent supplied, and it never confirms by itself: the code has to be typed from the agent's screen. Confirming
 //! asks for a recent sign-in, as attaching a computer does.

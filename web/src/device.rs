@@ -5,10 +5,10 @@
 //! 2. The page shows the computer, its address, the time of the request, and the rights that approval grants. The buttons Deny and
 //!    Approve are side by side and equally large. Approve becomes the stronger one when the code was typed, or compared with the computer's.
 //! 3. The person chooses how much may be recorded; *No content* is preselected where no level for all computers was chosen yet. An unchanged
-//!    choice changes no level (`docs/decisions/0103-consent-of-later-computers.md`).
+//!    choice changes no level (`docs/decisions/0014-consent.md`).
 //! 4. A key that the computer asks for has a box, an agent one for each right, none of which is ticked beforehand: one approval covers
 //!    the ticked ones
-//!    (`docs/decisions/0086-one-approval-at-login.md`, `docs/decisions/0093-one-approval-for-an-agent.md`).
+//!    (`docs/decisions/0004-device-codes.md`).
 //! 5. Approving asks for a recent sign-in.
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The pages on which a person signs in and out (`docs/decisions/0007-sign-in-without-passwords.md`).
+//! The pages on which a person signs in and out (`docs/decisions/0003-sign-in.md`).
 //!
 //! 1. An address is typed. The response does not reveal whether the address has an account.
 //! 2. A code comes by mail; it works only in this browser, which keeps a ticket for it.

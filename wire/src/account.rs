@@ -1,6 +1,6 @@
 //! Bodies of the account routes: summary, computers, agents, sessions and keys (`docs/protocol/account.md#summary` and
-//! `docs/protocol/account.md#computers` and `docs/decisions/0006-accounts-persons-identities-computers.md` and
-//! `docs/decisions/0035-api-keys.md`).
+//! `docs/protocol/account.md#computers` and `docs/decisions/0002-accounts-and-computers.md` and
+//! `docs/decisions/0020-keys-and-spaces.md`).
 
 use std::collections::BTreeMap;
 

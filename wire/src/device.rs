@@ -1,5 +1,5 @@
 //! Registration of computers, and the device flow (`docs/protocol/computers.md` and
-//! `docs/decisions/0008-registration-of-computers.md`; RFC 8628).
+//! `docs/decisions/0002-accounts-and-computers.md`; RFC 8628).
 
 use domain::api_key::ApiKeyScope;
 use domain::consent::ConsentLevel;

@@ -1,5 +1,4 @@
-//! Errors (`docs/protocol/errors.md`, `docs/decisions/0034-errors-of-the-knowledge-api.md` and
-//! `docs/decisions/0021-refusals-outside-the-error-table.md`).
+//! Errors (`docs/protocol/errors.md`, `docs/decisions/0009-errors-and-limits.md`).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

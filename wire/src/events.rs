@@ -31,7 +31,7 @@ pub enum SubmitResult {
 }
 
 /// 409 and 422 of the embedded statistics service: the event does not continue its chain
-/// (`docs/decisions/0016-chain-position.md` and `docs/decisions/0017-event-registry.md`).
+/// (`docs/decisions/0006-events-and-chains.md`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainRefusal {
     /// `chain_conflict`, `chain_broken` or `event_id_conflict`.
@@ -53,7 +53,7 @@ pub struct Registry {
     pub event_types: Vec<EventType>,
 }
 
-/// A registered event type (`docs/decisions/0017-event-registry.md`).
+/// A registered event type (`docs/decisions/0006-events-and-chains.md`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EventType {
     /// Name of the type.

@@ -1,5 +1,5 @@
 //! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md` and
-//! `docs/decisions/0040-batches-and-streams.md` and `docs/decisions/0036-spaces.md`).
+//! `docs/decisions/0024-batches.md` and `docs/decisions/0020-keys-and-spaces.md`).
 
 use domain::Timestamp;
 use domain::filter::FilterSettings;

@@ -1,4 +1,5 @@
-//! The tools of both MCP servers: `attache mcp` on standard input and output, and `POST /v1/mcp` (`docs/protocol/mcp.md`).
+//! The tools of both MCP servers: `attache mcp` on standard input and output, and `POST /v1/mcp` (`docs/protocol/mcp.md`,
+//! `docs/decisions/0036-clients-and-tools.md`).
 //!
 //! Each tool has its texts and the JSON schema of its arguments here, and a type that parses them. The servers differ in their credentials:
 //! an API key reaches the memory only, a computer also its events.

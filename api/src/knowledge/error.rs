@@ -1,4 +1,4 @@
-//! Errors of the knowledge API: `{error, details, issues?}` (`docs/decisions/0034-errors-of-the-knowledge-api.md`).
+//! Errors of the knowledge API: `{error, details, issues?}` (`docs/decisions/0009-errors-and-limits.md`).
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

@@ -1,4 +1,4 @@
-//! Import: `POST /v1/import` takes the lines of an export and reports each (`docs/decisions/0108-imports-are-batches.md`).
+//! Import: `POST /v1/import` takes the lines of an export and reports each (`docs/decisions/0024-batches.md`).
 
 use std::sync::Arc;
 

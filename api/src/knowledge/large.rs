@@ -1,4 +1,4 @@
-//! Bodies of batches, which may be larger than others and take longer (`docs/decisions/0107-fair-shares.md`).
+//! Bodies of batches, which may be larger than others and take longer (`docs/decisions/0034-fair-shares.md`).
 //!
 //! A body that is large, or whose `Content-Length` is, needs a place while it is read and parsed. The number of places bounds their memory.
 //! Accounts get places in turn and wait for them. A turn ends when the body is parsed, or by time if others wait: a slow sender then sends again.

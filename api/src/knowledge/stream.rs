@@ -1,4 +1,4 @@
-//! Streams of server-sent events (`docs/decisions/0040-batches-and-streams.md`; WHATWG HTML, section 9.2).
+//! Streams of server-sent events (`docs/decisions/0024-batches.md`; WHATWG HTML, section 9.2).
 
 use std::convert::Infallible;
 use std::fmt::Display;

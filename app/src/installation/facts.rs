@@ -13,7 +13,7 @@ use async_recursion::async_recursion as boxed;
 #[derive(Debug, Clone)]
 pub struct Facts {
     installation: Option<Installation>,
-    /// Leaves whose usage is counted: the facts of a version that remembers nothing know at least that.
+    /// Leaves whose usage is counted, which may be more than those of the remembered checkpoint.
     counted: u64,
 }
 

@@ -13,10 +13,8 @@ pub enum Mismatch {
         "there is an event log without the facts that belong to it: accounts, computers and held events are missing"
     )]
     FactsMissing,
-    /// The facts are of a version before the log's.
-    #[error(
-        "the event log belongs to an installation, and the facts to none: they are new, or of before the log's last upgrade"
-    )]
+    /// The facts are new, and the log is not.
+    #[error("the event log belongs to an installation, and the facts to none: they are new")]
     FactsWithoutId,
     /// The facts remember a log, and there is none.
     #[error("the facts remember an event log of at least {remembered} events, and there is none")]

@@ -1,4 +1,4 @@
-//! The recorded events that a party may see (`docs/decisions/0050-ownership-of-recorded-events.md`).
+//! The recorded events that a party may see (`docs/decisions/0002-accounts-and-computers.md`).
 
 pub mod browse;
 

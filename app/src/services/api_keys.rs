@@ -1,4 +1,4 @@
-//! API keys of the knowledge API (`docs/decisions/0035-api-keys.md`).
+//! API keys of the knowledge API (`docs/decisions/0020-keys-and-spaces.md`).
 
 use std::collections::HashSet;
 

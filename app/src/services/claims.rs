@@ -1,4 +1,4 @@
-//! Confirmation of agents by a person (`docs/decisions/0014-claims-of-agents.md`).
+//! Confirmation of agents by a person (`docs/decisions/0005-agents.md`).
 
 use actors::claim::{AskResult, Claims, CompleteError, Confirmer};
 use domain::claim::ClaimCode;

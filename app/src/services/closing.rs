@@ -1,4 +1,4 @@
-//! Closing of an account by its owner (`docs/decisions/0079-closing-an-account.md`).
+//! Closing of an account by its owner (`docs/decisions/0017-retention-and-erasure.md`).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The recent sign-in that a decision with a lasting effect requires: attaching a computer, confirming an agent, creating an API key
-//! (`docs/decisions/0010-recent-sign-in.md`). A browser may be unattended; the effect would outlive its session.
+//! (`docs/decisions/0003-sign-in.md`). A browser may be unattended; the effect would outlive its session.
 //!
 //! The services of these decisions take a [`RecentlySignedIn`], which only [`RecentSignIn::check`] creates.
 

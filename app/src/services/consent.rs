@@ -1,5 +1,5 @@
-//! Consent levels: how much of an event may be recorded (`docs/decisions/0025-effective-consent-level.md`,
-//! `docs/decisions/0026-consent-outbox.md`).
+//! Consent levels: how much of an event may be recorded (`docs/decisions/0014-consent.md`,
+//! `docs/decisions/0015-reports-of-consent.md`).
 
 use std::time::Duration;
 

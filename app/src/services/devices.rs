@@ -1,4 +1,4 @@
-//! Device codes: a person approves or denies the computer that shows one (`docs/decisions/0012-device-codes.md`).
+//! Device codes: a person approves or denies the computer that shows one (`docs/decisions/0004-device-codes.md`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Everything that an account has, as lines of JSON (`docs/decisions/0079-closing-an-account.md`). Secrets are in none of them.
+//! Everything that an account has, as lines of JSON (`docs/decisions/0017-retention-and-erasure.md`). Secrets are in none of them.
 
 use actors::InfraError;
 use actors::upstream::Upstream;

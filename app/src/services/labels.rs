@@ -1,4 +1,4 @@
-//! Names that an account gives to its computers and agents (`docs/decisions/0078-names-of-computers-and-agents.md`).
+//! Names that an account gives to its computers and agents (`docs/decisions/0002-accounts-and-computers.md`).
 
 use actors::InfraError;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId};

@@ -1,4 +1,4 @@
-//! Sign-in with an OpenID Connect provider (`docs/decisions/0007-sign-in-without-passwords.md`; OpenID Connect Core 1.0, section 3.1;
+//! Sign-in with an OpenID Connect provider (`docs/decisions/0003-sign-in.md`; OpenID Connect Core 1.0, section 3.1;
 //! RFC 7636).
 //!
 //! [`Providers`] speak the protocol. An [`OidcState`] connects the two requests of the browser: the one that leaves for the provider and

@@ -1,4 +1,4 @@
-//! The remaining share of a plan (`docs/protocol/account.md#usage-bar`, `docs/decisions/0027-usage-metering.md`). The API, the account
+//! The remaining share of a plan (`docs/protocol/account.md#usage-bar`, `docs/decisions/0008-usage-and-quotas.md`). The API, the account
 //! summary and the account page show the same values.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use domain::ids::UserAccountId;
 use domain::recorder::Recorder;
 use domain::usage::{Allowance, Day, PercentLeft, Plan, QuotaUsed, UsageWindow};
 use store::held::Sender;
-use store::usage::{UsageDay, untold};
+use store::usage::UsageDay;
 use store::{Store, StoreError};
 use wire::usage::{ByteLimit, Measure, UsageBar, UsageLimits};
 
@@ -150,9 +150,7 @@ pub struct UsageNumbers {
     pub allowance: Allowance,
 }
 
-/// Recorders whose events count for an account: its computers, and its identities, whose older counts do not distinguish computers.
+/// The computers whose events count for an account.
 pub(super) async fn recorders_of(store: &Store, account: &UserAccountId) -> Result<Vec<Recorder>, StoreError> {
-    let mut computers = store.recorders_of_account(account).await?.computers;
-    computers.extend(store.identities_of_account(account).await?.into_iter().map(untold));
-    Ok(computers)
+    Ok(store.recorders_of_account(account).await?.computers)
 }

@@ -1,4 +1,4 @@
-//! Endpoints that an account is notified at (`docs/decisions/0095-webhooks.md`).
+//! Endpoints that an account is notified at (`docs/decisions/0033-notifications.md`).
 
 use actors::webhook::{EndpointRefusal, EndpointRules, WebhookSettings};
 use actors::{InfraError, Unavailable};

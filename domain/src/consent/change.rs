@@ -1,4 +1,4 @@
-//! The event with which the service reports a change of a consent level (`docs/decisions/0026-consent-outbox.md`).
+//! The event with which the service reports a change of a consent level (`docs/decisions/0015-reports-of-consent.md`).
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 //! Pauses of recording: while one lasts, the effective level is [`Off`](super::ConsentLevel::Off). It ends by itself, and no recorded level
-//! changes (`docs/decisions/0104-pauses-of-recording.md`).
+//! changes (`docs/decisions/0014-consent.md`).
 
 use super::Author;
 use crate::Timestamp;

@@ -1,4 +1,4 @@
-//! Notes: duplicate detection, and titles of notes without one (`docs/decisions/0041-duplicates.md`).
+//! Notes: duplicate detection, and titles of notes without one (`docs/decisions/0021-memories.md`).
 
 use unicode_normalization::UnicodeNormalization;
 

@@ -1,4 +1,4 @@
-//! The bundled sentence model all-MiniLM-L6-v2 (`docs/decisions/0039-bundled-embedding-model.md`), from text to 384
+//! The bundled sentence model all-MiniLM-L6-v2 (`docs/decisions/0023-vectors.md`), from text to 384
 //! numbers.
 //!
 //! ```text

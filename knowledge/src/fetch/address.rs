@@ -1,4 +1,4 @@
-//! The addresses that the fetcher may connect to (`docs/decisions/0042-fetching-rules.md`).
+//! The addresses that the fetcher may connect to (`docs/decisions/0025-from-url-to-text.md`).
 //!
 //! Addresses that the registries of special-purpose addresses (RFC 6890 and its successors) do not call globally
 //! reachable are blocked. IPv6 addresses that embed an IPv4 address are classified by it, because a translator would

@@ -1,4 +1,4 @@
-//! Errors of fetching a page, as a message for people and as an item's error code (`docs/decisions/0042-fetching-rules.md`).
+//! Errors of fetching a page, as a message for people and as an item's error code (`docs/decisions/0025-from-url-to-text.md`).
 
 use domain::fair::FairRefusal;
 use domain::item::Fault;

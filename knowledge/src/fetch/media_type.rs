@@ -3,7 +3,7 @@
 use super::FetchError;
 use crate::content_type;
 
-/// The supported media types (`docs/decisions/0042-fetching-rules.md`).
+/// The supported media types (`docs/decisions/0025-from-url-to-text.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr)]
 pub enum MediaType {
     /// `text/html`.

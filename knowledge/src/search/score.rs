@@ -2,7 +2,7 @@
 //!
 //! A chunk is first scored alone, by words and vector. Then the best chunk lends others a part of its own similarity: a
 //! chunk that is near to the best answer is more likely to be one. The best chunk keeps its number, and no other gets
-//! more than it (`docs/decisions/0098-languages-of-memories.md`).
+//! more than it (`docs/decisions/0022-search.md`).
 
 use domain::ids::MemoryId;
 use domain::words::counts_of;

@@ -3,7 +3,6 @@
 use domain::Rng;
 use domain::language::Language;
 use domain::words::{asked, counted};
-use knowledge::backfill::{Step, step};
 use knowledge::embed::{Embedder, EmbeddingProvider, EmbeddingSettings};
 use knowledge::search::{Search, Settings};
 use store::memory::MemoryScope;
@@ -99,32 +98,6 @@ on_each_vector_index! {
         let (search, scope) = (by_words(world), MemoryScope::Spaces(vec![shared]));
         for (code, _, other) in &TEXTS[..3] {
             assert_eq!(titles(&search.search(&query(other, &scope)).await.unwrap()), [*code], "{other}");
-        }
-    }
-
-    async fn a_memory_of_an_earlier_version_gets_its_language_later(world: &World) {
-        let ada = world.account("ada@example.com").await;
-        let scope = MemoryScope::Account(ada.clone());
-        world.add(&ada, "en", TEXTS[0].1, &[]).await;
-        world.add(&ada, "de", TEXTS[1].1, &[]).await;
-        // As an earlier version leaves them, whose index has none of these stems.
-        let words = if world.store.pool().is_postgres() { "chunk_id" } else { "rowid" };
-        for sql in [
-            format!("DELETE FROM words WHERE {words} IN (SELECT c.id FROM chunks c JOIN memories m ON m.id = c.memory_id WHERE m.title = 'de')"),
-            "UPDATE memories SET language = NULL".to_owned(),
-            "UPDATE shelves SET languages = 0".to_owned(),
-        ] {
-            let sql: &'static str = sql.leak();
-            store::pool::query(sql).execute(world.store.pool().writer()).await.unwrap();
-        }
-        let search = by_words(world);
-        assert_eq!(titles(&search.search(&query("Haus", &scope)).await.unwrap()), [""; 0]);
-        assert_eq!(titles(&search.search(&query("ferry", &scope)).await.unwrap()), ["en"]);
-        for expected in [Step::Detected(1), Step::Detected(1), Step::Done] {
-            assert_eq!(step(&world.store, &embedder(), 1).await.unwrap(), expected);
-        }
-        for (code, other) in [("de", "Haus"), ("en", "ferry")] {
-            assert_eq!(titles(&search.search(&query(other, &scope)).await.unwrap()), [code]);
         }
     }
 }

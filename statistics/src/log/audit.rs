@@ -88,7 +88,7 @@ impl Log {
                     return Err(AuditFault::Link { event, expected: position });
                 }
                 let head = Head { chain_epoch: position.chain_epoch, seq: position.seq, self_hash: proof.self_hash };
-                if row.id <= indexes.until() {
+                if row.id <= indexes.until {
                     stored.insert(key.clone(), (head, event));
                 }
                 heads.insert(key, (head, event));

@@ -1,5 +1,5 @@
 //! Cosignatures of the newest checkpoint by witnesses, and the effect of a witness's refusal on the log
-//! (`docs/decisions/0117-evidence-of-a-witness.md`).
+//! (`docs/decisions/0013-rollbacks-of-the-log.md`).
 //!
 //! A refusal is a status code, which any proxy can send. It halts the log only as evidence: the same refusal twice in a row, over a
 //! connection that only the witness answers, of a tree that the witness has not cosigned itself.

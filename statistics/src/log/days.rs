@@ -1,4 +1,4 @@
-//! Numbers of events per UTC day and lane (`docs/decisions/0077-reads-of-the-activity-page.md`).
+//! Numbers of events per UTC day and lane (`docs/decisions/0016-account-reads.md`).
 //!
 //! Counted in the index of activity, per source and day. A day that has ended never changes, so its counts are cached.
 

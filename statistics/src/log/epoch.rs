@@ -38,7 +38,7 @@ pub enum Continuity {
 }
 
 impl Log {
-    /// The installation that the log belongs to; `None` for a log of a version without installation ids.
+    /// The installation that the log belongs to; `None` until the first start has assigned it.
     #[boxed]
     pub async fn installation(&self) -> Result<Option<InstallationId>, LogError> {
         let id: Option<Uuid> = scalar(Dialect::of(&self.pool).installation)

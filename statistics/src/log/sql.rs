@@ -214,8 +214,8 @@ pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
 /// How many leaves were signed last.
 pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
-/// The number of the last event in activity and heads, and of the last in the runs of ids, on SQLite.
-pub const INDEXED: &str = "SELECT events, ids FROM indexed WHERE id = 1";
+/// The number of the last event in activity, heads and the runs of ids, on SQLite.
+pub const INDEXED: &str = "SELECT events FROM indexed WHERE id = 1";
 /// `(source_id, received_at_ms, id)` of the index of activity, in order. Parameters: the last entry read, maximum number of entries.
 pub const ACTIVITY_AFTER: &str = "SELECT source_id, received_at_ms, id FROM activity
     WHERE (source_id, received_at_ms, id) > ($1, $2, $3) ORDER BY source_id, received_at_ms, id LIMIT $4";

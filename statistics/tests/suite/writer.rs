@@ -4,18 +4,10 @@ use std::time::Duration;
 
 use domain::{Clock, Rng};
 use serde_json::Value;
-use statistics::checkpoint::VerifierKey;
-use statistics::contract::{ActivityQuery, RecordScope};
 use statistics::log::{AppendOutcome, Log, WriterSettings};
-use statistics::proof::{AuditProof, verify};
 use store::{DatabaseSettings, Pool};
 
-use crate::world::{Chain, ORIGIN, World, append_of, scope_of};
-
-/// A log of version 2 of the schema, with 34 events of four chains, 30 of them in the tree.
-const FILE_OF_VERSION_2: &str = include_str!("../fixtures/log-v2.sql");
-/// Its events, and the receipts that their senders had.
-const EVENTS_OF_VERSION_2: &str = include_str!("../fixtures/log-v2.json");
+use crate::world::{Chain, ORIGIN, World, append_of};
 
 async fn open(folder: &tempfile::TempDir, settings: &DatabaseSettings, limits: &WriterSettings) -> Log {
     let pool = Pool::open(settings, &folder.path().join("statistics.db"), Some("statistics")).await.unwrap();
@@ -35,63 +27,6 @@ async fn take(log: &Log, event: &Value) -> AppendOutcome {
 async fn settled(log: &Log) -> u64 {
     while log.sequence(10_000).await.unwrap().added > 0 {}
     log.standing().await.unwrap().tree_size
-}
-
-async fn activity(log: &Log, scope: &RecordScope) -> Vec<String> {
-    let query = ActivityQuery { limit: Some(500), ..ActivityQuery::default() };
-    let page: Value = serde_json::from_slice(&log.activity(scope, &query).await.unwrap().body).unwrap();
-    let events = page["events"].as_array().unwrap();
-    events.iter().map(|event| event["event_id"].as_str().unwrap().to_owned()).collect()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_file_of_version_2_is_upgraded_with_its_receipts_its_chains_and_its_proofs() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("statistics.db");
-    rusqlite::Connection::open(&path).unwrap().execute_batch(FILE_OF_VERSION_2).unwrap();
-    let pool = Pool::open(&DatabaseSettings::default(), &path, Some("statistics")).await.unwrap();
-    let log = Log::open(pool, "attache/log", &Clock::system(), &Rng::system()).await.unwrap();
-    let sent: Vec<Value> = serde_json::from_str(EVENTS_OF_VERSION_2).unwrap();
-    assert_eq!(log.standing().await.unwrap().tree_size, 30);
-    assert_eq!(log.audit().await.unwrap().events, 34);
-
-    // Resends of events with and without a place in the tree, in another order.
-    for sent in sent.iter().rev() {
-        let receipt = sent["receipt_id"].as_str().unwrap().parse().unwrap();
-        assert_eq!(take(&log, &sent["event"]).await, AppendOutcome::Receipt(receipt));
-    }
-    for round in ["before the rest has its places", "after"] {
-        for sent in &sent {
-            let scope = scope_of(&sent["event"]);
-            let machine = &sent["event"]["scope"]["machine_id"];
-            let of_machine = sent_by(&sent_events(), machine);
-            let mut seen = activity(&log, &scope).await;
-            seen.sort();
-            assert_eq!(seen, of_machine, "{round}");
-        }
-        assert_eq!(settled(&log).await, 34);
-    }
-    let keys: Value = serde_json::from_slice(&log.keys().await.unwrap().body).unwrap();
-    let vkey: VerifierKey = keys["keys"][0]["vkey"].as_str().unwrap().parse().unwrap();
-    for (place, sent) in sent.iter().enumerate() {
-        let id = sent["event"]["event_id"].as_str().unwrap().parse().unwrap();
-        let proof = AuditProof::parse(&log.proof(&scope_of(&sent["event"]), id).await.unwrap().body).unwrap();
-        assert_eq!(verify(&proof, &vkey).unwrap().leaf_index, place as u64);
-    }
-    let audited = log.audit().await.unwrap();
-    assert_eq!((audited.events, audited.chains, audited.checkpoint.size), (34, 4, 34));
-    log.close().await;
-}
-
-fn sent_events() -> Vec<Value> {
-    serde_json::from_str(EVENTS_OF_VERSION_2).unwrap()
-}
-
-fn sent_by(sent: &[Value], machine: &Value) -> Vec<String> {
-    let of_machine = sent.iter().filter(|sent| sent["event"]["scope"]["machine_id"] == *machine);
-    let mut ids: Vec<String> = of_machine.map(|sent| sent["event"]["event_id"].as_str().unwrap().to_owned()).collect();
-    ids.sort();
-    ids
 }
 
 #[tokio::test(flavor = "multi_thread")]

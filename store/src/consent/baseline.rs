@@ -1,5 +1,5 @@
 //! The levels for all computers of an account. Each identity of the account has records of its own, and all have the same ones: they are
-//! written together, and an identity gets them when it is linked (`docs/decisions/0103-consent-of-later-computers.md`).
+//! written together, and an identity gets them when it is linked (`docs/decisions/0014-consent.md`).
 
 use domain::consent::{Author, ConsentLevel, ConsentRule, chosen_rules};
 use domain::envelope::Lane;

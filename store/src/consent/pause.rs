@@ -1,5 +1,5 @@
 //! Pauses of recording, of an account or of one computer. They are times in the rows of accounts and computers, which every lookup of a
-//! computer reads; no recorded level changes (`docs/decisions/0104-pauses-of-recording.md`).
+//! computer reads; no recorded level changes (`docs/decisions/0014-consent.md`).
 
 use async_recursion::async_recursion as boxed;
 use domain::consent::pause::{Pause, PauseReport};

@@ -1,4 +1,4 @@
-//! Erasure: deleted texts leave the files of the database (`docs/decisions/0112-erasure.md`).
+//! Erasure: deleted texts leave the files of the database (`docs/decisions/0017-retention-and-erasure.md`).
 //!
 //! SQLite overwrites the pages of deleted rows (`secure_delete`). Two places remain: the index of words, which only marks deleted rows, and the
 //! write-ahead log. On PostgreSQL, autovacuum frees the rows, and later rows overwrite them.

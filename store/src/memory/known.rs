@@ -1,4 +1,4 @@
-//! Which memory an item is: the writer's view of duplicates (`docs/decisions/0111-known-to-the-writer.md`).
+//! Which memory an item is: the writer's view of duplicates (`docs/decisions/0021-memories.md`).
 //!
 //! A key limited to spaces learns nothing of other memories from its writes, so several memories of a shelf may have the same `dedupe`.
 

@@ -362,7 +362,7 @@ struct TextRow {
     id: i64,
     memory_id: Uuid,
     title: String,
-    language: Option<String>,
+    language: String,
     content: String,
     words: i64,
 }
@@ -375,7 +375,7 @@ impl TryFrom<TextRow> for ChunkText {
             chunk: row.id,
             memory: row.memory_id.into(),
             title: row.title,
-            language: language_of(row.language.as_deref()),
+            language: language_of(&row.language),
             content: row.content,
             words: crate::row::count("chunks.words", row.words)?,
         })

@@ -9,7 +9,7 @@
 //! against a connection that died without a sign, or a server that is frozen: every statement is watched ([`StatementWatch`]).
 //!
 //! A session that may only read, or that does not find its tables, is of a server or of settings that have changed: it is closed with all that
-//! are as old (`docs/decisions/0114-sessions-of-postgresql.md`).
+//! are as old (`docs/decisions/0028-postgresql-sessions.md`).
 
 pub(super) mod connection;
 pub(super) mod connections;

@@ -55,7 +55,7 @@ pub struct DatabaseSettings {
     pub page_bytes: u32,
     /// Most prepared statements kept, per connection.
     pub statements_max: usize,
-    /// SQLite: overwrite deleted content with zeros (`docs/decisions/0112-erasure.md`). No setting of an operator: the log switches it off,
+    /// SQLite: overwrite deleted content with zeros (`docs/decisions/0017-retention-and-erasure.md`). No setting of an operator: the log switches it off,
     /// because it deletes only copied rows.
     #[serde(skip, default = "overwrites")]
     pub overwrites_deleted: bool,

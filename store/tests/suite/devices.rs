@@ -341,7 +341,7 @@ on_each_database! {
         assert!(!store.device_expire(&world.secret(), at(CODE_SECONDS)).await.unwrap());
     }
 
-    /// The order is fixed (`docs/decisions/0009-order-of-approval-checks.md`): each case would be refused for every later reason as well.
+    /// The order is fixed (`docs/decisions/0004-device-codes.md`): each case would be refused for every later reason as well.
     async fn approvals_are_refused_in_the_documented_order(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;

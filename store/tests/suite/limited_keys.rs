@@ -1,4 +1,4 @@
-//! A key limited to spaces reads its own texts and those of its spaces, after any sequence of writes (`docs/decisions/0111-known-to-the-writer.md`).
+//! A key limited to spaces reads its own texts and those of its spaces, after any sequence of writes (`docs/decisions/0021-memories.md`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

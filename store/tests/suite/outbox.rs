@@ -156,28 +156,6 @@ on_each_database! {
         assert!(matches!(apply(&cuids.each_ref().map(edit)).await, ConsentEdited::Written { records: 2, .. }));
     }
 
-    async fn the_migration_gives_a_linked_identity_the_newest_levels_of_its_account(world: &World) {
-        let store = &world.store;
-        let account = world.account("ada@example.com").await;
-        let linked = [world.attached(&account).await.1, world.attached(&account).await.1, world.attached(&account).await.1];
-        set(world, store, &linked[0], &rule(None, ConsentLevel::Full), 1).await;
-        set(world, store, &linked[1], &rule(None, ConsentLevel::Off), 2).await;
-        set(world, store, &linked[0], &rule(Some(Lane::Llm), ConsentLevel::Full), 3).await;
-        let (_, foreign, _) = world.attached(&world.account("bob@example.com").await).await;
-        for _ in 0..2 {
-            world.tamper(include_str!("../../../migrations/sqlite/0036_baselines_for_servers_from_0023.sql")).await;
-        }
-        let [full, off, llm] = [(None, ConsentLevel::Full), (None, ConsentLevel::Off), (Some(Lane::Llm), ConsentLevel::Full)];
-        let expected = |levels: &[(Option<Lane>, ConsentLevel)]| -> Vec<ConsentRule> {
-            levels.iter().map(|(lane, level)| rule(*lane, *level)).collect()
-        };
-        assert_eq!(store.consent_rules(&linked[0]).await.unwrap(), expected(&[full, llm]));
-        for cuid in &linked[1..] {
-            assert_eq!(store.consent_rules(cuid).await.unwrap(), expected(&[off, llm]));
-        }
-        assert_eq!(store.consent_rules(&foreign).await.unwrap(), []);
-    }
-
     async fn edits_are_written_together_and_a_scope_follows_the_general_level_again(world: &World) {
         let store = &world.store;
         let account = world.account("ada@example.com").await;

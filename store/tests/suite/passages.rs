@@ -201,21 +201,13 @@ on_each_vector_index! {
         assert!(store.all_embedded(&other).await.unwrap());
     }
 
-    async fn memories_without_a_language_get_one_and_their_stems(world: &World) {
+    async fn a_memory_is_stemmed_in_its_language(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let text = "In den alten Häusern am Ufer wohnen seit vielen Jahren Fischer, und die Fähre zur Insel fährt um sieben Uhr morgens ab.";
         Draft::new(world, &ada, "1", &[text]).put(store, 9).await;
         let kept = shelf(store, &ada).await;
         assert_eq!(kept.languages().iter().collect::<Vec<_>>(), [Language::English, Language::German]);
         assert_eq!(texts(store, &ada, "haus").await, [text]);
-        assert_eq!(store.languages_detected(9).await.unwrap(), 0);
-        for sql in ["UPDATE memories SET language = NULL", "UPDATE shelves SET languages = 0"] {
-            store::pool::query(sql).execute(store.pool().writer()).await.unwrap();
-        }
-        assert_eq!(store.languages_detected(9).await.unwrap(), 1);
-        assert_eq!(shelf(store, &ada).await, kept);
-        assert_eq!(texts(store, &ada, "haus").await, [text]);
-        assert_eq!(store.languages_detected(9).await.unwrap(), 0);
     }
 
     async fn chunks_without_a_vector_of_the_model_are_embedded_later(world: &World) {

@@ -1,4 +1,4 @@
-//! Signing in with an OpenID Connect provider (`docs/decisions/0007-sign-in-without-passwords.md`; OpenID Connect Core 1.0, section 3.1; RFC 7636).
+//! Signing in with an OpenID Connect provider (`docs/decisions/0003-sign-in.md`; OpenID Connect Core 1.0, section 3.1; RFC 7636).
 //!
 //! 1. The browser is redirected to the provider. A sealed cookie stores the state, the PKCE code verifier, and
 //!    a nonce that the ID token will contain.

@@ -2,7 +2,7 @@
 //!
 //! The embedded log filters by lane, computer, agent kind and time in its indexes. Type and text have no index, and an external service
 //! filters by lane and start only; the rest is compared with the entries that were read, of which a search reads a limited number
-//! (`docs/decisions/0077-reads-of-the-activity-page.md`).
+//! (`docs/decisions/0016-account-reads.md`).
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Access of an API key, or of a person on their page, to the knowledge API (`docs/decisions/0036-spaces.md`,
-//! `docs/decisions/0035-api-keys.md`).
+//! Access of an API key, or of a person on their page, to the knowledge API (`docs/decisions/0020-keys-and-spaces.md`).
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Batches: add items, rejoin the stream of a batch, cancel it (`docs/decisions/0040-batches-and-streams.md`).
+//! Batches: add items, rejoin the stream of a batch, cancel it (`docs/decisions/0024-batches.md`).
 
 use actors::InfraError;
 use actors::ingest::{AddedBatch, BatchSettings, BatchStreamReader, Ingestion, Repeatable, Submission};

@@ -1,4 +1,4 @@
-//! Spaces: create, list, change and delete (`docs/decisions/0036-spaces.md`).
+//! Spaces: create, list, change and delete (`docs/decisions/0020-keys-and-spaces.md`).
 
 use domain::ids::{SpaceId, UserAccountId};
 use domain::space::{AccessType, Space, SpaceName};

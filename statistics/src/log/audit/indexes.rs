@@ -21,8 +21,8 @@ const ASK: &str = "read the indexes";
 
 /// Sums over the entries of the indexes, and over the events.
 pub struct Indexes {
-    /// The number of the last event in each index.
-    until: [i64; 2],
+    /// The number of the last event in both; the maximum on PostgreSQL, where the database maintains the indexes.
+    pub until: i64,
     stored: [Sum; 2],
     made: [Sum; 2],
 }
@@ -44,19 +44,12 @@ impl Sum {
 }
 
 impl Indexes {
-    /// The number of the last indexed event; the maximum on PostgreSQL, where the database maintains the indexes.
-    pub fn until(&self) -> i64 {
-        self.until[0]
-    }
-
     /// Adds an event to the sums that the indexes must have.
     pub fn add(&mut self, row: &AuditRow) {
         let number = row.id.to_be_bytes();
         let [activity, ids] = &mut self.made;
-        if row.id <= self.until[0] {
+        if row.id <= self.until {
             activity.add(&[&row.source_id.to_be_bytes(), &row.proof.received_at_ms.to_be_bytes(), &number]);
-        }
-        if row.id <= self.until[1] {
             ids.add(&[row.proof.event_id.as_bytes(), &number]);
         }
     }
@@ -66,7 +59,7 @@ impl Indexes {
         let named = ["the index of activity", "the index of ids"];
         let differs =
             named.into_iter().zip(self.stored.iter().zip(&self.made)).find(|(_, (stored, made))| stored != made);
-        if let (Some((name, _)), true) = (differs, self.until() < i64::MAX) {
+        if let (Some((name, _)), true) = (differs, self.until < i64::MAX) {
             return Err(AuditFault::Index(name));
         }
         Ok(())
@@ -76,11 +69,10 @@ impl Indexes {
 impl Log {
     /// Sums the entries of the indexes in one snapshot.
     pub(super) async fn indexes(&self) -> Result<Indexes, AuditFault> {
-        let mut found = Indexes { until: [i64::MAX; 2], stored: [Sum::default(); 2], made: [Sum::default(); 2] };
+        let mut found = Indexes { until: i64::MAX, stored: [Sum::default(); 2], made: [Sum::default(); 2] };
         let Pool::Sqlite { reader, .. } = &self.pool else { return Ok(found) };
         let mut snapshot = reader.begin().await.during(ASK)?;
-        found.until =
-            sqlx::query_as(sql::INDEXED).fetch_one(&mut *snapshot).await.during(ASK).map(<(i64, i64)>::into)?;
+        found.until = sqlx::query_scalar(sql::INDEXED).fetch_one(&mut *snapshot).await.during(ASK)?;
         let [activity, ids] = &mut found.stored;
         let mut after = (i64::MIN, i64::MIN, i64::MIN);
         loop {
@@ -88,7 +80,7 @@ impl Log {
             let rows: Vec<(i64, i64, i64)> = page.fetch_all(&mut *snapshot).await.during(ASK)?;
             let Some(last) = rows.last() else { break };
             after = *last;
-            for (source, received, number) in rows.iter().filter(|(_, _, number)| *number <= found.until[0]) {
+            for (source, received, number) in rows.iter().filter(|(_, _, number)| *number <= found.until) {
                 activity.add(&[&source.to_be_bytes(), &received.to_be_bytes(), &number.to_be_bytes()]);
             }
         }

@@ -129,7 +129,7 @@ store::probes! {
         WHERE r.state = 'whole' AND r.first_id <= $1 AND r.last_id >= $1";
     /// The number of an unindexed event. Parameters: the number after which it is searched, its id.
     pub(in crate::log) const UNINDEXED: NumberRow = "SELECT id FROM events
-        WHERE id > MAX($1, (SELECT ids FROM indexed WHERE id = 1)) AND event_id = $2";
+        WHERE id > MAX($1, (SELECT events FROM indexed WHERE id = 1)) AND event_id = $2";
     /// The signed tree.
     pub(in crate::log) const TREE: TreeRow = "SELECT size, root, checkpoint, vkey, signed_at FROM tree WHERE id = 1";
     /// A tile. Parameters: level, place.

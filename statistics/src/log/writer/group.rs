@@ -178,7 +178,7 @@ impl View<'_> {
             return Ok(());
         }
         *applied = self.fold_events(*applied)?;
-        let (reached, _) = reached(self.db)?;
+        let reached = reached(self.db)?;
         if reached != *indexed {
             *indexed = reached;
             self.recent.advance(reached);

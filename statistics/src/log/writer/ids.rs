@@ -19,15 +19,11 @@ pub use self::entry::{ENTRY_BYTES, Key, number_in};
 use self::entry::{Run, Shape};
 use self::merge::Merge;
 pub use self::run::RunWriter;
-use super::progress::reached;
 use super::transaction::begin;
 use crate::log::error::{DuringSqlite as _, LogError};
 
 const SHAPE: Shape =
     Shape { fan: 16, slice_entries: 8_192, slice_chunks: 256, run_entries_max: 524_288, level_entries: 262_144 };
-
-/// Number of ids of one read when a log of an earlier version is opened.
-const CATCH_UP: i64 = 262_144;
 
 const RUNS: &str =
     "SELECT run, batch, level, first_id, last_id, entries FROM id_runs WHERE state = 'whole' ORDER BY run DESC";
@@ -73,14 +69,7 @@ impl Ids {
         };
         ids.reload(&transaction)?;
         transaction.commit().during(ASK)?;
-        loop {
-            let transaction = begin(db)?;
-            let is_behind = catch_up(&transaction, &mut ids)?;
-            transaction.commit().during("write the first runs of ids")?;
-            if !is_behind {
-                return Ok(ids);
-            }
-        }
+        Ok(ids)
     }
 
     /// Drops the runs that this process has begun and not finished.
@@ -148,9 +137,9 @@ impl Ids {
         Ok(None)
     }
 
-    /// Begins a run in a new batch; its filter has the size for this number of entries.
-    pub fn new_run(&self, db: &Connection, level: i64, entries: usize) -> Result<RunWriter, LogError> {
-        RunWriter::begin(db, RunWriter::new_batch(db)?, level, entries, &self.rng)
+    /// Begins a run of level 0 in a new batch; its filter has the size for this number of entries.
+    pub fn new_run(&self, db: &Connection, entries: usize) -> Result<RunWriter, LogError> {
+        RunWriter::begin(db, RunWriter::new_batch(db)?, 0, entries, &self.rng)
     }
 
     /// Finishes a run that is a batch by itself, and includes it in searches; `false` if another process has dropped it as unfinished.
@@ -160,15 +149,6 @@ impl Ids {
         let is_whole = run::publish(db, batch)?;
         self.reload(db)?;
         Ok(is_whole)
-    }
-
-    /// Writes sorted entries as a batch.
-    pub fn add(&mut self, db: &Connection, level: i64, entries: &[(Key, i64)]) -> Result<bool, LogError> {
-        let mut run = self.new_run(db, level, entries.len())?;
-        for (key, number) in entries {
-            run.push(db, key, *number)?;
-        }
-        self.publish(db, run)
     }
 
     /// Whether there is a merge or a deletion to do.
@@ -247,27 +227,6 @@ fn delete_some(db: &Connection, chunks_max: i64) -> Result<bool, LogError> {
     Ok(true)
 }
 
-/// Writes the runs of ids of a log of an earlier version, up to the last event of the other tables: one batch per call, in the transaction
-/// of the caller. `false` when all are written.
-fn catch_up(db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
-    const ASK: &str = "read ids for their first runs";
-    const IDS: &str = "SELECT id, event_id FROM events WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
-    const NOTE: &str = "UPDATE indexed SET ids = ?1 WHERE id = 1";
-    let (events, reached) = reached(db)?;
-    if reached >= events {
-        return Ok(false);
-    }
-    let mut statement = db.prepare_cached(IDS).during(ASK)?;
-    let found =
-        statement.query_map((reached, events, CATCH_UP), |row| Ok((row.get::<_, Key>(1)?, row.get::<_, i64>(0)?)));
-    let mut found: Vec<(Key, i64)> = found.and_then(Iterator::collect).during(ASK)?;
-    let last = found.last().map_or(events, |(_, number)| *number);
-    found.sort_unstable();
-    ids.add(db, 1, &found)?;
-    db.prepare_cached(NOTE).during(ASK)?.execute([last]).during(ASK)?;
-    Ok(true)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -278,7 +237,6 @@ mod tests {
     use super::*;
 
     const TABLES: &str = include_str!("../../../../migrations/statistics/sqlite/0001_log.sql");
-    const IDS: &str = include_str!("../../../../migrations/statistics/sqlite/0004_ids.sql");
 
     /// Small enough for several levels and several runs in a batch.
     const SMALL: Shape = Shape { fan: 3, slice_entries: 50, slice_chunks: 2, run_entries_max: 400, level_entries: 500 };
@@ -286,7 +244,6 @@ mod tests {
     fn open() -> (Connection, Ids) {
         let mut db = Connection::open_in_memory().unwrap();
         db.execute_batch(TABLES).unwrap();
-        db.execute_batch(IDS).unwrap();
         let ids = load(&mut db, u64::MAX, SMALL);
         (db, ids)
     }
@@ -297,7 +254,11 @@ mod tests {
 
     fn add(db: &Connection, ids: &mut Ids, mut entries: Vec<(Key, i64)>) {
         entries.sort_unstable();
-        assert!(ids.add(db, 0, &entries).unwrap());
+        let mut run = ids.new_run(db, entries.len()).unwrap();
+        for (key, number) in &entries {
+            run.push(db, key, *number).unwrap();
+        }
+        assert!(ids.publish(db, run).unwrap());
     }
 
     /// Enough batches for a merge.

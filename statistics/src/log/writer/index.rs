@@ -18,7 +18,7 @@ const SLICE: usize = 1_000;
 /// Number of ids that one transaction writes; they are a few hundred kilobytes.
 const SLICE_IDS: usize = 8_192;
 
-const ADVANCE: &str = "UPDATE indexed SET events = ?2, ids = ?2 WHERE id = 1 AND events = ?1 AND ids = ?1";
+const ADVANCE: &str = "UPDATE indexed SET events = ?2 WHERE id = 1 AND events = ?1";
 const ACTIVITY: &str = "INSERT OR IGNORE INTO activity (source_id, received_at_ms, id) VALUES (?1, ?2, ?3)";
 /// A head never goes back: another process may have appended to the chain and indexed it since this one read the log.
 const HEAD: &str = "INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
@@ -71,7 +71,7 @@ impl Indexing {
         }
         let run = match &mut self.run {
             Some(run) => run,
-            none => none.insert(ids.new_run(db, 0, self.ids.len())?),
+            none => none.insert(ids.new_run(db, self.ids.len())?),
         };
         for (key, number) in self.ids.drain(self.ids.len().saturating_sub(SLICE_IDS)..).rev() {
             run.push(db, &key, number)?;

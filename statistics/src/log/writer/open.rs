@@ -47,7 +47,7 @@ impl Open {
         rng: &Rng,
     ) -> Result<Self, LogError> {
         let ids = Ids::load(&mut db, settings.id_filters_bytes, rng)?;
-        let (indexed, _) = reached(&db)?;
+        let indexed = reached(&db)?;
         recent.clear(indexed);
         Ok(Self {
             // The minimum never equals a version, so the first check reads the events after `indexed`.
