@@ -155,6 +155,7 @@ async fn a_connection_is_lent_again_without_a_word_to_the_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_and_the_facts_share_connections_and_keep_their_tables_apart() {
     let Some(world) = World::on_postgres().await else { return };
+    world.without_log().await;
     let store =
         Store::open(&DatabaseSettings { connections_max: 1, ..world.settings.clone() }, &world.path()).await.unwrap();
     let log = store.pool().in_schema("statistics").unwrap();

@@ -5,7 +5,7 @@
 //! - [`event`]: hash-chained events and their senders.
 //! - [`npm`]: the folder of the packages that tests use from npm.
 //! - [`oidc`]: a real OpenID provider, with accounts that anyone may sign in as.
-//! - [`postgres`]: an empty database for each test, in the cluster that the test run started.
+//! - [`postgres`]: a database for each test, in the cluster that the test run started.
 //! - [`python`]: environments of the packages that tests use from `PyPI`.
 //! - [`relay`]: a relay to a database, which loses or holds data.
 //! - [`smtp`]: a real mail server that stores received mails.
