@@ -16,7 +16,7 @@ use blackbox::eventually;
 use blackbox::raw::{connect, get, response, send};
 use blackbox::world::World;
 use harness::event::Chain;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_paths_and_methods_are_json_errors() {
@@ -425,6 +425,9 @@ on_each_database! {
         let expected = ActorKind::ALL.iter().filter(runs);
         assert_eq!(kinds, expected.map(|kind| kind.name()).collect::<Vec<_>>(), "each kind runs, in start order");
     }
+}
+
+on_sqlite! {
     async fn the_page_of_the_operator_shows_the_values_of_the_json_routes(world: World) {
         let admin = |path: &str| format!("http://{}{path}", world.server.admin_address);
         let machine = world.machine().await;

@@ -9,7 +9,7 @@ use super::library::{imported, lines, patched};
 use blackbox::client::Credential;
 use blackbox::site::Site;
 use blackbox::world::{Person, World};
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 /// An account with a memory in a closed space, and a key for the open one.
 struct Shelf {
@@ -111,7 +111,9 @@ on_each_database! {
         }
         assert_eq!(view().await, before);
     }
+}
 
+on_sqlite! {
     async fn an_import_with_a_limited_key_neither_links_nor_names_other_memories(world: World) {
         let shelf = Shelf::new(&world).await;
         let page = "https://wiki.intranet.example/salaries";

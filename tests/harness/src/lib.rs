@@ -1,7 +1,7 @@
 //! Components that the tests of several crates share. No crate above `domain` is known here; whole servers are in the crate `blackbox`.
 //!
 //! - [`balancer`]: a balancer that asks servers for their health and sends each request once.
-//! - [`databases`]: [`on_each_database!`] and [`on_each_vector_index!`], which run a test on each database.
+//! - [`databases`]: [`on_each_database!`], [`on_each_vector_index!`] and [`on_sqlite!`], which run a test on the databases that it depends on.
 //! - [`event`]: hash-chained events and their senders.
 //! - [`npm`]: the folder of the packages that tests use from npm.
 //! - [`oidc`]: a real OpenID provider, with accounts that anyone may sign in as.
