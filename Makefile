@@ -33,7 +33,7 @@ test: tools ## Run all checks that a change must pass before it is merged.
 	$(MAKE) --no-print-directory deny
 	cargo test --locked --workspace --all-features --doc
 	@[ -e "$(AGENTS)" ] || echo "NOT TESTED: the coding agents themselves, which make agents installs" >&2
-	cargo nextest run --locked --workspace --all-features
+	cargo run --quiet --locked --package attache-test-tools --bin test-times -- cargo nextest run --locked --workspace --all-features
 
 # ATTACHE_SOAK_MINUTES: duration of each fuzz test, default 10.
 soak: export ATTACHE_TEST_REQUIRE_ALL = 1

@@ -1,5 +1,5 @@
 //! The folders in which `make tools` installs the packages that tests need: one per lock file, named after its content; and
-//! the [`watchdog`] of a test run.
+//! the [`watchdog`] of a test run. The program `test-times` prints which tests took how long.
 
 pub mod watchdog;
 
