@@ -33,6 +33,7 @@ test: tools ## Run all checks that a change must pass before it is merged.
 	$(MAKE) --no-print-directory deny
 	cargo test --locked --workspace --all-features --doc
 	@[ -e "$(AGENTS)" ] || echo "NOT TESTED: the coding agents themselves, which make agents installs" >&2
+	@[ -n "$$ATTACHE_OLD_BINARY" ] || echo "NOT TESTED: nodes of two versions side by side: ATTACHE_OLD_BINARY names no older program" >&2
 	cargo run --quiet --locked --package attache-test-tools --bin test-times -- cargo nextest run --locked --workspace --all-features
 
 # ATTACHE_SOAK_MINUTES: duration of each fuzz test, default 10.
@@ -101,6 +102,14 @@ tools:
 			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends postgresql; \
 		else \
 			echo "PostgreSQL 15 or newer is needed for the tests: install it, or put its programs in PATH" >&2; \
+		fi; \
+	fi
+	@# The programs that read the samples of docs/deploy. Two of them are in a folder for administrators.
+	@if ! (PATH="$$PATH:/usr/sbin" && command -v haproxy && command -v nginx && command -v caddy && command -v systemd-analyze) >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends caddy haproxy nginx-light systemd; \
+		else \
+			echo "caddy, haproxy, nginx and systemd-analyze are needed for the tests of docs/deploy: install them" >&2; \
 		fi; \
 	fi
 	@if ! command -v chromedriver >/dev/null; then \
