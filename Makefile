@@ -36,7 +36,8 @@ test: tools ## Run all checks that a change must pass before it is merged.
 	@[ -n "$$ATTACHE_OLD_BINARY" ] || echo "NOT TESTED: nodes of two versions side by side: ATTACHE_OLD_BINARY names no older program" >&2
 	cargo run --quiet --locked --package attache-test-tools --bin test-times -- cargo nextest run --locked --workspace --all-features
 
-# ATTACHE_SOAK_MINUTES: duration of each fuzz test, default 10.
+# ATTACHE_SOAK_MINUTES: duration of each fuzz test, default 10. What soaks write is not kept in memory.
+soak: export TMPDIR := $(or $(TMPDIR),/tmp)
 soak: export ATTACHE_TEST_REQUIRE_ALL = 1
 soak: export ATTACHE_SOAK = 1
 soak: tools ## Run the tests whose names contain soak, for minutes instead of seconds.
