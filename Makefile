@@ -33,6 +33,8 @@ test: tools ## Run all checks that a change must pass before it is merged.
 	$(MAKE) --no-print-directory deny
 	cargo test --locked --workspace --all-features --doc
 	@[ -e "$(AGENTS)" ] || echo "NOT TESTED: the coding agents themselves, which make agents installs" >&2
+	@[ -n "$$ATTACHE_BENCH_PEERS" ] || echo "NOT TESTED: the benches of other servers, which make peers installs" >&2
+	@[ -e "$${ATTACHE_TEST_DATA:-../shared/data}/cranfield" ] || echo "NOT TESTED: the ranking of a public collection: ATTACHE_TEST_DATA names no folder with cranfield" >&2
 	@[ -n "$$ATTACHE_OLD_BINARY" ] || echo "NOT TESTED: nodes of two versions side by side: ATTACHE_OLD_BINARY names no older program" >&2
 	cargo run --quiet --locked --package attache-test-tools --bin test-times -- cargo nextest run --locked --workspace --all-features
 
