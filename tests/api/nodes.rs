@@ -155,10 +155,10 @@ async fn an_idle_node_costs_the_database_few_statements() {
         settings.log = app::config::LogSettings::default();
     })
     .await;
-    let seconds = 20_u32;
+    let (rest, seconds) = (5, 10_u32);
     // What starts has to come to rest; a balancer asks for readiness all the time.
-    for second in 0..10 + seconds {
-        if second == 10 {
+    for second in 0..rest + seconds {
+        if second == rest {
             sqlx::raw_sql("SELECT pg_stat_statements_reset()").execute(&mut database).await.unwrap();
         }
         assert_eq!(readiness(&world).await.0, StatusCode::OK);

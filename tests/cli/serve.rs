@@ -256,7 +256,7 @@ async fn other_commands_create_and_migrate_no_database() {
     for command in COMMANDS {
         home.run(command).refused(1, &["has schema 0", "attache migrate"]);
     }
-    let Some(database) = harness::postgres::database().await else { return };
+    let Some(database) = harness::postgres::empty_database().await else { return };
     let home = Home::new().set("database.url", &database.url);
     for command in COMMANDS {
         home.run(command).refused(1, &["attache migrate"]);

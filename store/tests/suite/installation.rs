@@ -53,6 +53,7 @@ on_each_database! {
     }
 
     async fn a_database_that_is_set_aside_leaves_its_place_empty(world: &World) {
+        world.without_log().await;
         let name = world.store.pool().clone().set_aside("public", "20260101T000000Z").await.unwrap();
         assert!(name.contains("20260101"), "{name}");
         if world.store.pool().is_postgres() {

@@ -91,7 +91,8 @@ async fn a_statement_that_only_takes_long_is_waited_for() {
     let Some(world) = World::on_postgres().await else { return };
     let settings = settings(&world, world.settings.url.as_ref().unwrap());
     let store = Store::open(&settings, &world.path()).await.unwrap();
-    let sql = "SELECT pg_backend_pid() FROM pg_sleep(3)";
+    // Three times as long as a connection may be silent before it is examined.
+    let sql = "SELECT pg_backend_pid() FROM pg_sleep(1.5)";
     let slow = scalar(sql).fetch_one::<i32>(store.pool()).await.unwrap();
     assert_eq!(backend(store.pool()).await.unwrap(), slow, "the connection is still good");
     let limited = DatabaseSettings { statement_timeout: Duration::from_millis(300), ..settings };
@@ -155,6 +156,7 @@ async fn a_connection_is_lent_again_without_a_word_to_the_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_and_the_facts_share_connections_and_keep_their_tables_apart() {
     let Some(world) = World::on_postgres().await else { return };
+    world.without_log().await;
     let store =
         Store::open(&DatabaseSettings { connections_max: 1, ..world.settings.clone() }, &world.path()).await.unwrap();
     let log = store.pool().in_schema("statistics").unwrap();

@@ -35,7 +35,7 @@ struct Column {
 
 #[tokio::test]
 async fn migrations_change_nothing_that_the_servers_they_are_for_rely_on() {
-    let Some(database) = harness::postgres::database().await else { return };
+    let Some(database) = harness::postgres::empty_database().await else { return };
     let mut connection = harness::postgres::connect(&database.url).await;
     for (folder, schema) in [("migrations/postgres", "public"), ("migrations/statistics/postgres", "statistics")] {
         let migrations = migrations(folder);

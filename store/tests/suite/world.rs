@@ -78,6 +78,13 @@ impl World {
         store::pool::script(sql).execute(self.store.pool().writer()).await.unwrap();
     }
 
+    /// Removes the tables of the log, which a database of the tests has on PostgreSQL.
+    pub async fn without_log(&self) {
+        if self.store.pool().is_postgres() {
+            self.tamper("DROP SCHEMA statistics CASCADE").await;
+        }
+    }
+
     pub fn secret(&self) -> SecretHash {
         Secret::mint(SecretKind::Session, &self.rng).hash()
     }
