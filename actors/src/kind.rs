@@ -1,6 +1,6 @@
 //! The kinds of actor of this server.
 //!
-//! To add one: a row here, its actor in a file of its own, and its child in the wiring (`app/src/supervised.rs`). `tests/tidy.rs` checks that every kind
+//! To add one: a row here, its actor in a file of its own, and its child in the wiring (`crates/app/src/supervised.rs`). `tests/tidy.rs` checks that every kind
 //! is wired, has its section in `config.toml` and its row in `docs/operations.md`.
 
 use std::fmt;
