@@ -59,12 +59,11 @@ pub async fn pause(
         return Err(ApiError::invalid("seconds", "must be at least 1"));
     }
     let length = Duration::from_secs(seconds);
-    let until = match &caller {
-        Caller::Machine { facts, .. } => consent.pause_by_computer(facts, machine_uuid, length).await?,
-        _ => {
-            let author = (author(&caller), agent(&caller));
-            consent.pause_by_account(caller.account(), machine_uuid, author, length).await?
-        }
+    let until = if let Caller::Machine { facts, .. } = &caller {
+        consent.pause_by_computer(facts, machine_uuid, length).await?
+    } else {
+        let author = (author(&caller), agent(&caller));
+        consent.pause_by_account(caller.account(), machine_uuid, author, length).await?
     };
     body::answer(&PauseResult { paused_until: Some(until) })
 }
