@@ -4,7 +4,7 @@
 //!    here, by the facts of its credential; that of an account when its turn comes, since the store knows the computer that it names.
 //! 2. An event of a computer that may be forwarded to the embedded log takes one hop, to the actor [`grouped`]: the log checks it against
 //!    the head of its chain, commits it with others, and answers after the commit.
-//! 3. Every other event goes to the actor [`ordered`]: those of accounts, those to hold, and all for an external service. It handles one event
+//! 3. Every other event goes to the actor `ordered`: those of accounts, those to hold, and all for an external service. It handles one event
 //!    of a chain at a time and in order.
 //! 4. What may not be forwarded is held: stored durably, then answered 202 with a warning.
 //!
