@@ -155,7 +155,8 @@ async fn an_idle_node_costs_the_database_few_statements() {
         settings.log = app::config::LogSettings::default();
     })
     .await;
-    let (rest, seconds) = (5, 10_u32);
+    // Actors without work rest after up to 8 s, and look for it every 20 s.
+    let (rest, seconds) = (10, 20_u32);
     // What starts has to come to rest; a balancer asks for readiness all the time.
     for second in 0..rest + seconds {
         if second == rest {

@@ -192,7 +192,7 @@ on_sqlite! {
         let code = world.device_code(&world.machine().await).await.expect(200);
         let approval = json!({ "user_code": code["user_code"], "consent": "off" });
         world.post("/api/v1/device/approve", &agent.token, &approval).await.expect(200);
-        mailed(&["A computer was attached", "by an agent", "Recorded:     nothing"]).await;
+        mailed(&["A computer was attached", "by the agent", "Recorded:     nothing"]).await;
 
         let scope = json!({ "seconds": 3600, "machine_uuid": attached.uuid });
         world.post("/api/v1/consent/pause", &agent.token, &scope).await.expect(200);

@@ -55,13 +55,13 @@ pages! {
         browser.signed_in(&person).await;
         browser.visit("/account").await;
         browser.sees(&name).await;
+        browser.sees("none is refused beyond its number").await;
         browser.look("overview").await;
         browser.press(&format!("More about {name}")).await;
         browser.look("menu").await;
         browser.follow("Rename").await;
         browser.sees(&machine.uuid).await;
         browser.sees("Memory events of the last 30 days").await;
-        browser.sees("none is refused beyond its number").await;
         browser.fill("Your name for this computer", " Jo's <laptop> ").await;
         browser.press("Save the name").await;
         browser.sees("The name is saved").await;
