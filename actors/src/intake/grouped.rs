@@ -67,7 +67,7 @@ pub struct GroupedIntake {
 }
 
 /// The events that arrived since the last flush.
-pub struct Group {
+pub struct WaitingEvents {
     waiting: Vec<(Append, AppendReply)>,
     /// PostgreSQL: a group is being committed.
     is_busy: bool,
@@ -79,7 +79,7 @@ impl GroupedIntake {
         Self { log, group_max, appended }
     }
 
-    async fn hand_over(&self, myself: &ActorRef<GroupMessage>, state: &mut Group) {
+    async fn hand_over(&self, myself: &ActorRef<GroupMessage>, state: &mut WaitingEvents) {
         if state.waiting.is_empty() || state.is_busy {
             return;
         }
@@ -107,10 +107,10 @@ impl GroupedIntake {
     }
 }
 
-#[ractor::actor(message = GroupMessage, state = Group)]
+#[ractor::actor(message = GroupMessage, state = WaitingEvents)]
 impl GroupedIntake {
-    async fn pre_start(&self, _myself: ActorRef<GroupMessage>, (): ()) -> Result<Group, ActorProcessingErr> {
-        Ok(Group { waiting: Vec::new(), is_busy: false })
+    async fn pre_start(&self, _myself: ActorRef<GroupMessage>, (): ()) -> Result<WaitingEvents, ActorProcessingErr> {
+        Ok(WaitingEvents { waiting: Vec::new(), is_busy: false })
     }
 
     #[ractor::message(GroupMessage::Add { event, reply })]
@@ -119,7 +119,7 @@ impl GroupedIntake {
         myself: ActorRef<GroupMessage>,
         event: Box<Append>,
         reply: Reply<Appended>,
-        state: &mut Group,
+        state: &mut WaitingEvents,
     ) -> Result<(), ActorProcessingErr> {
         if state.waiting.is_empty() {
             myself.cast(GroupMessage::Gather)?;
@@ -148,12 +148,12 @@ impl GroupedIntake {
     }
 
     #[ractor::message(GroupMessage::Flush)]
-    async fn flush(&self, myself: ActorRef<GroupMessage>, state: &mut Group) {
+    async fn flush(&self, myself: ActorRef<GroupMessage>, state: &mut WaitingEvents) {
         self.hand_over(&myself, state).await;
     }
 
     #[ractor::message(GroupMessage::Settled)]
-    async fn settled(&self, myself: ActorRef<GroupMessage>, state: &mut Group) {
+    async fn settled(&self, myself: ActorRef<GroupMessage>, state: &mut WaitingEvents) {
         state.is_busy = false;
         self.hand_over(&myself, state).await;
     }

@@ -1,6 +1,7 @@
 //! What can go wrong with a database, named by the operation that failed.
 
 use std::error::Error;
+use std::fmt;
 
 use crate::pool::DirectError;
 
@@ -53,10 +54,10 @@ pub enum StoreError {
     #[error("the database cannot be migrated")]
     Migrate(#[from] sqlx::migrate::MigrateError),
     /// The database refused or did not answer.
-    #[error("cannot {}", .operation.replace('_', " "))]
+    #[error("cannot {operation}")]
     Database {
         /// The operation, as a verb and its object.
-        operation: &'static str,
+        operation: FailedOperation,
         /// The error of the driver.
         #[source]
         source: sqlx::Error,
@@ -64,6 +65,16 @@ pub enum StoreError {
     /// A row holds what this program never writes.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
+}
+
+/// The operation that failed: a verb and its object, in words or in snake case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedOperation(&'static str);
+
+impl fmt::Display for FailedOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.replace('_', " "))
+    }
 }
 
 /// A row that holds what this program never writes.
@@ -125,9 +136,11 @@ impl<T> Context<T> for Result<T, sqlx::Error> {
         self.map_err(|error| match error {
             sqlx::Error::Decode(source) => match source.downcast::<Corrupt>() {
                 Ok(corrupt) => StoreError::Corrupt(*corrupt),
-                Err(source) => StoreError::Database { operation, source: sqlx::Error::Decode(source) },
+                Err(source) => {
+                    StoreError::Database { operation: FailedOperation(operation), source: sqlx::Error::Decode(source) }
+                }
             },
-            source => StoreError::Database { operation, source },
+            source => StoreError::Database { operation: FailedOperation(operation), source },
         })
     }
 }
