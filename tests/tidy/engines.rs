@@ -78,14 +78,7 @@ const FEATURES: &[(&str, Pattern)] = &[
 ];
 
 /// Sources whose statements only SQLite executes.
-const ONLY_SQLITE: [&str; 6] = [
-    "statistics/src/log/writer",
-    "store/src/pool/direct",
-    "store/src/pool/probe",
-    "store/src/pool/sqlite",
-    "store/src/pool/wal",
-    "store/src/pool/writer",
-];
+const ONLY_SQLITE: [&str; 3] = ["statistics/src/log/writer", "store/src/pool/probe", "store/src/pool/sqlite"];
 
 /// Files whose statements append, hold or sequence events.
 const OF_EVENTS: [&str; 5] = [

@@ -3,7 +3,6 @@
 
 use domain::language::{Language, LanguageSet};
 use domain::words::{StemCounts, counted};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::piece::{delete_words, insert_words};
@@ -55,8 +54,9 @@ async fn detect(tx: &mut Tx<'_>, memory: Uuid, shelf_number: i64) -> Result<(), 
     query(ADD).bind(shelf_number).bind(LanguageSet::with(language).bits()).execute(tx).await.map(drop)
 }
 
-#[derive(FromRow)]
-struct WaitingRow {
-    id: Uuid,
-    shelf: i64,
+crate::row! {
+    struct WaitingRow {
+        id: Uuid,
+        shelf: i64,
+    }
 }

@@ -9,7 +9,6 @@ use std::collections::HashSet;
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::language::Language;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::words::{B, K1, QueryStem, array, quoted};
@@ -357,14 +356,15 @@ fn numbers(list: &str) -> Result<Vec<ChunkId>, Corrupt> {
     serde_json::from_str(list).map_err(|error| Corrupt::new("space_chunks.chunk_id", error))
 }
 
-#[derive(FromRow)]
-struct TextRow {
-    id: i64,
-    memory_id: Uuid,
-    title: String,
-    language: Option<String>,
-    content: String,
-    words: i64,
+crate::row! {
+    struct TextRow {
+        id: i64,
+        memory_id: Uuid,
+        title: String,
+        language: Option<String>,
+        content: String,
+        words: i64,
+    }
 }
 
 impl TryFrom<TextRow> for ChunkText {
@@ -385,14 +385,19 @@ impl TryFrom<TextRow> for ChunkText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DatabaseSettings, Pool};
+    use crate::DatabaseSettings;
+
+    crate::row! {
+        struct PlanStep {
+            detail: String,
+        }
+    }
 
     #[tokio::test]
     async fn no_walk_reads_a_table_from_end_to_end() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
         store.migrate().await.unwrap();
-        let Pool::Sqlite { reader, .. } = store.pool() else { unreachable!() };
         for sql in [
             NEWEST_SQLITE,
             FLOOR_SQLITE,
@@ -404,8 +409,8 @@ mod tests {
             MEMORIES_OF_SPACES_SQLITE,
         ] {
             let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
-            let rows = sqlx::query(explain).fetch_all(reader).await.unwrap();
-            let steps: Vec<String> = rows.iter().map(|row| sqlx::Row::get(row, "detail")).collect();
+            let steps: Vec<PlanStep> = query(explain).fetch_all(store.pool()).await.unwrap();
+            let steps: Vec<String> = steps.into_iter().map(|step| step.detail).collect();
             assert!(!steps.is_empty());
             for step in &steps {
                 let is_bounded = step.contains(" VIRTUAL TABLE INDEX ")
