@@ -7,7 +7,7 @@ use app::services::consent::{Changed, Consent, ConsentRefusal, EffectiveLevel, L
 use axum::extract::State;
 use domain::consent::Author;
 use domain::envelope::Lane;
-use domain::ids::MachineUuid;
+use domain::ids::{MachineUuid, RegistrationId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wire::consent::{
@@ -61,7 +61,10 @@ pub async fn pause(
     let length = Duration::from_secs(seconds);
     let until = match &caller {
         Caller::Machine { facts, .. } => consent.pause_by_computer(facts, machine_uuid, length).await?,
-        _ => consent.pause_by_account(caller.account(), machine_uuid, author(&caller), length).await?,
+        _ => {
+            let author = (author(&caller), agent(&caller));
+            consent.pause_by_account(caller.account(), machine_uuid, author, length).await?
+        }
     };
     body::answer(&PauseResult { paused_until: Some(until) })
 }
@@ -89,6 +92,11 @@ fn author(caller: &Caller) -> Author {
     }
 }
 
+/// The agent that a record of this caller names.
+fn agent(caller: &Caller) -> Option<RegistrationId> {
+    if let Caller::Account { agent, .. } = caller { Some(*agent) } else { None }
+}
+
 /// `?machine_uuid`
 #[derive(Debug, Deserialize)]
 pub struct PauseParameters {
@@ -99,8 +107,7 @@ pub struct PauseParameters {
 /// forwarded yet.
 pub async fn write(State(consent): State<Consent>, caller: Caller, JsonBody(body): JsonBody<Value>) -> ApiResult {
     let ConsentRequest { level, lane, machine_uuid, reason } = wanted(body)?;
-    let agent = if let Caller::Account { agent, .. } = &caller { Some(*agent) } else { None };
-    let change = LevelChange { level, lane, reason, agent };
+    let change = LevelChange { level, lane, reason, agent: agent(&caller) };
     let Changed { level, written, is_forwarded } = match &caller {
         Caller::Machine { facts, .. } => consent.set_by_computer(facts, machine_uuid, change).await?,
         _ => consent.set_by_account(caller.account(), machine_uuid, author(&caller), change).await?,

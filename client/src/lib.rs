@@ -77,9 +77,7 @@ impl Client {
                 return Err(Error::Address(address.clone()));
             }
         }
-        // Fails if the process already has a provider, which then is used.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
+        let http = http_client::builder()
             .user_agent(concat!("attache/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(settings.connect_timeout)
             .read_timeout(settings.read_timeout)

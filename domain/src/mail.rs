@@ -62,6 +62,8 @@ pub struct Attached<'a> {
     pub agent: Option<(RegistrationId, Tool)>,
     /// The credential of the approval.
     pub via: ConfirmedVia,
+    /// The level that the approval set for the computer.
+    pub consent: Option<ConsentLevel>,
     /// Time of the approval.
     pub at: Timestamp,
 }
@@ -73,9 +75,10 @@ pub fn attached(to: Email, what: &Attached<'_>, base_url: &str) -> OutgoingMail 
     let agent = what.agent.map_or_else(String::new, |(agent, tool)| {
         format!("An agent on it was confirmed too and now acts for your account.\n\n    Tool:         {} (as the computer says)\n    Agent:        {agent}\n\n", tool.as_str())
     });
+    let consent = what.consent.map_or_else(String::new, |level| format!("    Recorded:     {}\n", words(level)));
     let text = format!(
         "A computer was attached to your account.\n\n    Computer:     {name}\n    Id:           {machine}\n    Requested by: {address}\n    \
-         Approved:     {via}\n    Account:      {account}\n    Time:         {when}\n\nIt can now record its activity in this account, as far as your consent allows.{key}\n\n\
+         Approved:     {via}\n{consent}    Account:      {account}\n    Time:         {when}\n\nIt can now record its activity in this account, as far as your consent allows.{key}\n\n\
          {agent}If this was not you, detach the computer{revoke}; its access ends immediately:\n{base_url}/account\n",
         machine = what.machine,
         via = confirmed(what.via),
@@ -117,30 +120,41 @@ pub struct LevelChanged<'a> {
     pub previous: Option<ConsentLevel>,
     /// The new level.
     pub level: ConsentLevel,
+    /// The end of a pause, during which the level is `off`; `None` if the change has no end.
+    pub until: Option<Timestamp>,
     /// Time of the change.
     pub at: Timestamp,
 }
 
 /// The notice that another party than the person changed a level.
 pub fn level_changed(to: Email, what: &LevelChanged<'_>, base_url: &str) -> OutgoingMail {
-    let words = |level| match level {
-        ConsentLevel::Off => "nothing",
-        ConsentLevel::MetadataOnly => "no content",
-        ConsentLevel::Full => "everything",
+    // A pause changes no level that is set, so it has none before.
+    let change = match what.until {
+        Some(until) => format!("    Now:      nothing until {} (a pause)", moment(until)),
+        None => {
+            let before = what.previous.map_or("not set", words);
+            format!("    Before:   {before}\n    Now:      {}", words(what.level))
+        }
     };
     let text = format!(
-        "{author} changed how much is recorded.\n\n    Computer: {computer}\n    Lane:     {lane}\n    Before:   {before}\n    Now:      \
-         {now}\n    Time:     {when}\n\nFurther changes within a quarter of an hour are not mailed; all of them are on your activity page:\n\
-         {base_url}/account/activity\n\nIf you did not want this, set the level again and revoke the agent or detach the computer:\n\
+        "{author} changed how much is recorded.\n\n    Computer: {computer}\n    Lane:     {lane}\n{change}\n    Time:     {when}\n\nFurther changes within a quarter of an hour are not mailed; all of them are on your activity page:\n\
+         {base_url}/account/activity\n\nIf you did not want this, set the level again, or end the pause, and revoke the agent or detach the computer:\n\
          {base_url}/account/consent\n",
         author = foreign(what.author),
         computer = what.computer.map_or_else(|| "all computers".to_owned(), foreign),
         lane = what.lane.map_or("all lanes", Lane::as_str),
-        before = what.previous.map_or("not set", words),
-        now = words(what.level),
         when = moment(what.at),
     );
     OutgoingMail { to, subject: LEVEL_CHANGED.into(), text }
+}
+
+/// The words for a level, as on the pages.
+fn words(level: ConsentLevel) -> &'static str {
+    match level {
+        ConsentLevel::Off => "nothing",
+        ConsentLevel::MetadataOnly => "no content",
+        ConsentLevel::Full => "everything",
+    }
 }
 
 /// A claimed agent, for the notice to the account's owner.
@@ -225,6 +239,7 @@ mod tests {
                 has_key: false,
                 agent: None,
                 via: ConfirmedVia::Session,
+                consent: None,
                 at,
             },
             BASE,
@@ -274,10 +289,14 @@ mod tests {
             has_key: true,
             agent,
             via: ConfirmedVia::Session,
+            consent: Some(ConsentLevel::MetadataOnly),
             at,
         };
         let mail = attached(to(), &what, BASE);
-        for part in ["claude-code", &agent.unwrap().0.to_string(), "revoke the agent", "a key for your memory"] {
+        let agent_id = agent.unwrap().0.to_string();
+        for part in
+            ["claude-code", &agent_id, "revoke the agent", "a key for your memory", "Recorded:     no content\n"]
+        {
             assert!(mail.text.contains(part), "{part} in {}", mail.text);
         }
         assert!(!attached_as("laptop").text.contains("agent"));

@@ -130,9 +130,7 @@ impl Fetcher {
         let FetcherDependencies { base_url, resolver, roots, clock, rng } = dependencies;
         let (user_agent, product) = settings.agent(&base_url).ok_or(FetcherError::UserAgent)?;
         let rules = Arc::new(AddressRules::new(settings.allow_private.clone()));
-        // Fails if the process already has a provider, which then is used.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
+        let http = http_client::builder()
             .dns_resolver(Arc::new(JudgingResolver::new(resolver, Arc::clone(&rules))))
             .tls_certs_merge(roots)
             .user_agent(user_agent)

@@ -117,9 +117,7 @@ impl ModelFailure {
 impl LanguageModel {
     fn new(settings: &LlmSettings) -> Result<Option<Self>, FilterError> {
         let Some(base_url) = settings.base_url()? else { return Ok(None) };
-        // Fails if the process already has a provider, which then is used.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().redirect(Policy::none()).no_proxy().build()?;
+        let http = http_client::builder().redirect(Policy::none()).no_proxy().build()?;
         Ok(Some(Self {
             http,
             url: format!("{base_url}/chat/completions"),

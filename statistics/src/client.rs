@@ -63,9 +63,7 @@ impl Client {
     pub fn new(settings: &UpstreamSettings, rng: &Rng) -> Result<Self, ClientError> {
         let base_url = settings.base_url()?;
         let authorization = settings.authorization()?;
-        // Fails if the process has installed a provider already, which serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
+        let http = http_client::builder()
             .connect_timeout(settings.connect_timeout)
             .pool_idle_timeout(settings.idle_timeout)
             .pool_max_idle_per_host(settings.connections_idle_max)

@@ -104,9 +104,7 @@ pub enum WitnessFault {
 impl WitnessClient {
     /// A client; does not connect.
     pub fn new(address: WitnessAddress) -> Result<Self, WitnessFault> {
-        // Fails if the process has installed a provider already, which serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().timeout(DEADLINE).redirect(Policy::none()).no_proxy().build()?;
+        let http = http_client::builder().timeout(DEADLINE).redirect(Policy::none()).no_proxy().build()?;
         Ok(Self { http, address })
     }
 

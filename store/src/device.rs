@@ -584,7 +584,7 @@ impl TryFrom<AskingRow> for AskingDevice {
     }
 }
 
-/// Writes the level that the approver chose for a computer, which the account has now.
+/// Writes the level that the approver chose for a computer, which the account has now. The letter about the attachment says it.
 async fn agree_to_level(
     store: &Store,
     tx: &mut Tx<'_>,
@@ -594,9 +594,10 @@ async fn agree_to_level(
     now: Timestamp,
     rng: &Rng,
 ) -> Result<(), sqlx::Error> {
-    let author = if approver.via.agent().is_some() { Author::Agent } else { Author::Person };
+    let agent = approver.via.agent();
+    let author = if agent.is_some() { Author::Agent } else { Author::Person };
     let identity = parsed("machines.user_cuid", identity).map_err(undecodable)?;
-    let choice = Choice { account, identity: &identity, machine, level, author };
+    let choice = Choice { account, identity: &identity, machine, level, author, agent };
     write_choice(store, tx, &choice, now, rng).await
 }
 

@@ -175,4 +175,36 @@ on_each_database! {
         let filter = page.split("id=\"computer\"").nth(1).unwrap().split("</select>").next().unwrap();
         assert!(filter.contains(&computer.uuid) && !filter.contains(">attache"), "{filter}");
     }
+    async fn a_pause_and_a_level_of_an_approval_by_an_agent_are_mailed_and_name_it(world: World) {
+        let ada = world.person("ada@example.com").await;
+        let attached = world.attached_machine(&ada).await;
+        world.post("/api/v1/consent", &ada.cookie, &json!({ "level": "full" })).await.expect(200);
+        let agent = world.agent_of(&ada).await;
+        let id = agent.id.to_string();
+        let label = format!("Agent …{}", &id[id.len() - 8..]);
+        let mailed = async |parts: &[&str]| {
+            eventually("the letter is written", async || {
+                world.mails_to("ada@example.com").into_iter().find(|mail| parts.iter().all(|part| mail.contains(part)))
+            })
+            .await
+        };
+
+        let code = world.device_code(&world.machine().await).await.expect(200);
+        let approval = json!({ "user_code": code["user_code"], "consent": "off" });
+        world.post("/api/v1/device/approve", &agent.token, &approval).await.expect(200);
+        mailed(&["A computer was attached", "by an agent", "Recorded:     nothing"]).await;
+
+        let scope = json!({ "seconds": 3600, "machine_uuid": attached.uuid });
+        world.post("/api/v1/consent/pause", &agent.token, &scope).await.expect(200);
+        let letter = mailed(&["changed how much is recorded", "nothing until", "(a pause)"]).await;
+        assert!(!letter.contains("Before:"), "a pause changes no level: {letter}");
+
+        let browser = Browser::of(&world, &ada);
+        let rows = [format!("{label} paused recording on"), format!("{label} set all lanes on")];
+        eventually("both changes name their agent", async || {
+            let page = browser.get("/account/activity?type=consent.changed").await.page(200).to_owned();
+            rows.iter().all(|row| page.contains(row)).then_some(())
+        })
+        .await;
+    }
 }

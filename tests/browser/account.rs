@@ -61,6 +61,7 @@ pages! {
         browser.follow("Rename").await;
         browser.sees(&machine.uuid).await;
         browser.sees("Memory events of the last 30 days").await;
+        browser.sees("none is refused beyond its number").await;
         browser.fill("Your name for this computer", " Jo's <laptop> ").await;
         browser.press("Save the name").await;
         browser.sees("The name is saved").await;

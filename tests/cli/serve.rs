@@ -43,6 +43,18 @@ async fn the_ready_line_is_printed_once_the_server_accepts_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_machine_without_ca_certificates_is_served_with_the_built_in_ones() {
+    let nothing = "/nonexistent/ca-certificates";
+    let home = Home::new().environment("SSL_CERT_FILE", nothing).environment("SSL_CERT_DIR", nothing);
+    let mut server = home.serve().await;
+    Client::new().get(&format!("{}/readyz", server.operator), Credential::None).await.expect(200);
+    server.process.signal("TERM");
+    assert_eq!(server.process.exit().await.code(), Some(0));
+    let log = server.process.stderr.text();
+    assert_eq!(log.matches("this machine has no CA certificates").count(), 1, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn serving_shows_the_base_url_and_is_not_the_default() {
     let home = Home::new();
     let help = home.run(&[]);

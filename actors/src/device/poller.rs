@@ -155,6 +155,7 @@ impl DevicePoller {
                 has_key: device.has_key,
                 agent: device.agent,
                 via: approver.via,
+                consent: agreed.consent,
                 at: now,
             };
             queued(mail::attached(device.owner.clone(), &what, base_url), rng, now)

@@ -85,7 +85,7 @@ impl WebhookSender {
     pub fn new(settings: &WebhookSettings, base_url: &str) -> Result<Self, reqwest::Error> {
         let rules = EndpointRules::new(settings);
         let resolver = JudgingResolver::new(Arc::new(SystemResolver::default()), Arc::clone(&rules.addresses));
-        let http = reqwest::Client::builder()
+        let http = http_client::builder()
             .dns_resolver(Arc::new(resolver))
             .connect_timeout(settings.connect_timeout)
             .timeout(settings.timeout)

@@ -198,7 +198,7 @@ impl Consent {
     ) -> Result<Timestamp, ConsentRefusal> {
         let scope = scope_of_computer(facts, named)?;
         self.charge(facts).await?;
-        self.pause(scope, Author::Computer, length).await
+        self.pause(scope, Author::Computer, None, length).await
     }
 
     /// Pauses recording on behalf of an account: of one of its computers, or of all.
@@ -207,11 +207,11 @@ impl Consent {
         &self,
         account: Option<&UserAccountId>,
         machine: Option<MachineUuid>,
-        author: Author,
+        (author, agent): (Author, Option<RegistrationId>),
         length: Duration,
     ) -> Result<Timestamp, ConsentRefusal> {
         let scope = self.scope_of_account(account, machine).await?;
-        self.pause(scope, author, length).await
+        self.pause(scope, author, agent, length).await
     }
 
     /// Ends the pause of a computer early on its own behalf, if it began it.
@@ -238,14 +238,27 @@ impl Consent {
         self.end_pause(scope, author).await
     }
 
-    async fn pause(&self, scope: PauseScope, by: Author, length: Duration) -> Result<Timestamp, ConsentRefusal> {
+    async fn pause(
+        &self,
+        scope: PauseScope,
+        by: Author,
+        agent: Option<RegistrationId>,
+        length: Duration,
+    ) -> Result<Timestamp, ConsentRefusal> {
         if length > self.pause_max {
             return Err(ConsentRefusal::PauseTooLong { longest: self.pause_max });
         }
         let Ports { store, clock, rng } = self.ports.clone();
         let now = clock.now();
         let wanted = Pause { until: now + length, by };
-        let work = async move { store.recording_pause(&scope, wanted, now, &rng).await };
+        let base_url = self.base_url.clone();
+        let work = async move {
+            let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::Off, set_by: by };
+            let letter =
+                |other: &OthersLevel| queued(level_mail(other, &rule, Some(wanted.until), now, &base_url), &rng, now);
+            let author = LevelAuthor { agent, reason: None, notice: (by != Author::Person).then_some(&letter) };
+            store.recording_pause(&scope, wanted, &author, now, &rng).await
+        };
         let PauseChange { until, identities, .. } = actors::detached(work).await.map_err(InfraError::from)??;
         self.reported_soon(identities.len(), identities).await;
         Ok(until.unwrap_or(wanted.until))
@@ -324,17 +337,7 @@ impl Consent {
         let Ports { store, clock, rng } = self.ports.clone();
         let (now, base_url) = (clock.now(), self.base_url.clone());
         let work = async move {
-            let letter = |other: &OthersLevel| {
-                let what = mail::LevelChanged {
-                    author: &other.author,
-                    computer: other.computer.as_deref(),
-                    lane: rule.lane,
-                    previous: other.previous,
-                    level: rule.level,
-                    at: now,
-                };
-                queued(mail::level_changed(other.owner.clone(), &what, &base_url), &rng, now)
-            };
+            let letter = |other: &OthersLevel| queued(level_mail(other, &rule, None, now, &base_url), &rng, now);
             let is_own = rule.set_by == Author::Person;
             let author = LevelAuthor { agent, reason: reason.as_deref(), notice: (!is_own).then_some(&letter) };
             match whose {
@@ -461,6 +464,26 @@ enum Whose {
 fn rules_of_outsider(facts: &MachineFacts) -> Option<Vec<ConsentRule>> {
     let own = || facts.consent.iter().filter(|rule| rule.machine == Some(facts.machine_uuid)).cloned().collect();
     facts.is_outsider().then(own)
+}
+
+/// The letter about a level, or about a pause with its end, that another party than the person set.
+fn level_mail(
+    other: &OthersLevel,
+    rule: &ConsentRule,
+    until: Option<Timestamp>,
+    now: Timestamp,
+    base_url: &str,
+) -> mail::OutgoingMail {
+    let what = mail::LevelChanged {
+        author: &other.author,
+        computer: other.computer.as_deref(),
+        lane: rule.lane,
+        previous: other.previous,
+        level: rule.level,
+        until,
+        at: now,
+    };
+    mail::level_changed(other.owner.clone(), &what, base_url)
 }
 
 fn scope_of_computer(facts: &MachineFacts, named: Option<MachineUuid>) -> Result<PauseScope, ConsentRefusal> {

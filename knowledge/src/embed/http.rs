@@ -96,9 +96,7 @@ struct EmbeddingEntry {
 impl Http {
     /// Creates a client of `endpoint`, which is that of the settings.
     pub(super) fn new(endpoint: EndpointAddress, settings: &HttpEmbeddingSettings, rng: &Rng) -> reqwest::Result<Self> {
-        // Fails if the process already has a provider, which then is used.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
+        let client = http_client::builder()
             .connect_timeout(settings.connect_timeout)
             .redirect(Policy::none())
             .no_proxy()

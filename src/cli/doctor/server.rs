@@ -105,9 +105,7 @@ pub async fn health(settings: &Settings) -> Done {
 }
 
 fn client(deadline: Duration) -> reqwest::Result<reqwest::Client> {
-    // Fails if a provider is already installed.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().no_proxy().timeout(deadline).build()
+    http_client::builder().no_proxy().timeout(deadline).build()
 }
 
 async fn asked<T: DeserializeOwned>(client: &reqwest::Client, url: &str) -> reqwest::Result<T> {

@@ -3,7 +3,7 @@
 
 use domain::consent::{Author, ConsentLevel, ConsentRule, chosen_rules};
 use domain::envelope::Lane;
-use domain::ids::{MachineUuid, UserCuid};
+use domain::ids::{MachineUuid, RegistrationId, UserCuid};
 use domain::{Rng, Timestamp};
 
 use super::pause::report_lasting_pause;
@@ -93,6 +93,8 @@ pub(crate) struct Choice<'a> {
     pub(crate) machine: MachineUuid,
     pub(crate) level: ConsentLevel,
     pub(crate) author: Author,
+    /// The agent that approves, if one does.
+    pub(crate) agent: Option<RegistrationId>,
 }
 
 /// Writes the records of a choice ([`chosen_rules`]). The account is locked and the identity is linked to it.
@@ -109,7 +111,8 @@ pub(crate) async fn write_choice(
             Some(_) => vec![choice.identity.clone()],
             None => identities_of(tx, choice.account).await?,
         };
-        set_levels(store, tx, &identities, &rule, &LevelAuthor::default(), now, rng).await?;
+        let author = LevelAuthor { agent: choice.agent, ..LevelAuthor::default() };
+        set_levels(store, tx, &identities, &rule, &author, now, rng).await?;
     }
     Ok(())
 }

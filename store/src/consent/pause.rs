@@ -4,12 +4,12 @@
 use async_recursion::async_recursion as boxed;
 use domain::consent::pause::{Pause, PauseReport};
 use domain::consent::{Author, ConsentLevel, ConsentRule, person_rule};
-use domain::ids::{MachineUuid, UserAccountId, UserCuid};
+use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::{Rng, Timestamp};
 use uuid::Uuid;
 
 use super::baseline::{identities_of, lock_baseline};
-use super::{Report, lock_chain, rules_of, write_report};
+use super::{LevelAuthor, Report, lock_chain, notice, rules_of, write_report};
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
@@ -90,12 +90,14 @@ impl Store {
         Ok(pauses)
     }
 
-    /// Pauses recording, as the rules of [`Pause::changed_to`] permit. A beginning or a changed end is reported by an event of each identity.
+    /// Pauses recording, as the rules of [`Pause::changed_to`] permit. A beginning or a changed end is reported by an event of each
+    /// identity, and by the letter of `author`.
     #[boxed]
     pub async fn recording_pause(
         &self,
         scope: &PauseScope,
         wanted: Pause,
+        author: &LevelAuthor<'_>,
         now: Timestamp,
         rng: &Rng,
     ) -> Result<PauseChange, StoreError> {
@@ -106,10 +108,14 @@ impl Store {
             if lasting != Some(next) {
                 write_pause(tx, scope, Some(next)).await?;
                 identities = identities_in(tx, scope).await?;
-                let report = PauseReport::Until(next.until);
+                let (rule, pause) = (rule(scope, ConsentLevel::Off, wanted.by), PauseReport::Until(next.until));
+                let mut account = None;
                 for identity in &identities {
-                    let rule = rule(scope, ConsentLevel::Off, wanted.by);
-                    report_pause(self, tx, identity, rule, report, now, rng).await?;
+                    let reported = (rule.clone(), pause, author.agent);
+                    account = account.or(report_pause(self, tx, identity, reported, now, rng).await?);
+                }
+                if let (Some(letter), Some(account)) = (author.notice, account) {
+                    notice::queue(tx, &account, (&rule, author.agent, None), letter, now).await?;
                 }
             }
             Ok(PauseChange { until: Some(next.until), identities, is_refused: false })
@@ -142,7 +148,8 @@ impl Store {
             for identity in &identities {
                 let rules = rules_of(tx, identity).await?;
                 let level = person_rule(&rules, scope.machine(), None).map_or(default_level, |rule| rule.level);
-                report_pause(self, tx, identity, rule(scope, level, author), PauseReport::Ended, now, rng).await?;
+                let reported = (rule(scope, level, author), PauseReport::Ended, None);
+                report_pause(self, tx, identity, reported, now, rng).await?;
             }
             Ok(PauseChange { until: None, identities, is_refused: false })
         })
@@ -162,7 +169,7 @@ pub(super) async fn report_lasting_pause(
 ) -> Result<(), sqlx::Error> {
     let Some(until) = account_paused_until(tx, account).await?.filter(|until| *until > now) else { return Ok(()) };
     let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::Off, set_by: Author::Person };
-    report_pause(store, tx, identity, rule, PauseReport::Until(until), now, rng).await
+    report_pause(store, tx, identity, (rule, PauseReport::Until(until), None), now, rng).await.map(drop)
 }
 
 /// Locks the row of the pause and reads the pause that lasts. Lock order: account or computer, identities.
@@ -217,18 +224,19 @@ fn rule(scope: &PauseScope, level: ConsentLevel, set_by: Author) -> ConsentRule 
     ConsentRule { machine: scope.machine(), lane: None, level, set_by }
 }
 
+/// Reports a pause on the chain of an identity; returns the identity's account.
 async fn report_pause(
     store: &Store,
     tx: &mut Tx<'_>,
     identity: &UserCuid,
-    rule: ConsentRule,
-    pause: PauseReport,
+    (rule, pause, agent): (ConsentRule, PauseReport, Option<RegistrationId>),
     now: Timestamp,
     rng: &Rng,
-) -> Result<(), sqlx::Error> {
-    let Some(chain) = lock_chain(tx, identity, now, rng).await? else { return Ok(()) };
+) -> Result<Option<String>, sqlx::Error> {
+    let Some(chain) = lock_chain(tx, identity, now, rng).await? else { return Ok(None) };
+    let account = chain.account().map(str::to_owned);
     let previous = (pause == PauseReport::Ended).then_some(ConsentLevel::Off);
-    let report =
-        Report { rule, previous, inherited: false, agent: None, reason: None, is_news: true, pause: Some(pause) };
-    write_report(store, tx, chain, identity, report, now, rng).await
+    let report = Report { rule, previous, inherited: false, agent, reason: None, is_news: true, pause: Some(pause) };
+    write_report(store, tx, chain, identity, report, now, rng).await?;
+    Ok(account)
 }

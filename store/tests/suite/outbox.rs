@@ -73,7 +73,7 @@ on_each_database! {
         let (machine, cuid, _) = world.attached(&account).await;
         let scope = PauseScope::Account(account.clone());
         let pause = |until, by| Pause { until: at(until), by };
-        let begun = store.recording_pause(&scope, pause(60, Author::Person), at(1), &world.rng).await.unwrap();
+        let begun = store.recording_pause(&scope, pause(60, Author::Person), &LevelAuthor::default(), at(1), &world.rng).await.unwrap();
         assert_eq!((begun.until, begun.identities), (Some(at(60)), vec![cuid.clone()]));
         assert_eq!(store.pauses_of_account(&account, at(59)).await.unwrap().of(machine), Some(at(60)));
         assert!(!store.pauses_of_account(&account, at(60)).await.unwrap().is_any());

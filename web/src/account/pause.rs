@@ -83,7 +83,7 @@ pub async fn change(
         PauseChoice::End => None,
     };
     let changed = match length {
-        Some(length) => consent.pause_by_account(account, machine, Author::Person, length).await.map(drop),
+        Some(length) => consent.pause_by_account(account, machine, (Author::Person, None), length).await.map(drop),
         None => consent.continue_by_account(account, machine, Author::Person).await,
     };
     let said = if length.is_some() { "Recording is paused." } else { "The pause has ended." };

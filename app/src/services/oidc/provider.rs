@@ -62,9 +62,7 @@ impl Providers {
         if settings.oidc.is_empty() {
             return Ok(Self::default());
         }
-        // Fails when the process has chosen one already, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
+        let http = http_client::builder()
             .timeout(settings.provider_timeout)
             // A redirect would let a provider make us ask whom it likes.
             .redirect(reqwest::redirect::Policy::none())

@@ -20,10 +20,12 @@ const SLICE_IDS: usize = 8_192;
 
 const ADVANCE: &str = "UPDATE indexed SET events = ?2, ids = ?2 WHERE id = 1 AND events = ?1 AND ids = ?1";
 const ACTIVITY: &str = "INSERT OR IGNORE INTO activity (source_id, received_at_ms, id) VALUES (?1, ?2, ?3)";
+/// A head never goes back: another process may have appended to the chain and indexed it since this one read the log.
 const HEAD: &str = "INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1)
     ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
-        self = excluded.self, event_id = excluded.event_id, moves = moves + 1";
+        self = excluded.self, event_id = excluded.event_id, moves = moves + 1
+    WHERE (excluded.chain_epoch, excluded.seq) > (chain_heads.chain_epoch, chain_heads.seq)";
 
 /// State of one indexing pass.
 pub struct Indexing {
@@ -102,4 +104,72 @@ fn write_head(db: &Connection, chains: &mut Chains, number: ChainNumber) -> Resu
         ])
         .during(ASK)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use domain::envelope::{AgentKinds, Sealed};
+    use domain::{Clock, Rng};
+    use harness::event::{Chain, Machine};
+    use serde_json::Value;
+    use store::pool::SqliteFile;
+    use store::{DatabaseSettings, Pool};
+
+    use super::super::open::Open;
+    use crate::contract::{RecordScope, Submission};
+    use crate::log::Log;
+    use crate::log::job::{Append, AppendOutcome};
+    use crate::log::recent::UnindexedEvents;
+    use crate::log::settings::WriterSettings;
+
+    /// The writer of a process, which has read the log.
+    fn process(file: &SqliteFile) -> Open {
+        let recent = UnindexedEvents::default();
+        let mut open = Open::new(file.writer().unwrap(), &WriterSettings::default(), &recent, &Rng::system()).unwrap();
+        open.fold().unwrap();
+        open
+    }
+
+    fn take(process: &mut Open, event: &Value) -> AppendOutcome {
+        let body = Bytes::from(event.to_string());
+        let sealed = Sealed::open(&body, usize::MAX, &AgentKinds::new(["codex".to_owned()])).unwrap();
+        let (now, rng) = (Clock::system().now(), Rng::system());
+        let submission = Submission::new(body, sealed, RecordScope::default());
+        let append = Append::new(submission, rng.uuid_v7(now).into(), now);
+        process.append(&[append]).unwrap().outcomes.remove(0).unwrap()
+    }
+
+    fn index(process: &mut Open) {
+        process.begin_indexing();
+        while process.has_index_work() {
+            process.index_some().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pass_that_another_process_overtook_writes_no_older_head() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("statistics.db");
+        let pool = Pool::open(&DatabaseSettings::default(), &path, None).await.unwrap();
+        let log = Log::open(pool, "attache.test/log", &Clock::system(), &Rng::system()).await.unwrap();
+        let Pool::Sqlite { file, .. } = &log.pool else { unreachable!() };
+        let rng = Rng::system();
+        let uuid = rng.uuid_v7(Clock::system().now()).to_string();
+        let mut chain = Chain::new(&Machine { user_cuid: rng.cuid2(), uuid, secret: String::new() });
+
+        let mut server = process(file);
+        assert!(matches!(take(&mut server, &chain.next()), AppendOutcome::Receipt(_)));
+        let mut command = process(file);
+        command.begin_indexing();
+        assert!(matches!(take(&mut server, &chain.next()), AppendOutcome::Receipt(_)));
+        index(&mut server);
+        while command.has_index_work() {
+            command.index_some().unwrap();
+        }
+        // A process that starts now knows the head from the table.
+        drop((server, command));
+        let outcome = take(&mut process(file), &chain.next());
+        assert!(matches!(outcome, AppendOutcome::Receipt(_)), "{outcome:?}");
+    }
 }

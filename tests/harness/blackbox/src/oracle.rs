@@ -74,12 +74,15 @@ impl Oracle {
         self.responses.send_modify(|responses| *responses += 1);
     }
 
-    /// Waits for `more` further responses.
+    /// Waits for `more` further responses, for each at most [`PATIENCE`].
     pub async fn wait_for_responses(&self, more: u64) {
         let mut responses = self.responses.subscribe();
-        let goal = *responses.borrow() + more;
-        let came = tokio::time::timeout(PATIENCE, responses.wait_for(|responses| *responses >= goal)).await;
-        assert!(came.is_ok(), "{more} further responses were not received");
+        let goal = *responses.borrow_and_update() + more;
+        while *responses.borrow_and_update() < goal {
+            let next = tokio::time::timeout(PATIENCE, responses.changed()).await;
+            let received = *responses.borrow();
+            assert!(next.is_ok(), "no further response: {} of {more} are missing", goal - received);
+        }
     }
 
     /// A copy of all events, by id.

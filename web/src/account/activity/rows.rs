@@ -121,6 +121,16 @@ pub struct ReportedChange {
     pub set_by: Option<String>,
     pub agent_id: Option<RegistrationId>,
     pub reason: Option<String>,
+    pub pause: Option<ReportedPause>,
+    pub paused_until: Option<Timestamp>,
+}
+
+/// The pause of recording that a change is, if it is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReportedPause {
+    Began,
+    Ended,
 }
 
 impl ReportedChange {
@@ -167,6 +177,13 @@ impl ReportedChange {
 
     fn in_words(&self, computers: &Computers) -> String {
         let (author, lane, computer) = (self.author(computers), self.lane_words(), self.computer_words(computers));
+        match (self.pause, self.paused_until) {
+            (Some(ReportedPause::Began), Some(until)) => {
+                return format!("{author} paused recording on {computer} until {}", until.format("%-d %B, %H:%M UTC"));
+            }
+            (Some(ReportedPause::Ended), _) => return format!("{author} ended the pause of recording on {computer}"),
+            _ => {}
+        }
         format!("{author} set {lane} on {computer}: {} → {}", self.before(), self.after())
     }
 }
