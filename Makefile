@@ -33,9 +33,13 @@ test: tools ## Run all checks that a change must pass before it is merged.
 	$(MAKE) --no-print-directory deny
 	cargo test --locked --workspace --all-features --doc
 	@[ -e "$(AGENTS)" ] || echo "NOT TESTED: the coding agents themselves, which make agents installs" >&2
-	cargo nextest run --locked --workspace --all-features
+	@[ -n "$$ATTACHE_BENCH_PEERS" ] || echo "NOT TESTED: the benches of other servers, which make peers installs" >&2
+	@[ -e "$${ATTACHE_TEST_DATA:-../shared/data}/cranfield" ] || echo "NOT TESTED: the ranking of a public collection: ATTACHE_TEST_DATA names no folder with cranfield" >&2
+	@[ -n "$$ATTACHE_OLD_BINARY" ] || echo "NOT TESTED: nodes of two versions side by side: ATTACHE_OLD_BINARY names no older program" >&2
+	cargo run --quiet --locked --package attache-test-tools --bin test-times -- cargo nextest run --locked --workspace --all-features
 
-# ATTACHE_SOAK_MINUTES: duration of each fuzz test, default 10.
+# ATTACHE_SOAK_MINUTES: duration of each fuzz test, default 10. What soaks write is not kept in memory.
+soak: export TMPDIR := $(or $(TMPDIR),/tmp)
 soak: export ATTACHE_TEST_REQUIRE_ALL = 1
 soak: export ATTACHE_SOAK = 1
 soak: tools ## Run the tests whose names contain soak, for minutes instead of seconds.
@@ -101,6 +105,14 @@ tools:
 			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends postgresql; \
 		else \
 			echo "PostgreSQL 15 or newer is needed for the tests: install it, or put its programs in PATH" >&2; \
+		fi; \
+	fi
+	@# The programs that read the samples of docs/deploy. Two of them are in a folder for administrators.
+	@if ! (PATH="$$PATH:/usr/sbin" && command -v haproxy && command -v nginx && command -v caddy && command -v systemd-analyze) >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends caddy haproxy nginx-light systemd; \
+		else \
+			echo "caddy, haproxy, nginx and systemd-analyze are needed for the tests of docs/deploy: install them" >&2; \
 		fi; \
 	fi
 	@if ! command -v chromedriver >/dev/null; then \

@@ -1,4 +1,4 @@
-//! The command line: one binary, one file per command.
+//! The command line: one binary, one file per command (`docs/decisions/0019-one-binary.md`).
 //!
 //! `failure::FailureKind` lists the exit codes. Results are printed to standard output, progress and errors to standard error.
 

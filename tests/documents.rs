@@ -134,6 +134,28 @@ fn every_citation_of_a_document_in_the_code_resolves() {
 }
 
 #[test]
+fn every_decision_is_in_the_index_and_cited_elsewhere() {
+    let folder = root().join("docs/decisions");
+    let index = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    let is_elsewhere = |path: &&PathBuf| !path.starts_with(&folder);
+    let others: String = files(&["rs", "sql", "toml", "md"])
+        .iter()
+        .filter(is_elsewhere)
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    let mut decisions = 0;
+    for file in std::fs::read_dir(&folder).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        if name != "README.md" {
+            decisions += 1;
+            assert!(index.contains(&format!("]({name})")), "docs/decisions/README.md does not list {name}");
+            assert!(others.contains(&format!("decisions/{name}")), "no code and no document cites {name}");
+        }
+    }
+    assert!(decisions > 30, "{decisions} decisions");
+}
+
+#[test]
 fn every_test_that_a_document_names_exists() {
     let (mut named, mut faults) = (0, Vec::new());
     for path in files(&["md"]) {

@@ -1,13 +1,12 @@
 //! Structure of the source tree: a crate names only crates below it, every route has its rule and its test, the configuration file is
-//! complete, both migration folders agree. The modules below check imports, errors, language, names, the schema of the configuration,
-//! the features of PostgreSQL in use, and the samples for balancers.
+//! complete, both migration folders agree. The modules below check imports, errors, language, names, the schema of the configuration, and
+//! the samples for balancers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod tidy {
     mod config_schema;
     mod deploy;
-    mod engines;
     mod errors;
     mod futures;
     mod growth;
@@ -118,7 +117,7 @@ fn every_floor_names_only_floors_below_it() {
 
 #[test]
 fn the_ground_floor_does_no_io_and_waits_for_nothing() {
-    for path in sources(&root().join("domain/src")) {
+    for path in sources(&root().join("crates/domain/src")) {
         let text = std::fs::read_to_string(&path).unwrap();
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         for banned in ["std::fs", "std::net", "tokio", "async fn", "std::env"] {
@@ -183,7 +182,7 @@ fn every_kind_of_actor_is_configured_documented_and_wired() {
     let document = text("docs/operations.md");
     let table = document.split("## Actors\n").nth(1).unwrap().split("\n## ").next().unwrap();
     assert_eq!(names(table, "| `", "`"), kinds, "rows of docs/operations.md");
-    let sources = sources(&root().join("app/src"));
+    let sources = sources(&root().join("crates/app/src"));
     let wiring: String = sources
         .iter()
         .filter(|path| !path.ends_with("config/actors.rs"))
@@ -194,7 +193,7 @@ fn every_kind_of_actor_is_configured_documented_and_wired() {
         assert!(table.contains(&row), "docs/operations.md lacks the row {row}");
         assert!(
             wiring.contains(&format!("ActorKind::{kind:?}")),
-            "no ActorKind::{kind:?} in app/src: add the child in supervised.rs"
+            "no ActorKind::{kind:?} in crates/app/src: add the child in supervised.rs"
         );
     }
 }

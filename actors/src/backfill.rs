@@ -46,10 +46,6 @@ impl Pass for Backfill {
                 tracing::info!(passages, "passages got their vectors");
                 Ok(Next::AtOnce)
             }
-            Step::Detected(memories) => {
-                tracing::info!(memories, "the languages of memories were detected");
-                Ok(Next::AtOnce)
-            }
             Step::Done => Ok(Next::at_once_if(upkeep == Upkeep::Copying)),
         }
     }

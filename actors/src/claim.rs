@@ -1,4 +1,4 @@
-//! Registration and claim of agents (`docs/protocol/agents.md#registration-states` and `docs/decisions/0014-claims-of-agents.md`).
+//! Registration and claim of agents (`docs/protocol/agents.md#registration-states` and `docs/decisions/0005-agents.md`).
 //!
 //! HTTP calls [`Claims`]. Behind it, one [`ClaimCeremony`] for each registration with activity serialises the transitions of that
 //! registration:

@@ -1,5 +1,5 @@
 //! Device codes: how a computer is attached to a person's account (`docs/protocol/computers.md#device-flow`,
-//! `docs/decisions/0012-device-codes.md` and `docs/decisions/0009-order-of-approval-checks.md`; RFC 8628).
+//! `docs/decisions/0004-device-codes.md`; RFC 8628).
 //!
 //! HTTP calls [`DeviceCodes`]. Behind it is one [`DevicePoller`] for each device code that is polled or answered:
 //!

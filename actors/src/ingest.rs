@@ -1,4 +1,4 @@
-//! Batches of addresses and notes: accepted, run, reported (`docs/protocol/knowledge.md` and `docs/decisions/0040-batches-and-streams.md`).
+//! Batches of addresses and notes: accepted, run, reported (`docs/protocol/knowledge.md` and `docs/decisions/0024-batches.md`).
 //!
 //! 1. A batch is committed with all its items; the request is answered after that. From then on it needs no client.
 //! 2. Its [`BatchAdd`] is activated by the first message, by [`OrphanedBatches`] after a crash, or by a reader on another node.

@@ -1,6 +1,6 @@
 //! The kinds of actor of this server.
 //!
-//! To add one: a row here, its actor in a file of its own, and its child in the wiring (`app/src/supervised.rs`). `tests/tidy.rs` checks that every kind
+//! To add one: a row here, its actor in a file of its own, and its child in the wiring (`crates/app/src/supervised.rs`). `tests/tidy.rs` checks that every kind
 //! is wired, has its section in `config.toml` and its row in `docs/operations.md`.
 
 use std::fmt;
@@ -50,7 +50,7 @@ kinds! {
     /// Finds computers by their secrets, many requests in one statement (PostgreSQL only).
     Lookup = "lookup", GROUPED;
     /// Commits events to the embedded log, many in one transaction.
-    Append = "append", GROUPED;
+    Intake = "intake", GROUPED;
     /// Assigns tree positions to new events and signs checkpoints.
     Sequence = "sequence", PERIODIC;
     /// Stores the newest checkpoint of the embedded log in the main database.
@@ -72,9 +72,9 @@ kinds! {
         live_max: Some(200_000),
         ..Limits::NONE
     };
-    /// Forwards or holds events, one of each chain at a time.
+    /// Forwards or holds all other events, one of each chain at a time.
     // Admitted events are answered in time even by a slow statistics service; further ones are refused at once.
-    Intake = "intake", Limits { queue_max: Some(400), ask_deadline: Some(Duration::from_secs(15)), ..Limits::NONE };
+    Ordered = "ordered", Limits { queue_max: Some(400), ask_deadline: Some(Duration::from_secs(15)), ..Limits::NONE };
     /// Adds the items of one batch.
     // The actor of a batch leaves by itself when it has no more work.
     Batches = "batches", Limits {
@@ -149,7 +149,7 @@ impl Kind for ActorKind {
     /// All kinds but those that group: their handlers only buffer a message, several per request in the intake of events, and what they do
     /// later is for many senders at once.
     fn has_spans(self) -> bool {
-        !matches!(self, Self::Lookup | Self::Append | Self::Hold)
+        !matches!(self, Self::Lookup | Self::Intake | Self::Hold)
     }
 }
 

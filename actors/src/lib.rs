@@ -1,10 +1,9 @@
 //! The actors of the server, one file for each.
 //!
 //! [`ActorKind`] lists the kinds, in the order in which they are started. [`supervision`] has the addresses ([`supervision::Handle`],
-//! [`supervision::Directory`]), the restart policy and the root supervisor; `app/src/supervised.rs` of the server builds the actors.
+//! [`supervision::Directory`]), the restart policy and the root supervisor; `crates/app/src/supervised.rs` of the server builds the actors.
 
 pub mod anchor;
-pub mod append;
 pub mod backfill;
 pub mod budget;
 pub mod claim;

@@ -1,4 +1,4 @@
-//! Counts usage (`docs/decisions/0027-usage-metering.md`).
+//! Counts usage (`docs/decisions/0008-usage-and-quotas.md`).
 //!
 //! With the embedded log the meter follows the tree: about once a second it sums the leaves beyond its cursor, and adds the sum and
 //! the new cursor in one transaction of the main database, guarded by the old cursor. So every leaf is counted once, by whichever node

@@ -1,5 +1,5 @@
 //! Writes this node into the table of nodes, keeps its clock with the database's, and reads the other nodes
-//! (`docs/decisions/0066-table-of-nodes.md`, `docs/decisions/0068-database-clock.md`).
+//! (`docs/decisions/0029-several-nodes.md`).
 //!
 //! Every five seconds it writes one row and reads all of them. A difference from another node (settings, version, a wrong clock, silence) is
 //! logged when it appears and when it ends, and `/readyz` shows it as a degradation.

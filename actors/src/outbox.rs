@@ -1,4 +1,4 @@
-//! Sends the service's own reports: every change of consent, on a chain of its own for each identity (`docs/decisions/0026-consent-outbox.md`).
+//! Sends the service's own reports: every change of consent, on a chain of its own for each identity (`docs/decisions/0015-reports-of-consent.md`).
 //!
 //! 1. The change and its event are written in one transaction (`store::consent`), so neither is ever without the other.
 //! 2. The request for the change waits until the event is forwarded, or returns that it is not forwarded yet.

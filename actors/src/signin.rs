@@ -1,4 +1,4 @@
-//! Signing people in (`docs/decisions/0007-sign-in-without-passwords.md` and `docs/decisions/0002-secrets-at-rest.md`; the rules are in [`domain::signin`]).
+//! Signing people in (`docs/decisions/0003-sign-in.md` and `docs/decisions/0001-credentials.md`; the rules are in [`domain::signin`]).
 //!
 //! 1. A browser asks for a code. It is given a ticket, and the code goes to the address, whether it has an account or not:
 //!    the answer does not disclose which addresses have one.

@@ -8,7 +8,7 @@ use statistics::log::{Append, Log};
 use statistics::merkle::tile::TilePath;
 use supervision::{Handle, Unavailable};
 
-use crate::append::AppendMessage;
+use crate::intake::grouped::GroupMessage;
 use async_recursion::async_recursion as boxed;
 
 /// The statistics service that records events.
@@ -17,7 +17,7 @@ pub enum Upstream {
     /// The log in this process.
     Embedded {
         /// Commits events in groups.
-        append: Handle<AppendMessage>,
+        intake: Handle<GroupMessage>,
         /// Answers reads of activity and proofs.
         log: Log,
     },
@@ -38,10 +38,10 @@ impl Upstream {
     ) -> Result<SubmitOutcome, Unavailable> {
         match self {
             Self::External(client) => Ok(client.submit(&submission).await),
-            Self::Embedded { append, .. } => {
+            Self::Embedded { intake, .. } => {
                 let event = Box::new(Append::new(submission, receipt, received_at));
-                let deadline = append.settings().ask_deadline;
-                Ok(match append.ask(|reply| AppendMessage::Add { event, reply }, deadline).await? {
+                let deadline = intake.settings().ask_deadline;
+                Ok(match intake.ask(|reply| GroupMessage::Add { event, reply }, deadline).await? {
                     Ok(outcome) => outcome.into(),
                     Err(error) => SubmitOutcome::Unavailable(contract::Unavailable::Log(domain::reasons(&*error))),
                 })

@@ -1,6 +1,6 @@
 //! Notices what other processes changed: another node, or an operator's command beside the living server.
 //!
-//! On PostgreSQL one connection of each node listens for hints of other processes (`docs/decisions/0067-notify-and-poll.md`), which this actor passes
+//! On PostgreSQL one connection of each node listens for hints of other processes (`docs/decisions/0029-several-nodes.md`), which this actor passes
 //! on to the running actors. A hint may be lost, so the actor also asks the store which registrations and device codes changed since the last pass,
 //! and takes over rotated signing keys: every second while nothing listens and for some seconds after a hint, otherwise every eight seconds. So polls
 //! never read the store, and yet a change made elsewhere is seen within about a second.

@@ -1,4 +1,4 @@
-//! Sends notifications to the endpoints of accounts (`docs/decisions/0095-webhooks.md`).
+//! Sends notifications to the endpoints of accounts (`docs/decisions/0033-notifications.md`).
 //!
 //! 1. Each pass reads the endpoints with a delivery that is due. Those that get one of the places, which accounts share fairly, get a task, which
 //!    leases the endpoint and sends one delivery at a time.

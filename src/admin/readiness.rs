@@ -8,7 +8,7 @@
 //! | `reads` | a lookup of a credential fails, on SQLite also where the pooled connections would answer instead |
 //! | `log` | a transaction (SQLite) or a short read fails on the embedded log's database; or an append of this process failed within the last 2 seconds; or the log is halted, because it does not continue a remembered checkpoint |
 //! | `disk` | the file system of the embedded databases has fewer free bytes than `admin.free_bytes_min`, or one of their files is not at its path any more |
-//! | `lookup`, `intake`, `append`, `hold`, … | the actor does not run, or finished nothing for `admin.stalled_after` although messages wait |
+//! | `lookup`, `intake`, `ordered`, `hold`, … | the actor does not run, or finished nothing for `admin.stalled_after` although messages wait |
 //! | `sequence` | passes that sign the embedded log have failed for `admin.stalled_after` |
 //! | `actors` | the supervisor does not answer |
 //!
@@ -33,7 +33,7 @@ use super::coalesced::{Pace, SharedProbe};
 const VITAL: [ActorKind; 7] = [
     ActorKind::Lookup,
     ActorKind::Intake,
-    ActorKind::Append,
+    ActorKind::Ordered,
     ActorKind::Hold,
     ActorKind::Claims,
     ActorKind::Devices,
@@ -204,7 +204,7 @@ pub(super) fn pace(app: &App) -> Pace {
 fn stalled_after(app: &App) -> impl Fn(&str) -> Duration {
     let stalled_after = app.settings.admin.stalled_after;
     let external = matches!(app.upstream, Upstream::External(_)).then_some(app.settings.upstream.timeout);
-    move |name| if name == "intake" { stalled_after + external.unwrap_or_default() } else { stalled_after }
+    move |name| if name == "ordered" { stalled_after + external.unwrap_or_default() } else { stalled_after }
 }
 
 /// Why the files of the embedded databases are not written to, if they are not at their paths any more.

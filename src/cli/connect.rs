@@ -1,6 +1,6 @@
 //! `attache connect`: one command configures a tool, and one approval attaches this computer and gives a key for the memory
-//! (`docs/connect.md`, `docs/decisions/0093-one-approval-for-an-agent.md`). With `--act-for-me` it asks for an agent of the tool too
-//! (`docs/decisions/0105-rights-of-connected-agents.md`).
+//! (`docs/connect.md`, `docs/decisions/0004-device-codes.md`). With `--act-for-me` it asks for an agent of the tool too
+//! (`docs/decisions/0005-agents.md`).
 
 mod disconnect;
 mod edit;

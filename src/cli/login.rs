@@ -1,5 +1,5 @@
 //! `attache login`: one approval attaches this computer and gives it a key for the memory
-//! (`docs/decisions/0086-one-approval-at-login.md`).
+//! (`docs/decisions/0004-device-codes.md`).
 //!
 //! The command makes the key itself and sends its hash with the request for a device code. The key works once a person has agreed to it on the
 //! page; it never travels, and it ends when the computer is detached.

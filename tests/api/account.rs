@@ -10,7 +10,7 @@ use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::World;
 use harness::event::{Chain, Machine};
-use harness::on_each_database;
+use harness::on_sqlite;
 
 const SUMMARY: &str = "/api/v1/account/summary";
 const COMPUTERS: &str = "/api/v1/account/computers";
@@ -38,7 +38,7 @@ async fn last_seen(world: &World, person: &Credential, machine: &Machine) -> Str
     computer.unwrap()["last_seen_at"].as_str().unwrap().to_owned()
 }
 
-on_each_database! {
+on_sqlite! {
     async fn computers_are_listed_newest_first_with_the_specified_members(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use harness::event::Chain;
-use harness::on_each_database;
+use harness::on_sqlite;
 use harness::upstream::{Reply, Script, TOKEN, Upstream};
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn shown(page: &str) -> Vec<String> {
     links.map(|(id, _)| id.to_owned()).filter(|id| id.len() == 36 && !id.starts_with("export")).collect()
 }
 
-on_each_database! {
+on_sqlite! {
     async fn an_event_page_is_for_accounts_that_may_read_the_event(world: World) {
         let person = world.person("ada@example.com").await;
         let stranger = world.person("bob@example.com").await;

@@ -11,7 +11,7 @@ use blackbox::client::{CLAIM_GRANT, Credential, JWT_GRANT, attempt_of};
 use blackbox::eventually;
 use blackbox::world::{Agent, World};
 use harness::event::Chain;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -56,7 +56,7 @@ fn unquoted(path: &str) -> String {
     quotes.into_iter().fold(path.to_owned(), |path, (quoted, plain)| path.replace(quoted, plain))
 }
 
-on_each_database! {
+on_sqlite! {
     async fn an_anonymous_agent_gets_an_assertion_and_a_claim_token(world: World) {
         let response = world.identity(json!({ "type": "anonymous" })).await;
         assert_eq!(response.header("cache-control"), Some("no-store"));
@@ -435,7 +435,9 @@ on_each_database! {
         let tokens = world.token_by_assertion(&agent.assertion).await.expect(200);
         world.token_by_assertion(text(&tokens, "identity_assertion")).await.expect(200);
     }
+}
 
+on_each_database! {
     async fn a_claim_completed_on_another_node_is_seen_by_a_running_ceremony(world: World) {
         let registered = world.identity(json!({ "type": "service_auth", "login_hint": "ada@example.com" })).await.expect(200);
         let claim_token = text(&registered, "claim_token");

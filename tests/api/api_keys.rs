@@ -1,11 +1,11 @@
-//! Keys of the knowledge API (`docs/decisions/0035-api-keys.md`).
+//! Keys of the knowledge API (`docs/decisions/0020-keys-and-spaces.md`).
 
 use serde_json::{Value, json};
 
 use blackbox::browser::Browser;
 use blackbox::client::{Credential, Response};
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::on_sqlite;
 
 const KEYS: &str = "/api/v1/keys";
 
@@ -13,7 +13,7 @@ async fn make(world: &World, credential: &Credential, body: Value) -> Response {
     world.post(KEYS, credential, &body).await
 }
 
-on_each_database! {
+on_sqlite! {
     async fn an_api_key_is_shown_once_listed_and_revoked(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;

@@ -13,7 +13,7 @@ use blackbox::client::{Credential, Response};
 use blackbox::eventually;
 use blackbox::world::World;
 use harness::event::{Chain, Machine};
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -45,7 +45,7 @@ async fn attach(world: &World, machine: &Machine) {
     world.device_approve(&person.cookie, code["user_code"].as_str().unwrap()).await.expect(200);
 }
 
-on_each_database! {
+on_sqlite! {
     async fn an_unattached_computer_has_a_quota_of_events(world: World) {
         let world = with_budget(world, 4, 0).await;
         let (machine, other) = (world.machine().await, world.machine().await);
@@ -92,7 +92,9 @@ on_each_database! {
             world.event(&machine, &event).await.receipt();
         }
     }
+}
 
+on_each_database! {
     async fn an_account_has_a_quota_of_bytes_of_events(world: World) {
         let world = with_plans(world, 40_000).await;
         let (person, other) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
@@ -162,7 +164,9 @@ on_each_database! {
         assert_eq!(used().await, 11);
         assert_eq!(added("d", 900).await["type"], "success");
     }
+}
 
+on_sqlite! {
     async fn an_unclaimed_agent_has_a_quota(world: World) {
         let world = with_budget(world, 2, 0).await;
         let (_, agent) = world.unclaimed().await;
@@ -179,7 +183,9 @@ on_each_database! {
             world.event(claimed.token.clone(), &malformed(n)).await.held("malformed_envelope");
         }
     }
+}
 
+on_each_database! {
     async fn the_held_event_quota_of_one_sender_does_not_affect_others(world: World) {
         let world = world.restart_with(|settings| {
             settings.events.held.total_bytes = 1024 * 1024;

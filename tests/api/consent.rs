@@ -1,4 +1,4 @@
-//! Consent (`docs/protocol/consent.md` and `docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0026-consent-outbox.md`).
+//! Consent (`docs/protocol/consent.md` and `docs/decisions/0014-consent.md` and `docs/decisions/0015-reports-of-consent.md`).
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::World;
 use harness::event::{Chain, Machine};
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 const CONSENT: &str = "/api/v1/consent";
 const PAUSE: &str = "/api/v1/consent/pause";
@@ -34,7 +34,7 @@ async fn set(world: &World, credential: impl Into<Credential>, body: Value) -> u
     response["written"].as_u64().unwrap()
 }
 
-on_each_database! {
+on_sqlite! {
     async fn the_most_specific_consent_level_applies_and_the_default_is_only_reported(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;
@@ -420,7 +420,9 @@ on_each_database! {
         world.post(PAUSE, &bob.cookie, &json!({ "seconds": 1 })).await.refused(409, "no_linked_cuid");
         world.delete(&of_machine, &bob.cookie).await.refused(403, "machine_not_owned");
     }
+}
 
+on_each_database! {
     async fn every_consent_change_is_an_event_with_a_proof(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;
@@ -436,7 +438,9 @@ on_each_database! {
         }
         assert!(world.server.app.store.outbox_identities(10).await.unwrap().is_empty());
     }
+}
 
+on_sqlite! {
     async fn events_over_the_consent_level_are_held_without_their_content(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use blackbox::client::Credential;
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 /// The credentials of each route of the specification, written by hand; the table in the code must be equal.
 const SPECIFIED: &[(&str, &str, &[&str])] = &[
@@ -60,7 +60,7 @@ fn the_route_table_has_the_credentials_of_the_specification() {
     }
 }
 
-on_each_database! {
+on_sqlite! {
     async fn a_request_has_one_credential(world: World) {
         let person = world.person("ada@example.com").await;
         let (agent, machine) = (world.agent_of(&person).await, world.attached_machine(&person).await);
@@ -74,7 +74,9 @@ on_each_database! {
             assert!(refused.header("www-authenticate").unwrap().contains("invalid_token"));
         }
     }
+}
 
+on_each_database! {
     async fn every_route_accepts_only_its_credentials(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
@@ -134,7 +136,9 @@ on_each_database! {
         }
         assert!(checked > 60, "{checked}");
     }
+}
 
+on_sqlite! {
     async fn with_an_authorization_header_the_cookie_is_ignored(world: World) {
         let person = world.person("ada@example.com").await;
         let Credential::Cookie(pair) = &person.cookie else { unreachable!() };

@@ -1,5 +1,5 @@
 //! Every row of `docs/protocol/computers.md`: endpoints, states and errors; and the order of checks of
-//! `docs/decisions/0009-order-of-approval-checks.md`.
+//! `docs/decisions/0004-device-codes.md`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use blackbox::client::{Credential, DEVICE_GRANT, Response};
 use blackbox::eventually;
 use blackbox::world::World;
 use harness::event::Machine;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 const CODE: &str = "/api/v1/device/code";
 const APPROVE: &str = "/api/v1/device/approve";
@@ -73,7 +73,7 @@ fn fault(response: &Response) -> String {
     text(&refused["issues"][0], "path").to_owned()
 }
 
-on_each_database! {
+on_sqlite! {
     async fn a_computer_asks_only_for_an_agent_that_it_holds(world: World) {
         let (ada, machine) = (world.person("ada@example.com").await, world.machine().await);
         let ask = async |agent: Value| {
@@ -111,7 +111,9 @@ on_each_database! {
         world.device_approve(&claimed.token, text(&code, "user_code")).await.expect(200);
         world.token_by_claim(text(&held, "claim_token")).await.refused(400, "authorization_pending");
     }
+}
 
+on_each_database! {
     async fn a_computer_is_attached_to_the_account_of_its_approver(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.machine().await;
@@ -146,7 +148,9 @@ on_each_database! {
             assert_eq!(polled.expect(200), claimed);
         }
     }
+}
 
+on_sqlite! {
     async fn an_invalid_device_code_request_is_refused_with_its_issues(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.machine().await;

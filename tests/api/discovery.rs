@@ -1,5 +1,5 @@
 //! Metadata under `/.well-known`, and its discovery from a 401
-//! (`docs/decisions/0031-guide-endpoints-and-discovery.md`; RFC 9728, RFC 8414, A2A).
+//! (`docs/decisions/0018-names-guides-and-description.md`; RFC 9728, RFC 8414, A2A).
 
 use api::{Accepts, knowledge_routes, routes};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! Deleted texts leave the files of the data folder (`docs/decisions/0112-erasure.md`).
+//! Deleted texts leave the files of the data folder (`docs/decisions/0017-retention-and-erasure.md`).
 
 use std::fs;
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::json;
+use store::pool::scalar;
 
 use blackbox::browser::Browser;
 use blackbox::client::Credential;
@@ -78,9 +79,15 @@ async fn deleted_texts_are_in_no_file_of_the_data_folder() {
         assert!(store.held_discard(entry.id, world.clock().now()).await.unwrap());
     }
     assert_eq!(form(&world, &bob.cookie, "/account/close", "email=erasedwordqf%40example.com").await, 303);
-    // Its notice is sent before the time moves on. Sessions, mails and batches have a retention of their own.
+    // Its notice is sent before the time moves on. Sessions, mails and batches have a retention of their own: a mail that was recorded as sent
+    // after the time had moved on would be kept from then on.
     eventually("the notice is sent", async || {
         (!files_with(&folder.join("outbox"), "your account was closed").is_empty()).then_some(())
+    })
+    .await;
+    eventually("all mails are recorded as sent", async || {
+        let unsent = scalar("SELECT COUNT(*) FROM mails WHERE sent_at IS NULL").fetch_one::<i64>(store.pool()).await;
+        (unsent.unwrap() == 0).then_some(())
     })
     .await;
     world.advance(Duration::from_hours(41 * 24));

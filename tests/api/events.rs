@@ -1,4 +1,4 @@
-//! Specification, *Events*: forwarded, held, refused, resent (`docs/protocol/events.md` and `docs/decisions/0015-strict-json-and-canonical-bytes.md` and `docs/decisions/0016-chain-position.md` and `docs/decisions/0017-event-registry.md` and `docs/decisions/0018-forward-or-hold.md`).
+//! Specification, *Events*: forwarded, held, refused, resent (`docs/protocol/events.md` and `docs/decisions/0006-events-and-chains.md` and `docs/decisions/0007-held-events.md`).
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::World;
 use harness::event::{Chain, Machine, seal};
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 /// Types and lanes of the vectors, with payloads left free: the vectors are about hashes, not about the registry.
 const VECTOR_REGISTRY: &str = "mode = \"replace\"\n";
@@ -173,7 +173,9 @@ on_each_database! {
         let all = ["consent_exceeded", "hash_mismatch", "identity_mismatch", "lane_mismatch", "malformed_envelope", "payload_invalid", "unknown_event_type"];
         assert_eq!(reasons, all);
     }
+}
 
+on_sqlite! {
     async fn an_account_sends_for_its_attached_computers_and_no_other(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
@@ -188,7 +190,9 @@ on_each_database! {
         assert!(world.event(agent.token, &event).await.held("identity_mismatch").contains("/scope/machine_id"));
         world.event(person.cookie, &event).await.held("identity_mismatch");
     }
+}
 
+on_each_database! {
     async fn a_corrected_resend_settles_the_held_event(world: World) {
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
@@ -301,7 +305,9 @@ on_each_database! {
         world.event(&foreign, &contradiction).await.held("payload_invalid");
         assert_eq!(bodies().await[0].2.1, None);
     }
+}
 
+on_sqlite! {
     async fn held_events_of_an_unclaimed_agent_have_a_quota(world: World) {
         let (_, token) = world.unclaimed().await;
         let large = |n: u32| json!({ "n": n, "text": "x".repeat(200 * 1024) });
@@ -322,7 +328,9 @@ on_each_database! {
         let (_, fresh) = world.unclaimed().await;
         world.event(fresh, &large(7)).await.held("unattributed");
     }
+}
 
+on_each_database! {
     async fn chains_of_one_machine_do_not_wait_for_each_other(world: World) {
         let machine = world.machine().await;
         let agents = ["svc-cli", "codex", "cursor", "opencode"];

@@ -1,4 +1,4 @@
-//! Feeds of notifications (`docs/protocol/feeds.md` and `docs/decisions/0101-feeds.md`).
+//! Feeds of notifications (`docs/protocol/feeds.md` and `docs/decisions/0033-notifications.md`).
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use blackbox::browser::Browser;
 use blackbox::client::{Credential, Response};
 use blackbox::world::{Person, World};
 use harness::event::{Chain, Machine};
-use harness::on_each_database;
+use harness::on_sqlite;
 
 const PAGE: &str = "/account/feed";
 const MEDIA_TYPE: &str = "application/atom+xml; charset=utf-8";
@@ -94,7 +94,7 @@ async fn set_level(world: &World, person: &Person, level: &str) {
     world.post("/api/v1/consent", &person.cookie, &consent).await.expect(200);
 }
 
-on_each_database! {
+on_sqlite! {
     async fn an_entry_about_a_held_event_names_its_sender(world: World) {
         let world = on(world).await;
         let (person, compromised) = owner(&world).await;

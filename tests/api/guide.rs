@@ -1,4 +1,4 @@
-//! The guide endpoints and the guides (`docs/protocol/guides.md` and `docs/decisions/0029-guides-from-templates.md` and `docs/decisions/0031-guide-endpoints-and-discovery.md`).
+//! The guide endpoints and the guides (`docs/protocol/guides.md` and `docs/decisions/0018-names-guides-and-description.md`).
 
 mod walk;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use blackbox::client::{Credential, Response};
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::on_sqlite;
 
 const A2A: &str = "/api/v1/a2a";
 const MCP: &str = "/api/v1/mcp";
@@ -33,7 +33,7 @@ fn result(response: &Response, id: &Value) -> Value {
     body["result"].clone()
 }
 
-on_each_database! {
+on_sqlite! {
     async fn an_a2a_message_with_any_parameters_is_answered_with_the_guide(world: World) {
         let guide = world.guide("/llms.txt").await;
         for link in ["llms-full.txt", "auth.md"] {

@@ -11,7 +11,7 @@ use blackbox::browser::Browser;
 use blackbox::client::{Credential, Response};
 use blackbox::world::{Person, World};
 use harness::event::{Chain, Machine};
-use harness::on_each_database;
+use harness::on_sqlite;
 
 /// The user code of a computer that asks to be attached.
 async fn asking(world: &World, machine: &Machine) -> String {
@@ -51,7 +51,7 @@ fn cookie_browser<'w>(world: &'w World, person: &Person) -> Browser<'w> {
     browser
 }
 
-on_each_database! {
+on_sqlite! {
     async fn knowing_an_identity_gives_no_permission_to_bind_or_read_it(world: World) {
         let (ada, mallory) = (world.person("ada@example.com").await, world.person("mallory@example.com").await);
         let own = world.machine().await;

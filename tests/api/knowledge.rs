@@ -1,4 +1,4 @@
-//! The knowledge API, black box: every row of its tables and every limit (`docs/decisions/0034-errors-of-the-knowledge-api.md` and `docs/decisions/0040-batches-and-streams.md`).
+//! The knowledge API, black box: every row of its tables and every limit (`docs/decisions/0009-errors-and-limits.md` and `docs/decisions/0024-batches.md`).
 
 mod batch;
 mod cors;

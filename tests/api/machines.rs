@@ -1,4 +1,4 @@
-//! Computers register and are detached (`docs/decisions/0008-registration-of-computers.md` and `docs/decisions/0011-computers-that-name-a-foreign-identity.md`).
+//! Computers register and are detached (`docs/decisions/0002-accounts-and-computers.md`).
 
 use app::config::MachineRegistration;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use blackbox::client::Credential;
 use blackbox::world::{Person, World};
 use harness::event::Chain;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 const UUID: &str = "019b76da-a800-7a67-8a14-94a3f41b0634";
 
@@ -41,7 +41,9 @@ on_each_database! {
         world.delete(&path, &person.cookie).await.refused(404, "not_found");
         world.delete("/api/v1/machines/nonsense", &person.cookie).await.refused(404, "not_found");
     }
+}
 
+on_sqlite! {
     async fn a_computer_that_only_claims_an_identity_records_nothing_for_its_owner(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;

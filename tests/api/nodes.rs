@@ -124,8 +124,8 @@ async fn a_node_that_falls_silent_is_a_degradation() {
     let Some(world) = World::on_postgres().await else { return };
     eventually("the node has a row", async || (nodes(&world).await.len() == 1).then_some(())).await;
     // A process that was killed leaves its row.
-    let silent = "INSERT INTO nodes SELECT gen_random_uuid(), 'gone', address, '10.0.0.9:8081', version, configuration, started_at,
-        last_beat_at - INTERVAL '1 minute', 0, NULL, FALSE, FALSE, 0 FROM nodes";
+    let silent = "INSERT INTO nodes SELECT gen_random_uuid(), 'gone', address, '10.0.0.9:8081', version, configuration, settings,
+        started_at, last_beat_at - INTERVAL '1 minute', 0, NULL, FALSE, FALSE, 0 FROM nodes";
     query(silent).execute(world.server.app.store.pool().writer()).await.unwrap();
     assert!(nodes(&world).await.iter().any(|node| node.is_silent() && node.silent_for > SILENT_AFTER));
     eventually("the silence is reported", async || {
@@ -155,10 +155,10 @@ async fn an_idle_node_costs_the_database_few_statements() {
         settings.log = app::config::LogSettings::default();
     })
     .await;
-    let seconds = 20_u32;
+    let (rest, seconds) = (5, 10_u32);
     // What starts has to come to rest; a balancer asks for readiness all the time.
-    for second in 0..10 + seconds {
-        if second == 10 {
+    for second in 0..rest + seconds {
+        if second == rest {
             sqlx::raw_sql("SELECT pg_stat_statements_reset()").execute(&mut database).await.unwrap();
         }
         assert_eq!(readiness(&world).await.0, StatusCode::OK);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use blackbox::browser::Browser;
 use blackbox::client::Response;
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::on_sqlite;
 
 const REDIRECT: &str = "http://127.0.0.1/signin/oidc/work/callback";
 const SESSION: &str = "attache.session_token";
@@ -52,7 +52,7 @@ async fn back(browser: &Browser<'_>, url: &str) -> Response {
     browser.get(&format!("{}?{}", url.path(), url.query().unwrap())).await
 }
 
-on_each_database! {
+on_sqlite! {
     async fn an_unconfigured_oidc_provider_signs_no_one_in(world: World) {
         let browser = Browser::new(&world);
         assert!(!browser.get("/signin").await.page(200).contains("/signin/oidc/"));

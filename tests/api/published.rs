@@ -1,4 +1,4 @@
-//! The clients that this repository publishes, `clients/python` and `clients/typescript`: their own tests against a running server, their
+//! The clients that this repository publishes, `sdk/python` and `sdk/typescript`: their own tests against a running server, their
 //! types, and their packages as they are uploaded.
 
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn settings(settings: &mut Settings) {
 /// A copy of a client's folder that the test may write to.
 async fn copied(world: &World, client: &str) -> PathBuf {
     let copy = world.dir.path().join(client);
-    let source = repository().join("clients").join(client);
+    let source = repository().join("sdk").join(client);
     let (from, to) = (source, copy.clone());
     tokio::task::spawn_blocking(move || copy_folder(&from, &to)).await.unwrap();
     copy

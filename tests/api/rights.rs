@@ -9,7 +9,7 @@ use blackbox::browser::Browser;
 use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::{Person, World};
-use harness::on_each_database;
+use harness::on_sqlite;
 
 /// An agent that a computer asks for, confirmed with these boxes of the page ticked; none if it was not confirmed.
 async fn connected(world: &World, person: &Person, boxes: &[&str]) -> Option<Credential> {
@@ -83,7 +83,7 @@ fn every_route_for_agents_needs_a_right_but_the_one_with_which_they_end_themselv
     }
 }
 
-on_each_database! {
+on_sqlite! {
     async fn an_agent_of_the_page_has_the_ticked_rights_alone(world: World) {
         let ada = world.person("ada@example.com").await;
         assert!(connected(&world, &ada, &[]).await.is_none(), "nothing is ticked beforehand");
@@ -138,7 +138,7 @@ on_each_database! {
     }
 }
 
-on_each_database! {
+on_sqlite! {
     async fn a_level_that_the_person_did_not_set_is_a_mail_and_a_row_with_its_author(world: World) {
         const SUBJECT: &str = "How much is recorded was changed";
         let ada = world.person("ada@example.com").await;

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use blackbox::browser::Browser;
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::on_sqlite;
 
-on_each_database! {
+on_sqlite! {
     async fn a_person_sees_their_sessions_and_ends_them(world: World) {
         let ada = world.person("ada@example.com").await;
         let bob = world.person("bob@example.com").await;

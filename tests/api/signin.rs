@@ -10,13 +10,13 @@ use blackbox::browser::{Browser, another_code};
 use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 const ADA: &str = "ada@example.com";
 const SESSION: &str = "attache.session_token";
 const TICKET: &str = "attache.signin";
 
-on_each_database! {
+on_sqlite! {
     async fn a_person_signs_in_with_the_code_from_their_mail(world: World) {
         let browser = Browser::new(&world);
         let page = browser.get("/signin").await;
@@ -96,7 +96,9 @@ on_each_database! {
         let code = world.code_to(ADA, 1).await;
         browser.submit("/signin/code", &[("code", &code)]).await.goes_to("/account");
     }
+}
 
+on_each_database! {
     async fn concurrent_wrong_codes_get_no_additional_tries(world: World) {
         let browser = Browser::new(&world);
         browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
@@ -107,7 +109,9 @@ on_each_database! {
         browser.submit("/signin/code", &[("code", &code)]).await.goes_to("/signin/code");
         assert!(browser.get("/signin/code").await.page(200).contains("Too many wrong codes"));
     }
+}
 
+on_sqlite! {
     async fn a_sign_in_code_expires_after_ten_minutes(world: World) {
         let browser = Browser::new(&world);
         browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");

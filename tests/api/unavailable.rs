@@ -14,7 +14,7 @@ use store::pool::{scalar, script};
 use blackbox::client::{Credential, Response, attempt_of};
 use blackbox::world::World;
 use harness::event::{Chain, Machine};
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 /// The reason of a complete 424, or 503 of the knowledge API; otherwise the response.
 fn unavailable(response: &Response, status: u16) -> Result<String, String> {
@@ -178,7 +178,9 @@ on_each_database! {
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
+}
 
+on_sqlite! {
     async fn each_limit_of_an_address_or_a_sender_is_424_with_its_reason(world: World) {
         let facts = Facts::new(&world).await;
         let (unattached, person) = (world.machine().await, facts.person.clone());

@@ -10,7 +10,7 @@ use blackbox::client::{Credential, Response};
 use blackbox::eventually;
 use blackbox::world::World;
 use harness::event::Chain;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 const BAR: &str = "/api/v1/usage/bar";
 
@@ -104,7 +104,9 @@ on_each_database! {
             assert_eq!(left(&world, &machine).await, (step, 66.6));
         }
     }
+}
 
+on_sqlite! {
     async fn a_usage_bar_has_the_specified_members(world: World) {
         let world = small(world).await;
         let person = world.person("ada@example.com").await;

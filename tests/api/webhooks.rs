@@ -1,4 +1,4 @@
-//! Webhooks (`docs/protocol/webhooks.md` and `docs/decisions/0095-webhooks.md`).
+//! Webhooks (`docs/protocol/webhooks.md` and `docs/decisions/0033-notifications.md`).
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -14,7 +14,7 @@ use blackbox::eventually;
 use blackbox::receiver::{Received, Receiver};
 use blackbox::world::{Person, World};
 use harness::event::Chain;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 const WEBHOOKS: &str = "/api/v1/webhooks";
 const KINDS: [&str; 5] = ["event.held", "agent.revoked", "computer.detached", "consent.changed", "batch.done"];
@@ -84,7 +84,7 @@ async fn verify(secrets: &[&str], requests: &[Received]) {
     assert_eq!(verified, secrets.len() * requests.len());
 }
 
-on_each_database! {
+on_sqlite! {
     async fn a_held_event_is_that_of_its_sender_whichever_computer_it_names(world: World) {
         let world = on(world).await;
         let (receiver, address) = Receiver::start().await;
@@ -100,7 +100,9 @@ on_each_database! {
         let sent = receiver.wait("hers", 2).await;
         assert!(sent.iter().any(|one| one.json()["data"]["machine_uuid"].is_null()), "{sent:?}");
     }
+}
 
+on_each_database! {
     async fn each_kind_of_fact_is_sent_once_signed_and_without_content(world: World) {
         let world = on(world).await;
         let (receiver, address) = Receiver::start().await;
@@ -149,7 +151,9 @@ on_each_database! {
         assert_eq!(receiver.at("hers").len(), 6);
         assert_eq!(receiver.at("his").len(), 0, "a notification reached a foreign account");
     }
+}
 
+on_sqlite! {
     async fn a_failed_delivery_is_tried_again_under_the_same_id(world: World) {
         let world = on(world).await;
         let (receiver, address) = Receiver::start().await;

@@ -1,4 +1,4 @@
-//! Few accounts that take everything that accounts share, beside an honest one (`docs/decisions/0107-fair-shares.md`). The tests count turns,
+//! Few accounts that take everything that accounts share, beside an honest one (`docs/decisions/0034-fair-shares.md`). The tests count turns,
 //! not seconds: the machine runs the attack too.
 
 use std::net::Ipv4Addr;

@@ -154,34 +154,37 @@ async fn a_backup_that_was_altered_is_refused_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_of_an_older_version_is_brought_up_to_date_when_it_is_restored() {
+async fn a_backup_with_older_tables_is_migrated_when_it_is_restored() {
     let home = Home::new();
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
-    let event = Chain::new(&machine).next();
-    flow::event(&server, &machine, &event).await.receipt();
+    flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
     drop(server);
     home.run(&["backup", "create", "backup"]).said();
     let backup = home.dir.path().join("backup");
-    // The newest change of the tables of each database is undone.
-    for (file, version) in [("attache.db", 18), ("statistics.db", 5)] {
-        let database = backup.join(file);
-        flow::change_rows(&database, &format!("DELETE FROM _sqlx_migrations WHERE version = {version}")).await;
-        flow::change_tables(&database, "DROP TABLE installation").await;
-    }
-    forge(&backup);
-    home.run(&["backup", "verify", "backup"]).refused(1, &["created by an older version", "attache backup restore"]);
-    let other = Home::new();
     let path = backup.to_str().unwrap();
-    other.run(&["backup", "restore", path]).said();
-    assert!(!other.data().join("restoring").exists());
-    let server = other.serve().await;
-    assert_eq!(log(&server, &machine).await.len(), 1);
-    drop(server);
     // A log is never taken for another one.
     let renamed = Home::new().set("log.origin", "elsewhere.example/log");
     renamed.run(&["backup", "restore", path]).refused(1, &["the log was begun as", "elsewhere.example/log"]);
     assert_eq!(std::fs::read_dir(renamed.data()).unwrap().count(), 0);
+
+    // Databases on which no migration has run yet.
+    for file in ["attache.db", "statistics.db"] {
+        std::fs::write(backup.join(file), "").unwrap();
+        flow::change_tables(&backup.join(file), "CREATE TABLE kept AS SELECT 'row' AS value").await;
+    }
+    forge(&backup);
+    home.run(&["backup", "verify", "backup"]).refused(1, &["created by an older version", "attache backup restore"]);
+    let other = Home::new();
+    other.run(&["backup", "restore", path]).said();
+    assert!(!other.data().join("restoring").exists());
+    for file in ["attache.db", "statistics.db"] {
+        flow::change_rows(&other.data().join(file), "DELETE FROM kept WHERE value = 'row'").await;
+    }
+    let server = other.serve().await;
+    let machine = adas(&other, &server).await;
+    flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
+    assert_eq!(log(&server, &machine).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

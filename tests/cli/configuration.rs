@@ -132,7 +132,7 @@ fn migrate_creates_both_databases_and_changes_nothing_when_repeated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn migrate_serve_and_operators_work_on_postgres() {
-    let Some(database) = harness::postgres::database().await else { return };
+    let Some(database) = harness::postgres::empty_database().await else { return };
     let home = Home::new().set("database.url", &database.url);
     home.run(&["migrate"]).said();
     home.run(&["migrate"]).said();

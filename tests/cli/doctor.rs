@@ -161,7 +161,7 @@ async fn the_doctor_checks_the_statistics_service() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_is_looked_at_too() {
-    let Some(database) = harness::postgres::database().await else { return };
+    let Some(database) = harness::postgres::empty_database().await else { return };
     let home = Home::new().set("database.url", &database.url);
     let old = home.run(&["doctor"]);
     assert!(old.code == Some(1) && old.stdout.contains("attache migrate"), "{old:?}");

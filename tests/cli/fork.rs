@@ -204,7 +204,7 @@ async fn a_node_does_not_begin_another_installation_in_an_empty_database() {
     let machine = flow::machine(&home, &server).await;
     recorded(&server, &machine, &mut Chain::new(&machine), 1).await;
     stop(server).await;
-    let Some(empty) = harness::postgres::database().await else { return };
+    let Some(empty) = harness::postgres::empty_database().await else { return };
     let home = home.set("database.url", &empty.url);
     home.run(&["serve"]).refused(1, &["checkpoint.json remembers the log of installation", "remove the file"]);
     std::fs::write(home.data().join("checkpoint.json"), "{").unwrap();

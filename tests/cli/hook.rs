@@ -88,7 +88,7 @@ pub async fn whole_chains(server: &Server, machine: &Machine) -> BTreeMap<String
 }
 
 fn payloads(tool: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("hooks/tests/payloads").join(tool);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/hooks/tests/payloads").join(tool);
     let versions = fs::read_dir(folder).unwrap().map(|version| version.unwrap().path());
     let files = versions.flat_map(|version| fs::read_dir(version).unwrap().map(|file| file.unwrap().path()));
     let mut files: Vec<PathBuf> = files.filter(|path| !path.to_str().unwrap().ends_with(".events.json")).collect();

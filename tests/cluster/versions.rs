@@ -17,7 +17,7 @@ async fn soak_nodes_of_two_versions_serve_together_until_and_after_the_upgrade_i
         return;
     };
     let newer = PathBuf::from(blackbox::process::program());
-    let Some(database) = harness::postgres::database().await else { return };
+    let Some(database) = harness::postgres::empty_database().await else { return };
     let differences = Differences { program: Some(older.clone()), ..Differences::default() };
     let mut world = World::begin(&database.url, differences).await;
     let mut connection = harness::postgres::connect(&database.url).await;

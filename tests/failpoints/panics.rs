@@ -90,8 +90,8 @@ async fn an_intake_worker_is_replaced_and_the_event_counts_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_committer_of_the_log_restarts_and_the_event_counts_once() {
-    an_event_meets_a_panic("append.before", Some("append")).await;
-    an_event_meets_a_panic("append.after", Some("append")).await;
+    an_event_meets_a_panic("append.before", Some("intake")).await;
+    an_event_meets_a_panic("append.after", Some("intake")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,12 @@
-//! Public functions of the lower crates return futures in boxes (`docs/decisions/0100-futures-compiled-once.md`).
+//! Public functions of the lower crates return futures in boxes (`docs/decisions/0037-futures-compiled-once.md`).
 
 use std::fs;
 
 use crate::{product_sources, relative};
 
-/// Crates whose futures are awaited by crates above them. `store/src/pool` is below the functions that are awaited.
-const CRATES: [&str; 5] = ["store/src/", "statistics/src/", "knowledge/src/", "actors/src/", "app/src/"];
+/// Crates whose futures are awaited by crates above them. `crates/store/src/pool` is below the functions that are awaited.
+const CRATES: [&str; 5] =
+    ["crates/store/src/", "crates/statistics/src/", "crates/knowledge/src/", "actors/src/", "crates/app/src/"];
 
 /// Functions that are public and async and not boxed, although the attribute can box them.
 fn unboxed(source: &str) -> Vec<&str> {
@@ -26,7 +27,7 @@ fn public_futures_of_lower_crates_are_boxed() {
     let mut found = Vec::new();
     for path in product_sources() {
         let name = relative(&path);
-        if CRATES.iter().any(|folder| name.starts_with(folder)) && !name.starts_with("store/src/pool/") {
+        if CRATES.iter().any(|folder| name.starts_with(folder)) && !name.starts_with("crates/store/src/pool/") {
             let source = fs::read_to_string(&path).unwrap();
             found.extend(unboxed(&source).into_iter().map(|function| format!("{name}: {function}")));
         }

@@ -39,7 +39,7 @@ const KEPT: [(&str, &str); 2] = [
 
 #[test]
 fn closing_an_account_reaches_every_table_with_its_rows() {
-    let closing = text("store/src/closing.rs");
+    let closing = text("crates/store/src/closing.rs");
     let mut checked = 0;
     for file in files_in(&root().join("migrations/sqlite"), &["sql"]) {
         let sql = std::fs::read_to_string(file).unwrap();
@@ -50,7 +50,10 @@ fn closing_an_account_reaches_every_table_with_its_rows() {
             if columns.lines().any(|line| line.trim_start().starts_with("account_id ")) {
                 checked += 1;
                 let is_kept = KEPT.iter().any(|(kept, _)| *kept == name);
-                assert!(is_kept || closing.contains(name), "store/src/closing.rs does not name the table {name}");
+                assert!(
+                    is_kept || closing.contains(name),
+                    "crates/store/src/closing.rs does not name the table {name}"
+                );
             }
         }
     }

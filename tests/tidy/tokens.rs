@@ -5,27 +5,12 @@ use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
 /// The tokens of a source file, without the modules under `#[cfg(test)]`.
 pub fn tokens(source: &str) -> Vec<String> {
-    without_tests(&all(source, |_| "\"".to_owned()))
-}
-
-/// The texts of the strings of a source file as they are written, between their quotes; without documentation and the modules under
-/// `#[cfg(test)]`.
-pub fn literals(source: &str) -> Vec<String> {
-    let tokens = without_tests(&all(source, str::to_owned));
-    let is_documentation = |place: usize| place > 1 && tokens[place - 2] == "doc" && tokens[place - 1] == "=";
-    let texts = (0..tokens.len()).filter(|place| tokens[*place].ends_with(['"', '#']) && !is_documentation(*place));
-    let between = |text: &str| Some(text.split_once('"')?.1.rsplit_once('"')?.0.to_owned());
-    texts.filter_map(|place| between(&tokens[place])).collect()
-}
-
-/// All tokens; `shown` returns the token of a string or character.
-fn all(source: &str, shown: fn(&str) -> String) -> Vec<String> {
     let mut tokens = Vec::new();
-    flatten(source.parse().unwrap(), shown, &mut tokens);
-    tokens
+    flatten(source.parse().unwrap(), &mut tokens);
+    without_tests(&tokens)
 }
 
-fn flatten(stream: TokenStream, shown: fn(&str) -> String, tokens: &mut Vec<String>) {
+fn flatten(stream: TokenStream, tokens: &mut Vec<String>) {
     let mut trees = stream.into_iter().peekable();
     while let Some(tree) = trees.next() {
         match tree {
@@ -37,13 +22,13 @@ fn flatten(stream: TokenStream, shown: fn(&str) -> String, tokens: &mut Vec<Stri
                     Delimiter::None => ("", ""),
                 };
                 tokens.push(open.to_owned());
-                flatten(group.stream(), shown, tokens);
+                flatten(group.stream(), tokens);
                 tokens.push(close.to_owned());
             }
             TokenTree::Ident(name) => tokens.push(name.to_string()),
             TokenTree::Literal(literal) => {
                 let text = literal.to_string();
-                tokens.push(if text.contains(['"', '\'']) { shown(&text) } else { text });
+                tokens.push(if text.contains(['"', '\'']) { "\"".to_owned() } else { text });
             }
             TokenTree::Punct(sign) => {
                 let is_path = |next: &TokenTree| matches!(next, TokenTree::Punct(next) if next.as_char() == ':');

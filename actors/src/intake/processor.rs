@@ -53,41 +53,52 @@ pub struct EventProcessor {
 /// The `reason` of a refusal because a budget is spent.
 pub const QUOTA_EXCEEDED: &str = "quota_exceeded";
 
-/// An event that the intake actor has to handle, as it came.
-pub type Unprocessed = (Sender, Result<Sealed, Unreadable>);
+/// An event with its sender.
+#[derive(Debug)]
+pub struct ReceivedEvent {
+    sender: Sender,
+    pub body: Bytes,
+    pub opened: Result<Sealed, Unreadable>,
+    /// The decision about it; `None` for an account's, whose turn it awaits.
+    judged: Option<Result<(), HoldDecision>>,
+}
 
 impl EventProcessor {
-    /// Takes the short way of an event of a computer that may be forwarded to the embedded log; any other is given back.
+    /// Judges an event, unless its sender is an account: the store knows the computer that an account names.
+    pub fn received(&self, sender: Sender, body: Bytes, opened: Result<Sealed, Unreadable>) -> ReceivedEvent {
+        let now = self.clock.now();
+        let judged = match &sender {
+            Sender::Machine { facts, .. } => Some(judge_of_machine(&opened, facts, &self.registry, now)),
+            Sender::Unclaimed(_) => Some(judge(&opened, &SenderAuthority::Unclaimed, &self.registry, now)),
+            Sender::Account { .. } => None,
+        };
+        ReceivedEvent { sender, body, opened, judged }
+    }
+
+    /// Forwards an event of a computer to the embedded log; gives any other back, for the ordered path.
     ///
     /// Nothing durable happens here but by the actor of the log, so a caller that stops waiting changes nothing.
     #[boxed]
-    pub async fn direct(
-        &self,
-        sender: Sender,
-        body: &Bytes,
-        opened: Result<Sealed, Unreadable>,
-    ) -> Result<IntakeOutcome, Unprocessed> {
-        if !matches!(self.upstream, Upstream::Embedded { .. }) {
-            return Err((sender, opened));
-        }
-        let Sender::Machine { facts, has_held } = sender else { return Err((sender, opened)) };
-        let machine = facts.machine_uuid;
+    pub async fn grouped(&self, event: ReceivedEvent) -> Result<IntakeOutcome, ReceivedEvent> {
+        let ReceivedEvent { sender: Sender::Machine { facts, has_held }, .. } = &event else { return Err(event) };
+        let (machine, has_held) = (facts.machine_uuid, *has_held);
         // A first try may be on its way to be held: the turns of its chain keep the two in order.
-        if self.was_held_lately(machine) {
-            return Err((Sender::Machine { facts, has_held }, opened));
+        if !matches!(self.upstream, Upstream::Embedded { .. }) || self.was_held_lately(machine) {
+            return Err(event);
         }
+        if !matches!(event.judged, Some(Ok(()))) {
+            self.note_held(machine, self.clock.now());
+            return Err(event);
+        }
+        let ReceivedEvent { sender, body, opened, judged } = event;
         let sealed = match opened {
-            // The decision alone matters here: `handle` judges again what does not pass, and its reason is stored.
-            Ok(sealed) if judge_of_machine(&sealed, &facts, &self.registry, self.clock.now()).is_ok() => sealed,
-            opened => {
-                self.note_held(machine, self.clock.now());
-                return Err((Sender::Machine { facts, has_held }, opened));
-            }
+            Ok(sealed) => sealed,
+            opened => return Err(ReceivedEvent { sender, body, opened, judged }),
         };
         domain::failpoint!("intake.worker");
         let event_id = sealed.envelope.event_id;
         // The log stores the envelope; the account for which it is sent matters to external services only.
-        let submission = Submission::new(body.clone(), sealed, RecordScope::default());
+        let submission = Submission::new(body, sealed, RecordScope::default());
         let now = self.clock.now();
         domain::failpoint!("forward.before");
         let outcome = self.upstream.submit(submission, self.rng.uuid_v7(now).into(), now).await;
@@ -134,26 +145,27 @@ impl EventProcessor {
 
     /// Forwards the event, holds it, or returns the answer of the statistics service.
     #[boxed]
-    pub async fn handle(&self, sender: Sender, body: &Bytes, opened: Result<Sealed, Unreadable>) -> IntakeOutcome {
-        let sender = &sender;
-        let standing = match self.standing(sender, &opened).await {
-            Ok(standing) => standing,
+    pub async fn handle(&self, event: ReceivedEvent) -> IntakeOutcome {
+        let ReceivedEvent { sender, body, opened, judged } = event;
+        let authority = match self.authority(&sender, &opened).await {
+            Ok(authority) => authority,
             Err(error) => {
                 tracing::warn!(error = domain::reasons(&error), "the computer of an event could not be looked up");
                 return IntakeOutcome::STORE_UNAVAILABLE;
             }
         };
-        let verdict = match (judge(&opened, &standing, &self.registry, self.clock.now()), opened) {
-            (Ok(()), Ok(sealed)) => self.forward(sender, &standing, body, sealed).await,
-            (Err(hold), opened) => self.hold(sender, &standing, body, &opened, hold).await,
+        let judged = judged.unwrap_or_else(|| judge(&opened, &authority, &self.registry, self.clock.now()));
+        let outcome = match (judged, opened) {
+            (Ok(()), Ok(sealed)) => self.forward(&sender, &authority, &body, sealed).await,
+            (Err(hold), opened) => self.hold(&sender, &authority, &body, &opened, hold).await,
             // The judge refuses what could not be opened.
             (Ok(()), Err(_)) => IntakeOutcome::Unavailable { reason: "internal", retry_after: SOON },
         };
-        verdict.counted()
+        outcome.counted()
     }
 
     /// For whom the sender may speak. An account speaks for the computer that the scope names, so that one is looked up.
-    async fn standing(
+    async fn authority(
         &self,
         sender: &Sender,
         opened: &Result<Sealed, Unreadable>,
@@ -174,14 +186,14 @@ impl EventProcessor {
     async fn forward(
         &self,
         sender: &Sender,
-        standing: &SenderAuthority,
+        authority: &SenderAuthority,
         body: &Bytes,
         sealed: Sealed,
     ) -> IntakeOutcome {
         let event_id = sealed.envelope.event_id;
         let outline = PartialEnvelope::from(&sealed.envelope);
         let scope = RecordScope {
-            account: standing.account().cloned(),
+            account: authority.account().cloned(),
             identities: vec![sealed.envelope.scope.user_id.clone()],
             machine: Some(sealed.envelope.scope.machine_id),
             ..RecordScope::default()
@@ -216,7 +228,7 @@ impl EventProcessor {
                 let hold = HoldDecision { reason: HoldReason::UpstreamRefused, detail };
                 // The person allows it, or it would not have been sent there.
                 let waiting = Waiting { body, outline, seal: Some(seal), is_kept: true };
-                self.keep(self.entry(sender, standing, waiting, &hold), hold).await
+                self.keep(self.entry(sender, authority, waiting, &hold), hold).await
             }
             SubmitOutcome::Unavailable(why) => unavailable(event_id, &why, now),
         }
@@ -247,12 +259,12 @@ impl EventProcessor {
     async fn hold(
         &self,
         sender: &Sender,
-        standing: &SenderAuthority,
+        authority: &SenderAuthority,
         body: &Bytes,
         opened: &Result<Sealed, Unreadable>,
         mut hold: HoldDecision,
     ) -> IntakeOutcome {
-        let is_kept = match self.may_keep(standing, opened).await {
+        let is_kept = match self.may_keep(authority, opened).await {
             Ok(is_kept) => is_kept,
             Err(error) => {
                 tracing::warn!(error = domain::reasons(&error), "the consent for an event could not be read");
@@ -264,11 +276,11 @@ impl EventProcessor {
             Err(unreadable) => ((*unreadable.outline).clone(), None),
         };
         // The consent of a person is not disclosed to a computer of another person.
-        if !is_kept && !matches!(standing, SenderAuthority::Machine(facts) if facts.is_outsider()) {
+        if !is_kept && !matches!(authority, SenderAuthority::Machine(facts) if facts.is_outsider()) {
             hold.detail.push_str("; its payload was not kept");
         }
         let waiting = Waiting { body, outline, seal, is_kept };
-        let mut entry = self.entry(sender, standing, waiting, &hold);
+        let mut entry = self.entry(sender, authority, waiting, &hold);
         if let (false, Err(unreadable)) = (is_kept, opened) {
             // The details may quote the sent body.
             entry.detail = format!("{} at {}", unreadable.fault.reason, unreadable.fault.path);
@@ -279,12 +291,12 @@ impl EventProcessor {
     /// Whether what persons set allows that the body is stored. An account's event that names none of its computers may be of any.
     async fn may_keep(
         &self,
-        standing: &SenderAuthority,
+        authority: &SenderAuthority,
         opened: &Result<Sealed, Unreadable>,
     ) -> Result<bool, StoreError> {
         let now = self.clock.now();
         let rules: Vec<ConsentRule>;
-        let (rules, machine, is_paused): (&[ConsentRule], _, _) = match standing {
+        let (rules, machine, is_paused): (&[ConsentRule], _, _) = match authority {
             SenderAuthority::Unclaimed => (&[], None, false),
             SenderAuthority::Machine(facts) => {
                 (&facts.consent, Some(facts.machine_uuid), facts.pauses.until(now).is_some())
@@ -301,14 +313,20 @@ impl EventProcessor {
         Ok(may_keep(opened, rules, machine, is_paused, &self.registry))
     }
 
-    fn entry(&self, sender: &Sender, standing: &SenderAuthority, waiting: Waiting<'_>, hold: &HoldDecision) -> NewHeld {
+    fn entry(
+        &self,
+        sender: &Sender,
+        authority: &SenderAuthority,
+        waiting: Waiting<'_>,
+        hold: &HoldDecision,
+    ) -> NewHeld {
         let now = self.clock.now();
         let Waiting { body, outline, seal, is_kept } = waiting;
         NewHeld {
             id: self.rng.uuid_v7(now).into(),
             sender: sender.as_held(),
-            account: standing.account().cloned(),
-            user_cuid: standing.identity().cloned(),
+            account: authority.account().cloned(),
+            user_cuid: authority.identity().cloned(),
             outline,
             reason: hold.reason,
             detail: hold.detail.clone(),

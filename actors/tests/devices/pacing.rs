@@ -1,4 +1,4 @@
-//! Half an hour of polls under paused time, through the real actor (`docs/decisions/0013-polling-pace.md`).
+//! Half an hour of polls under paused time, through the real actor (`docs/decisions/0004-device-codes.md`).
 
 use domain::confirm::ConfirmedVia;
 use std::time::Duration;

@@ -1,6 +1,15 @@
--- The embedded statistics service: an append-only log of events, and a Merkle tree over it.
+-- The embedded statistics service: an append-only log of events, and a Merkle tree over it. In `migrations/statistics/sqlite` one
+-- thread writes the log, so its tables differ: several nodes append to this one, and the database decides between them.
 
--- Where events come from. Few, never changed, and known by heart to every process that writes.
+-- The installation that the log belongs to; no row until the main database has adopted it.
+CREATE TABLE installation (
+    id BIGINT PRIMARY KEY CHECK (id = 1),
+    installation_id UUID NOT NULL
+);
+
+-- EVENTS
+
+-- Few and never changed, so each process that writes caches their numbers.
 CREATE TABLE sources (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     machine_id UUID NOT NULL,
@@ -12,10 +21,11 @@ CREATE TABLE sources (
 
 CREATE INDEX sources_by_identity ON sources (user_cuid);
 
--- One row per event, never changed.
+-- Rows are never changed.
 CREATE TABLE events (
-    -- Commits may overtake each other, and leave gaps when they fail: see `unsequenced`.
-    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- Commits may overtake each other, and failed ones leave gaps. CACHE 1, since ids grow in the order of each chain only if no
+    -- session takes several at once.
+    id BIGINT GENERATED ALWAYS AS IDENTITY (CACHE 1) PRIMARY KEY,
     event_id UUID NOT NULL UNIQUE,
     receipt_id UUID NOT NULL,
     source_id BIGINT NOT NULL,
@@ -26,19 +36,19 @@ CREATE TABLE events (
     chain_epoch BIGINT NOT NULL,
     seq BIGINT NOT NULL,
     self BYTEA NOT NULL,
-    -- Null for a beginning.
+    -- Null for the first event of a chain epoch.
     prev_event_id UUID,
     -- A number, since the leaf commits to it.
     received_at_ms BIGINT NOT NULL,
     leaf_hash BYTEA NOT NULL,
-    -- RFC 8785 bytes without hash_chain.self. Everything of the event that has no column stands in them.
+    -- RFC 8785 bytes without hash_chain.self, with all members of the event that have no column.
     canonical BYTEA NOT NULL
 );
 
--- The only index that does not grow at its end: pages of activity.
+-- Pages of activity. The only index besides that of ids whose writes are not at its end.
 CREATE INDEX events_by_source ON events (source_id, received_at_ms, id);
 
--- The last event of each chain key.
+-- The newest event of each chain key.
 CREATE TABLE chain_heads (
     machine_id UUID NOT NULL,
     agent_id TEXT NOT NULL,
@@ -46,15 +56,19 @@ CREATE TABLE chain_heads (
     seq BIGINT NOT NULL,
     self BYTEA NOT NULL,
     event_id UUID NOT NULL,
-    -- How often the row was written; who moves a head names the count that it saw.
+    -- Number of writes of the row. A transaction that moves a head names the number that it read.
     moves BIGINT NOT NULL,
     PRIMARY KEY (machine_id, agent_id)
 );
 
--- Events that have no place in the tree yet. SQLite has no need of this table: there, whatever comes after the last leaf.
+-- THE TREE
+
+-- Events without a place in the tree.
 CREATE TABLE unsequenced (
     event BIGINT PRIMARY KEY,
-    leaf_hash BYTEA NOT NULL
+    leaf_hash BYTEA NOT NULL,
+    -- The event before it in its chain; null for the first one. An event gets its place after that one, independent of both ids.
+    follows BIGINT
 );
 
 -- The place of an event in the tree; no row while it is pending.
@@ -63,7 +77,10 @@ CREATE TABLE leaves (
     leaf_index BIGINT NOT NULL
 );
 
--- Hashes of the tree, 256 to a tile (C2SP tlog-tiles).
+-- Reads the tree in its order, and refuses a second event for a place.
+CREATE UNIQUE INDEX leaves_by_place ON leaves (leaf_index);
+
+-- Hashes of the tree, 256 in a tile (C2SP tlog-tiles).
 CREATE TABLE tiles (
     level BIGINT NOT NULL,
     place BIGINT NOT NULL,
@@ -71,7 +88,7 @@ CREATE TABLE tiles (
     PRIMARY KEY (level, place)
 );
 
--- What the log has signed last.
+-- The newest signed checkpoint.
 CREATE TABLE tree (
     id BIGINT PRIMARY KEY CHECK (id = 1),
     size BIGINT NOT NULL,
@@ -81,18 +98,22 @@ CREATE TABLE tree (
     signed_at TIMESTAMPTZ NOT NULL
 );
 
--- Who may give events their place in the tree, and until when by the clock of the database.
+-- The lease of the process that gives events their places.
 CREATE TABLE sequencer (
     id BIGINT PRIMARY KEY CHECK (id = 1),
     holder UUID,
-    -- Counts the holders.
+    -- Number of holders so far.
     fence BIGINT NOT NULL,
-    held_until_ms BIGINT NOT NULL
+    -- By the clock of the database.
+    held_until_ms BIGINT NOT NULL,
+    -- Why the log is neither signed nor extended, as JSON with the checkpoint that it does not continue. Written by the process
+    -- that noticed, followed by every other one, cleared by a new epoch.
+    halted TEXT
 );
 
 INSERT INTO sequencer (id, fence, held_until_ms) VALUES (1, 0, 0);
 
--- Keys that sign, or once signed, checkpoints.
+-- Keys that sign, or have signed, checkpoints.
 CREATE TABLE log_keys (
     vkey TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -104,3 +125,14 @@ CREATE TABLE log_keys (
 
 -- One key signs.
 CREATE UNIQUE INDEX log_keys_active ON log_keys ((retired_at IS NULL)) WHERE retired_at IS NULL;
+
+-- The newest checkpoint that each witness has cosigned, with the lines for its note.
+CREATE TABLE cosignatures (
+    -- Verifier key of the witness.
+    witness TEXT PRIMARY KEY,
+    -- Key of the log and size of the tree.
+    log_vkey TEXT NOT NULL,
+    size BIGINT NOT NULL,
+    lines TEXT NOT NULL,
+    cosigned_at TIMESTAMPTZ NOT NULL
+);

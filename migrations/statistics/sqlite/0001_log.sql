@@ -1,6 +1,16 @@
--- The embedded statistics service: an append-only log of events, and a Merkle tree over it.
+-- The embedded statistics service: an append-only log of events, and a Merkle tree over it. One thread writes it. The transaction
+-- that accepts an event writes its row in `events` and no more; tables that are functions of the log are written later, in passes.
+-- `migrations/statistics/postgres`, where several nodes append, has other tables for that.
 
--- Where events come from. Few, never changed, and known by heart to every process that writes.
+-- The installation that the log belongs to; no row until the main database has adopted it.
+CREATE TABLE installation (
+    id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    installation_id BLOB NOT NULL
+) STRICT;
+
+-- EVENTS
+
+-- Few and never changed, so the writer caches their numbers.
 CREATE TABLE sources (
     id INTEGER PRIMARY KEY,
     machine_id BLOB NOT NULL,
@@ -12,11 +22,13 @@ CREATE TABLE sources (
 
 CREATE INDEX sources_by_identity ON sources (user_cuid);
 
--- One row per event, never changed.
+-- Rows are never changed.
 CREATE TABLE events (
-    -- In the order of commits, without a gap.
+    -- In the order of commits, without a gap. The place of event n in the tree is n - 1, so it needs no table.
     id INTEGER PRIMARY KEY,
-    event_id BLOB NOT NULL UNIQUE,
+    -- Unique, since the writer looks for it first. A unique index would write a random page for each id that does not grow with
+    -- the clock: see `id_runs`.
+    event_id BLOB NOT NULL,
     receipt_id BLOB NOT NULL,
     source_id INTEGER NOT NULL,
     event_type TEXT NOT NULL,
@@ -26,19 +38,34 @@ CREATE TABLE events (
     chain_epoch INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     self BLOB NOT NULL,
-    -- Null for a beginning.
+    -- Null for the first event of a chain epoch.
     prev_event_id BLOB,
     -- A number, since the leaf commits to it.
     received_at_ms INTEGER NOT NULL,
     leaf_hash BLOB NOT NULL,
-    -- RFC 8785 bytes without hash_chain.self. Everything of the event that has no column stands in them.
+    -- RFC 8785 bytes without hash_chain.self, with all members of the event that have no column.
     canonical BLOB NOT NULL
 ) STRICT;
 
--- The only index that does not grow at its end: pages of activity.
-CREATE INDEX events_by_source ON events (source_id, received_at_ms, id);
+-- INDEXES OF EVENTS, written after the log
 
--- The last event of each chain key.
+-- The last event in `activity`, `chain_heads` and the runs of ids, which one pass writes.
+CREATE TABLE indexed (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    events INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO indexed (id, events) VALUES (1, 0);
+
+-- Pages of activity: the events of a source by the time of their receipt.
+CREATE TABLE activity (
+    source_id INTEGER NOT NULL,
+    received_at_ms INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    PRIMARY KEY (source_id, received_at_ms, id)
+) STRICT, WITHOUT ROWID;
+
+-- The newest event of each chain key.
 CREATE TABLE chain_heads (
     machine_id BLOB NOT NULL,
     agent_id TEXT NOT NULL,
@@ -46,18 +73,50 @@ CREATE TABLE chain_heads (
     seq INTEGER NOT NULL,
     self BLOB NOT NULL,
     event_id BLOB NOT NULL,
-    -- How often the row was written; who moves a head names the count that it saw.
+    -- Number of writes of the row. A transaction that moves a head names the number that it read.
     moves INTEGER NOT NULL,
     PRIMARY KEY (machine_id, agent_id)
 ) STRICT, WITHOUT ROWID;
 
--- The place of an event in the tree; no row while it is pending.
-CREATE TABLE leaves (
-    event INTEGER PRIMARY KEY,
-    leaf_index INTEGER NOT NULL
+-- Sorted runs of ids. Runs of one batch are disjoint; a batch of level n + 1 is the merge of batches of level n.
+CREATE TABLE id_runs (
+    run INTEGER PRIMARY KEY AUTOINCREMENT,
+    batch INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    -- building: entries are missing; whole: searched; spent: merged into another batch, to be deleted.
+    state TEXT NOT NULL CHECK (state IN ('building', 'whole', 'spent')),
+    entries INTEGER NOT NULL,
+    first_id BLOB NOT NULL,
+    last_id BLOB NOT NULL
 ) STRICT;
 
--- Hashes of the tree, 256 to a tile (C2SP tlog-tiles).
+CREATE INDEX id_runs_by_range ON id_runs (state, first_id, last_id);
+
+-- A Bloom filter for each run: bits as little-endian words, the key of their hash, bits per entry.
+CREATE TABLE id_filters (
+    run INTEGER PRIMARY KEY,
+    seed BLOB NOT NULL,
+    hashes INTEGER NOT NULL,
+    bits BLOB NOT NULL
+) STRICT;
+
+-- Entries of 24 bytes, sorted: the id of an event, and its number, big-endian.
+CREATE TABLE id_chunks (
+    chunk INTEGER PRIMARY KEY,
+    entries BLOB NOT NULL
+) STRICT;
+
+-- The first id of each chunk of a run.
+CREATE TABLE id_fences (
+    run INTEGER NOT NULL,
+    first_id BLOB NOT NULL,
+    chunk INTEGER NOT NULL,
+    PRIMARY KEY (run, first_id)
+) STRICT, WITHOUT ROWID;
+
+-- THE TREE
+
+-- Hashes of the tree, 256 in a tile (C2SP tlog-tiles).
 CREATE TABLE tiles (
     level INTEGER NOT NULL,
     place INTEGER NOT NULL,
@@ -65,7 +124,7 @@ CREATE TABLE tiles (
     PRIMARY KEY (level, place)
 ) STRICT;
 
--- What the log has signed last.
+-- The newest signed checkpoint.
 CREATE TABLE tree (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     size INTEGER NOT NULL,
@@ -75,18 +134,20 @@ CREATE TABLE tree (
     signed_at TEXT NOT NULL
 ) STRICT;
 
--- Who may give events their place in the tree, and until when by the clock of the database.
+-- Here only `halted` is used; on PostgreSQL the row is also the lease of the process that gives events their places.
 CREATE TABLE sequencer (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     holder BLOB,
-    -- Counts the holders.
     fence INTEGER NOT NULL,
-    held_until_ms INTEGER NOT NULL
+    held_until_ms INTEGER NOT NULL,
+    -- Why the log is neither signed nor extended, as JSON with the checkpoint that it does not continue. Written by the process
+    -- that noticed, followed by every other one, cleared by a new epoch.
+    halted TEXT
 ) STRICT;
 
 INSERT INTO sequencer (id, fence, held_until_ms) VALUES (1, 0, 0);
 
--- Keys that sign, or once signed, checkpoints.
+-- Keys that sign, or have signed, checkpoints.
 CREATE TABLE log_keys (
     vkey TEXT NOT NULL PRIMARY KEY,
     name TEXT NOT NULL,
@@ -98,3 +159,14 @@ CREATE TABLE log_keys (
 
 -- One key signs.
 CREATE UNIQUE INDEX log_keys_active ON log_keys ((retired_at IS NULL)) WHERE retired_at IS NULL;
+
+-- The newest checkpoint that each witness has cosigned, with the lines for its note.
+CREATE TABLE cosignatures (
+    -- Verifier key of the witness.
+    witness TEXT NOT NULL PRIMARY KEY,
+    -- Key of the log and size of the tree.
+    log_vkey TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    lines TEXT NOT NULL,
+    cosigned_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

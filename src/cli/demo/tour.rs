@@ -184,7 +184,7 @@ impl<'a> Tour<'a> {
         let Machine { user_cuid, machine_uuid, .. } = self.connection.machine()?.clone();
         self.print_progress(&format!("registered as {machine_uuid}, with its secret stored in the profile"));
         let computer = self.connection.as_machine()?;
-        // One approval brings the key too, unless there is one or an operator makes it (`docs/decisions/0086-one-approval-at-login.md`).
+        // One approval brings the key too, unless there is one or an operator makes it (`docs/decisions/0004-device-codes.md`).
         let asks_for_key = self.operator.is_none() && !has_key_of_environment();
         let key = asks_for_key.then(|| Secret::mint(SecretKind::ApiKey, &Rng::system()));
         let scopes = vec![ApiKeyScope::Search, ApiKeyScope::Write];

@@ -11,13 +11,13 @@ use blackbox::eventually;
 use blackbox::site::Site;
 use blackbox::stream::assert_whole;
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 fn notes(count: usize) -> Vec<Value> {
     (0..count).map(|nth| json!({ "content": format!("Note number {nth} of many") })).collect()
 }
 
-on_each_database! {
+on_sqlite! {
     async fn a_batch_streams_the_outcome_of_each_item(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let body = json!({
@@ -68,7 +68,9 @@ on_each_database! {
             assert_eq!(world.found(&key, json!({ "query": "notes", "spaces": [space] })).await.len(), 1);
         }
     }
+}
 
+on_each_database! {
     async fn a_repeated_request_with_its_key_joins_the_batch(world: World) {
         let (person, key) = world.librarian("ada@example.com").await;
         let (_, stranger) = world.librarian("bob@example.com").await;
@@ -96,7 +98,9 @@ on_each_database! {
         world.advance(Duration::from_mins(61));
         assert_ne!(batch(&world.send(add(&key, "k-1", &other)).await), first);
     }
+}
 
+on_sqlite! {
     async fn limits_of_a_batch_are_enforced(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let one_more: Vec<String> = (0..21).map(|_| world.rng().uuid_v7(world.clock().now()).to_string()).collect();

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use blackbox::client::{Credential, Response};
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::on_sqlite;
 
 /// An error in the words of this surface.
 #[track_caller]
@@ -15,7 +15,7 @@ fn refused(response: &Response, status: u16, code: &str) {
     assert!(!body["details"].as_str().unwrap().is_empty(), "{body}");
 }
 
-on_each_database! {
+on_sqlite! {
     async fn every_knowledge_route_accepts_only_an_api_key(world: World) {
         let (person, key) = world.librarian("ada@example.com").await;
         let agent = world.agent_of(&person).await;

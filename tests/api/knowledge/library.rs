@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use blackbox::browser::Browser;
 use blackbox::client::{Credential, Response};
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 pub async fn patched(world: &World, key: &Credential, id: &str, change: Value) -> Response {
     world.send(world.request(Method::PATCH, &format!("/v1/memories/{id}"), key).json(&change)).await
@@ -122,7 +122,9 @@ on_each_database! {
         patched(&world, &key, "nonsense", json!({})).await.refused(404, "not_found");
         assert_eq!(world.get(&format!("/v1/memories/{other}"), &key).await.expect(200)["content"], "Otters hold hands");
     }
+}
 
+on_sqlite! {
     async fn a_form_without_a_known_action_changes_nothing(world: World) {
         let (person, key) = world.librarian("ada@example.com").await;
         let space = world.space(&key, "Sea", false).await;
@@ -176,7 +178,9 @@ on_each_database! {
         patched(&world, &key, &id, json!({ "spaces": [green] })).await.expect(200);
         patched(&world, &limited, &id, json!({ "spaces": [red] })).await.refused(404, "not_found");
     }
+}
 
+on_each_database! {
     async fn a_deleted_space_leaves_no_memory_without_a_home(world: World) {
         let (ada, key) = world.librarian("ada@example.com").await;
         let (bob, editor) = world.librarian("bob@example.com").await;
@@ -216,7 +220,9 @@ on_each_database! {
             delete(&key, nothing, "").await.refused(404, "not_found");
         }
     }
+}
 
+on_sqlite! {
     async fn an_export_is_imported_and_exported_alike(world: World) {
         let (person, key) = world.librarian("ada@example.com").await;
         let (_, stranger) = world.librarian("bob@example.com").await;

@@ -1,6 +1,6 @@
 //! `POST /v1/mcp`: the memory as tools, with the rights of an API key.
 
-use harness::on_each_database;
+use harness::on_sqlite;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ async fn tools(world: &World, key: &Credential) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-on_each_database! {
+on_sqlite! {
     async fn tools_of_the_memory_have_the_rights_of_the_key(world: World) {
         let (person, key) = world.librarian("ada@example.com").await;
         let (_, stranger) = world.librarian("bob@example.com").await;

@@ -4,9 +4,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::on_sqlite;
 
-on_each_database! {
+on_sqlite! {
     async fn a_memory_is_read_and_deleted_only_by_its_owner(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let (_, stranger) = world.librarian("bob@example.com").await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::closed_network;
 use blackbox::eventually;
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 const ZEBRA: &str = "Zebras\n\nThe zebra is an animal with black and white stripes that lives in Africa.";
 const BREAD: &str = "Bread\n\nKnead the dough for ten minutes and let it rise in a warm kitchen.";
@@ -34,7 +34,9 @@ on_each_database! {
             assert_eq!(world.found(&key, json!({ "query": query, "limit": 1 })).await, [title], "{query}");
         }
     }
+}
 
+on_sqlite! {
     async fn faults_of_a_search_are_issues_with_json_paths(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         for (body, path, message) in [
@@ -48,7 +50,9 @@ on_each_database! {
             assert_eq!(refused["issues"], json!([{ "path": path, "message": message }]));
         }
     }
+}
 
+on_each_database! {
     async fn order_number_and_threshold_agree(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         world.notes(&key, &[ZEBRA, BREAD, SHIPS]).await;
@@ -64,7 +68,9 @@ on_each_database! {
         assert_eq!(kept(0.0).await, similarities.len());
         assert_eq!(world.found(&key, json!({ "query": "animal with stripes", "limit": 2.0 })).await.len(), 2);
     }
+}
 
+on_sqlite! {
     async fn limits_of_a_search_are_enforced(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let wrong = [
@@ -94,7 +100,9 @@ on_each_database! {
             assert_eq!(world.search(&key, body).await.expect(200), json!({ "results": [] }));
         }
     }
+}
 
+on_each_database! {
     async fn a_long_note_does_not_displace_other_results(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let part = |nth: usize| format!("## Part {nth}\n\n{}", "Zubrowka is poured, and more zubrowka. ".repeat(13));

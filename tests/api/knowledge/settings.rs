@@ -8,7 +8,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 use super::closed_network;
 use blackbox::client::{Credential, Response};
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
 async fn put(world: &World, key: &Credential, body: Value) -> Response {
     world.send(world.request(Method::PUT, "/v1/settings", key).json(&body)).await
@@ -18,7 +18,7 @@ async fn patch(world: &World, key: &Credential, body: Value) -> Response {
     world.send(world.request(Method::PATCH, "/v1/settings", key).json(&body)).await
 }
 
-on_each_database! {
+on_sqlite! {
     async fn filter_settings_are_replaced_read_and_changed(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let empty = json!({ "categories": [], "filterPrompt": null, "includeItems": [], "excludeItems": [], "shouldLLMFilter": false });
@@ -48,7 +48,9 @@ on_each_database! {
         patch(&world, &key, json!({ "excludeItems": [] })).await.refused(403, "space_forbidden");
         assert_eq!(world.get("/v1/settings", &key).await.expect(200)["settings"], before);
     }
+}
 
+on_each_database! {
     async fn concurrent_changes_of_settings_are_all_stored(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         for round in 0..12 {
@@ -67,7 +69,9 @@ on_each_database! {
             }
         }
     }
+}
 
+on_sqlite! {
     async fn validation_issues_name_the_path_of_the_members_of_settings(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let kept = json!({ "categories": ["Rust"], "excludeItems": ["ads"] });

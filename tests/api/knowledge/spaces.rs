@@ -5,9 +5,9 @@ use domain::space::AccessType;
 use serde_json::{Value, json};
 
 use blackbox::world::World;
-use harness::on_each_database;
+use harness::{on_each_database, on_sqlite};
 
-on_each_database! {
+on_sqlite! {
     async fn a_space_is_created_with_a_name_and_a_visibility(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let body = world.create_space(&key, json!({ "spaceName": "  Trips ", "isPublic": true, "more": 1 })).await.expect(200);
@@ -78,7 +78,9 @@ on_each_database! {
         store.space_share(id, &ada.account, &bob.account, None).await.unwrap();
         world.search(&other, look).await.refused(403, "space_forbidden");
     }
+}
 
+on_each_database! {
     async fn a_public_space_is_searched_by_other_accounts_only_by_name(world: World) {
         let (_, owner) = world.librarian("ada@example.com").await;
         let (_, stranger) = world.librarian("bob@example.com").await;
@@ -94,7 +96,9 @@ on_each_database! {
         }
         world.search(&stranger, json!({ "query": "x", "spaces": ["nonsense"] })).await.refused(400, "invalid_request");
     }
+}
 
+on_sqlite! {
     async fn a_key_limited_to_spaces_streams_only_batches_within_them(world: World) {
         let (person, all) = world.librarian("ada@example.com").await;
         let (inside, outside) = (world.space(&all, "Inside", false).await, world.space(&all, "Outside", false).await);

@@ -3,7 +3,7 @@
 The argument is a JSON object: `endpoint`; `encoding` (`protobuf` or `json`), `gzip`, `service` (service.name), `times` (how often the same spans are
 exported) and `text` (a word in every content). Prints the results of the exports as a JSON array.
 
-Ids and times are fixed: the kept spans of hooks/tests/spans come from here too.
+Ids and times are fixed: the kept spans of crates/hooks/tests/spans come from here too.
 """
 
 import itertools

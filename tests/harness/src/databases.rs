@@ -1,9 +1,9 @@
-//! Tests that run on each database: written once, as `async fn name(world: World)` or `async fn name(world: &World)`.
+//! Tests that run on several databases, or on SQLite only: written once, as `async fn name(world: World)` or `async fn name(world: &World)`.
 //!
-//! A test `name` becomes a module of that name with one test per database: `name::on_sqlite`, `name::on_postgres`, and for searches of
-//! vectors `name::on_pgvector`. `cargo nextest run -E 'test(name)'` runs all of them. The `World` in scope has a constructor of the same
-//! name for each: `async fn on_sqlite() -> Self`, and for the others `-> Option<Self>`, which returns `None` if there is no such
-//! database to test on.
+//! CONTRIBUTING.md, *Rules*, states which tests run on both. A test `name` becomes a module of that name with one test per database:
+//! `name::on_sqlite`, `name::on_postgres`, and for searches of vectors `name::on_pgvector`. `cargo nextest run -E 'test(name)'` runs all
+//! of them. The `World` in scope has a constructor of the same name for each: `async fn on_sqlite() -> Self`, and for the others
+//! `-> Option<Self>`, which returns `None` if there is no such database to test on.
 
 /// Runs each test on SQLite and on PostgreSQL.
 #[macro_export]
@@ -17,6 +17,21 @@ macro_rules! on_each_database {
 
             $crate::database_test!(on_sqlite($($kind)+));
             $crate::database_test!(on_postgres($($kind)+));
+        }
+    )*};
+}
+
+/// Runs each test on SQLite only.
+#[macro_export]
+macro_rules! on_sqlite {
+    ($($(#[$meta:meta])* async fn $name:ident($world:ident: $($kind:tt)+) $body:block)*) => {$(
+        mod $name {
+            use super::*;
+
+            $(#[$meta])*
+            async fn body($world: $($kind)+) $body
+
+            $crate::database_test!(on_sqlite($($kind)+));
         }
     )*};
 }

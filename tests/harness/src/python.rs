@@ -9,7 +9,7 @@ use crate::postgres::required;
 pub enum Packages {
     /// The official client of A2A.
     A2a,
-    /// The dependencies of `clients/python` and the programs that check it.
+    /// The dependencies of `sdk/python` and the programs that check it.
     Client,
     /// A parser of feeds.
     Feeds,

@@ -35,8 +35,6 @@ struct WitnessState {
     is_away: bool,
     /// A lie: status and body of each answer.
     answers: Option<(StatusCode, &'static str)>,
-    /// Number of requests.
-    requests: u64,
 }
 
 /// Name of the witness in its key and signatures.
@@ -91,11 +89,6 @@ impl TestWitness {
         self.state().answers = answer.map(|(status, body)| (StatusCode::from_u16(status).unwrap(), body));
     }
 
-    /// Number of requests so far.
-    pub fn requests(&self) -> u64 {
-        self.state().requests
-    }
-
     /// Whether a note has a cosignature by this witness that holds.
     pub fn has_cosigned(&self, note: &str) -> bool {
         let (text, lines) = note.split_once("\n\n").unwrap();
@@ -113,7 +106,6 @@ impl TestWitness {
 
 async fn add_checkpoint(State(witness): State<TestWitness>, body: String) -> Response {
     let mut state = witness.state();
-    state.requests += 1;
     if let Some(answer) = state.answers {
         return answer.into_response();
     }

@@ -4,15 +4,14 @@
 //! `ATTACHE_TEST_BROWSERS`. A test starts a browser there if none is free, and leaves it to the next test (`tests/browser/shared.rs`).
 //! A watchdog, left behind, ends the browsers and removes the folder when the runner has ended, for any reason.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::env;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::parent_id;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::{env, process};
 
-use tools::watchdog;
+use tools::{memory, watchdog};
 
 const VARIABLE: &str = "ATTACHE_TEST_BROWSERS";
 
@@ -39,8 +38,7 @@ fn make() -> io::Result<()> {
     if env::var_os(VARIABLE).is_some() {
         return Ok(()); // the caller brought a folder
     }
-    let folder = env::temp_dir().join(format!("attache-browsers-{}", process::id()));
-    DirBuilder::new().mode(0o700).create(&folder)?;
+    let folder = memory::make_folder("browsers", false)?;
     watchdog::leave_behind(parent_id(), &folder)?;
     writeln!(OpenOptions::new().append(true).open(file)?, "{VARIABLE}={}", folder.display())
 }

@@ -101,7 +101,8 @@ fn examples(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
 fn keep(target: &str, input: &[u8]) -> String {
     let mut name = DefaultHasher::new();
     input.hash(&mut name);
-    let path = std::env::temp_dir().join(format!("attache-fuzz-{target}-{:016x}", name.finish()));
+    // The folder for temporary files is removed after the run.
+    let path = Path::new("/tmp").join(format!("attache-fuzz-{target}-{:016x}", name.finish()));
     match fs::write(&path, input) {
         Ok(()) => path.display().to_string(),
         Err(_) => format!("{input:?}"),

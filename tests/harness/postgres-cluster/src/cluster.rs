@@ -2,17 +2,17 @@
 
 use std::ffi::OsStr;
 use std::net::TcpListener;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{env, fs, io, process};
+use std::{env, fs, io};
+
+use tools::memory;
 
 use crate::packages;
 
 const VERSION_MIN: u32 = 15;
-/// A memory disk smaller than this (containers often have 64 MB) would fill up in the middle of a run.
-const MEMORY_DISK_KILOBYTES_MIN: u64 = 1024 * 1024;
 /// Another process may bind the free port before the cluster does.
 const PORT_TRIES: usize = 5;
 
@@ -86,21 +86,9 @@ impl Programs {
     }
 }
 
-/// A new private folder, in memory when there is room and no program has to be run from there, which may be forbidden.
+/// A new private folder of the user that runs the cluster.
 pub fn make_folder(programs: &Programs) -> io::Result<PathBuf> {
-    let name = format!("attache-postgres-{}", process::id());
-    let is_possible = programs.packages.is_none() || !forbids_programs("/dev/shm");
-    let in_memory = Path::new("/dev/shm").join(&name);
-    let roomy = kilobytes_free("/dev/shm").is_some_and(|free| free >= MEMORY_DISK_KILOBYTES_MIN);
-    let mut builder = fs::DirBuilder::new();
-    builder.mode(0o700);
-    let folder = if is_possible && roomy && builder.create(&in_memory).is_ok() {
-        in_memory
-    } else {
-        let on_disk = env::temp_dir().join(&name);
-        builder.create(&on_disk)?;
-        on_disk
-    };
+    let folder = memory::make_folder("postgres", programs.packages.is_some())?;
     if let Some((user, group)) = programs.owner {
         chown(&folder, Some(user), Some(group))?;
     }
@@ -166,22 +154,4 @@ fn version(folder: &Path) -> Option<u32> {
 fn number(arguments: &[&str]) -> Option<u32> {
     let output = Command::new("id").args(arguments).output().ok()?;
     String::from_utf8(output.stdout).ok()?.trim().parse().ok()
-}
-
-/// Whether programs may not be run from the disk that is mounted at `path`.
-fn forbids_programs(path: &str) -> bool {
-    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    // The last one covers those before it.
-    let mut options = mounts.lines().rev().filter_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        (words.next() == Some(path)).then(|| words.nth(1)).flatten()
-    });
-    options.next().is_none_or(|options| options.split(',').any(|option| option == "noexec"))
-}
-
-/// Room left on the disk that holds `path`.
-fn kilobytes_free(path: &str) -> Option<u64> {
-    let output = Command::new("df").args(["-Pk", path]).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    text.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()
 }

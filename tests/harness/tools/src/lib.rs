@@ -1,6 +1,8 @@
-//! The folders in which `make tools` installs the packages that tests need: one per lock file, named after its content; and
-//! the [`watchdog`] of a test run.
+//! The folders in which `make tools` installs the packages that tests need: one per lock file, named after its content; folders in
+//! [`memory`], and the [`watchdog`] of a test run. The program `test-folder` creates the folder for temporary files of a run, and
+//! `test-times` prints which tests took how long.
 
+pub mod memory;
 pub mod watchdog;
 
 use std::env;

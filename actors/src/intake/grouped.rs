@@ -1,0 +1,176 @@
+//! The grouped path, the hop that every event for the embedded log takes: many senders, one commit. The log checks each event against the
+//! head of its chain.
+//!
+//! 1. An event that arrives is buffered. Once every task that is ready has run, a flush follows in the mailbox behind the events that arrived
+//!    meanwhile: this short wait makes groups several times larger, and each event cheaper.
+//! 2. The flush hands the events to the log. An SQLite file has a thread that owns its connection and takes all that waits in one visit,
+//!    so the next group is handed over while the last one is being committed. On PostgreSQL one group is committed at a time; events of
+//!    chains that another node has locked leave their group and are tried again beside the next ones, for less than a second.
+//! 3. Each sender is answered after the commit of its group, by the log itself.
+//!
+//! **If it crashes:** buffered events get no answer, and their senders send them again; events that were passed to the log are
+//! committed and answered without the actor. If the thread of the log panics, the actor ends with the same error, so that its
+//! supervisor counts it, and the thread reads the log again before it takes the next group.
+
+#![expect(clippy::unused_async, reason = "handlers have one form, whether or not they wait")]
+
+use std::fmt;
+use std::sync::Arc;
+
+use ractor::{ActorProcessingErr, ActorRef};
+use statistics::log::{Append, AppendOutcome, AppendReply, Log, LogError};
+use supervision::Reply;
+use supervision::periodic::Waker;
+
+/// The outcome of an event, or the reason why its group was not committed.
+pub type Appended = Result<AppendOutcome, Arc<LogError>>;
+
+/// Sent through [`Upstream`](crate::upstream::Upstream), and by the actor and the log to the actor.
+pub enum GroupMessage {
+    /// Append this event; the answer follows the commit.
+    Add {
+        /// The event with its receipt and time of arrival.
+        event: Box<Append>,
+        /// Receives the outcome.
+        reply: Reply<Appended>,
+    },
+    /// Let other tasks run, then flush.
+    Gather,
+    /// Pass the buffered events to the log.
+    Flush,
+    /// The group that was passed to the log is committed, or was refused (PostgreSQL).
+    Settled,
+    /// The thread of the log panicked, with these words.
+    WriterCrashed(String),
+}
+
+impl fmt::Debug for GroupMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Add { .. } => "Add",
+            Self::Gather => "Gather",
+            Self::Flush => "Flush",
+            Self::Settled => "Settled",
+            Self::WriterCrashed(_) => "WriterCrashed",
+        })
+    }
+}
+
+/// The actor that owns the way into the embedded log.
+#[derive(Debug, Clone)]
+pub struct GroupedIntake {
+    log: Log,
+    /// Number of buffered events that are passed to the log without a further wait.
+    group_max: usize,
+    /// Wakes the actor that sequences the events.
+    appended: Waker,
+}
+
+/// The events that arrived since the last flush.
+pub struct Group {
+    waiting: Vec<(Append, AppendReply)>,
+    /// PostgreSQL: a group is being committed.
+    is_busy: bool,
+}
+
+impl GroupedIntake {
+    /// Appends to `log`, at most `group_max` events at once, and announces each group.
+    pub fn new(log: Log, group_max: usize, appended: Waker) -> Self {
+        Self { log, group_max, appended }
+    }
+
+    async fn hand_over(&self, myself: &ActorRef<GroupMessage>, state: &mut Group) {
+        if state.waiting.is_empty() || state.is_busy {
+            return;
+        }
+        if self.log.queues() {
+            // A queue has no contended events.
+            drop(self.log.submit(std::mem::take(&mut state.waiting)).await);
+            self.appended.wake();
+            return;
+        }
+        let count = state.waiting.len().min(self.group_max);
+        let group = state.waiting.drain(..count).collect();
+        state.is_busy = true;
+        let (log, myself, appended) = (self.log.clone(), myself.clone(), self.appended.clone());
+        // In a task of its own, so that the mailbox still takes events. The actor receives `Settled` however the task ends.
+        let settled = OnDrop(Some(move || drop(myself.cast(GroupMessage::Settled))));
+        drop(tokio::spawn(async move {
+            let contended = log.submit(group).await;
+            appended.wake();
+            drop(settled);
+            if let Some(contended) = contended {
+                contended.settle().await;
+                appended.wake();
+            }
+        }));
+    }
+}
+
+#[ractor::actor(message = GroupMessage, state = Group)]
+impl GroupedIntake {
+    async fn pre_start(&self, _myself: ActorRef<GroupMessage>, (): ()) -> Result<Group, ActorProcessingErr> {
+        Ok(Group { waiting: Vec::new(), is_busy: false })
+    }
+
+    #[ractor::message(GroupMessage::Add { event, reply })]
+    async fn add(
+        &self,
+        myself: ActorRef<GroupMessage>,
+        event: Box<Append>,
+        reply: Reply<Appended>,
+        state: &mut Group,
+    ) -> Result<(), ActorProcessingErr> {
+        if state.waiting.is_empty() {
+            myself.cast(GroupMessage::Gather)?;
+        }
+        let address = myself.clone();
+        let answer: AppendReply = Box::new(move |appended: Appended| {
+            if let Err(error) = &appended
+                && error.is_crash()
+            {
+                // Fails only if the actor is gone already.
+                drop(address.cast(GroupMessage::WriterCrashed(domain::reasons(&**error))));
+            }
+            reply.send(appended);
+        });
+        state.waiting.push((*event, answer));
+        if state.waiting.len() >= self.group_max {
+            self.hand_over(&myself, state).await;
+        }
+        Ok(())
+    }
+
+    #[ractor::message(GroupMessage::Gather)]
+    async fn gather(&self, myself: ActorRef<GroupMessage>) -> Result<(), ActorProcessingErr> {
+        tokio::task::yield_now().await;
+        Ok(myself.cast(GroupMessage::Flush)?)
+    }
+
+    #[ractor::message(GroupMessage::Flush)]
+    async fn flush(&self, myself: ActorRef<GroupMessage>, state: &mut Group) {
+        self.hand_over(&myself, state).await;
+    }
+
+    #[ractor::message(GroupMessage::Settled)]
+    async fn settled(&self, myself: ActorRef<GroupMessage>, state: &mut Group) {
+        state.is_busy = false;
+        self.hand_over(&myself, state).await;
+    }
+
+    #[ractor::message(GroupMessage::WriterCrashed(error))]
+    async fn writer_crashed(&self, error: String) -> Result<(), ActorProcessingErr> {
+        Err(error.into())
+    }
+}
+
+/// Runs a closure when it is dropped.
+struct OnDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        if let Some(run) = self.0.take() {
+            run();
+        }
+    }
+}

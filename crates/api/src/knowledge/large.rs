@@ -1,0 +1,101 @@
+//! Bodies of batches, which may be larger than others and take longer (`docs/decisions/0034-fair-shares.md`).
+//!
+//! A body that is large, or whose `Content-Length` is, needs a place while it is read and parsed. The number of places bounds their memory.
+//! Accounts get places in turn and wait for them. A turn ends when the body is parsed, or by time if others wait: a slow sender then sends again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actors::ingest::BatchSettings;
+use app::config::BODY_BYTES_HARD_MAX;
+use axum::body::{Body, HttpBody};
+use axum::http::request::Parts;
+use bytes::{Bytes, BytesMut};
+use domain::fair::{FairLimits, FairRefusal};
+use domain::ids::UserAccountId;
+use knowledge::fair::{FairPlace, FairPlaces};
+use tokio::sync::SetOnce;
+
+use crate::body::{BodyPieces, BodyReader, Limit};
+use crate::error::ApiError;
+
+/// Time after which another attempt is reasonable.
+const SOON: Duration = Duration::from_secs(1);
+
+/// A body, and the place that it takes while it is in memory.
+#[derive(Debug)]
+pub struct LargeBody {
+    /// The whole body.
+    pub bytes: Bytes,
+    _place: Option<FairPlace>,
+}
+
+/// Reads the bodies of batches.
+#[derive(Debug)]
+pub struct LargeBodies {
+    places: FairPlaces,
+    /// Maximum time for a place.
+    wait: Duration,
+    limit: Limit,
+    bodies: Arc<BodyReader>,
+}
+
+impl LargeBodies {
+    /// `settings` is the section `[knowledge.batch]`.
+    pub fn new(settings: &BatchSettings, bodies: Arc<BodyReader>) -> Self {
+        let limits = FairLimits {
+            waiting_max: settings.large_bodies_waiting_max,
+            waiting_per_party_max: settings.large_bodies_per_account_max,
+            ..FairLimits::new(settings.large_bodies_max, settings.large_bodies_per_account_max)
+        };
+        let places = FairPlaces::timed(limits, Duration::MAX, settings.large_bodies_turn);
+        let limit = Limit { bytes_max: settings.body_bytes_max, deadline: settings.body_deadline };
+        Self { places, wait: settings.large_bodies_wait, limit, bodies }
+    }
+
+    /// Reads the body of a batch of this account.
+    pub async fn read(&self, parts: &Parts, body: Body, account: &UserAccountId) -> Result<LargeBody, ApiError> {
+        let place: SetOnce<FairPlace> = SetOnce::new();
+        let overdue = async { place.wait().await.overdue().await };
+        let bytes = tokio::select! {
+            bytes = self.whole(parts, body, account, &place) => bytes?,
+            () = overdue => return Err(ApiError::unavailable("overloaded", SOON)),
+        };
+        Ok(LargeBody { bytes, _place: place.into_inner() })
+    }
+
+    async fn whole(
+        &self,
+        parts: &Parts,
+        body: Body,
+        account: &UserAccountId,
+        place: &SetOnce<FairPlace>,
+    ) -> Result<Bytes, ApiError> {
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        let mut pieces = BodyPieces::new(parts, body, self.limit, self.bodies.slow())?;
+        let mut bytes = BytesMut::new();
+        let mut next = Bytes::new();
+        loop {
+            if announced.max(bytes.len() + next.len()) > BODY_BYTES_HARD_MAX && place.get().is_none() {
+                // Fails only if there is one.
+                let _ = place.set(pieces.meanwhile(self.place(account)).await??);
+            }
+            if bytes.is_empty() {
+                bytes.reserve(announced);
+            }
+            bytes.extend_from_slice(&next);
+            match pieces.next().await? {
+                Some(piece) => next = piece,
+                None => return Ok(bytes.freeze()),
+            }
+        }
+    }
+
+    async fn place(&self, account: &UserAccountId) -> Result<FairPlace, ApiError> {
+        match tokio::time::timeout(self.wait, self.places.acquire(account)).await {
+            Ok(Ok(place)) => Ok(place),
+            Ok(Err(FairRefusal::Party)) => Err(ApiError::rate_limited(SOON)),
+            Ok(Err(FairRefusal::All)) | Err(_) => Err(ApiError::unavailable("overloaded", SOON)),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Builds each service from the configuration and the resources that all share.
+
+use std::sync::Arc;
+
+use actors::ActorKind;
+use actors::budget::Budgets;
+use actors::claim::{self, Claims, Keyring};
+use actors::device::{self, DeviceCodes};
+use actors::ingest::Ingestion;
+use actors::intake::{EventProcessor, HeldBatch, HeldLately, Intake};
+use actors::lookup::MachineLookup;
+use actors::mail::{self, Mail, Mailer, Transport};
+use actors::meter::Usage;
+use actors::node::NodeTable;
+use actors::outbox::Outbox;
+use actors::presence::Presence;
+use actors::signin::{self, SignIns};
+use actors::upstream::Upstream;
+use actors::webhook::{self, WebhookPass};
+use chrono::TimeDelta;
+use domain::ids::NodeId;
+use domain::node::NodeTraits;
+use domain::registry::Registry;
+use domain::secret::CodeKey;
+use domain::token::AssertionKey;
+use domain::{Clock, Rng};
+use store::Store;
+use supervision::Handle;
+use supervision::commit::CommitMessage;
+
+use super::error::BuildError;
+use crate::config::{Settings, Urls};
+
+/// The folder below `data.dir` in which mails are written when no mail server is configured.
+pub const OUTBOX: &str = "outbox";
+
+/// The actor that stores held events in groups.
+pub(super) type Hold = Handle<CommitMessage<HeldBatch>>;
+
+/// The resources from which services are built.
+pub(super) struct Builder<'b> {
+    pub settings: &'b Settings,
+    pub store: &'b Store,
+    pub clock: &'b Clock,
+    pub rng: &'b Rng,
+    pub urls: &'b Urls,
+    /// The id of this node.
+    pub node: NodeId,
+}
+
+/// Counters that are written to the store at intervals.
+pub(super) struct Counters {
+    pub usage: Usage,
+    pub presence: Presence,
+    pub budgets: Budgets,
+}
+
+impl Builder<'_> {
+    /// The keys that sign identity assertions, and the key for codes. The first start creates them.
+    pub(super) async fn keys(&self) -> Result<(Vec<AssertionKey>, CodeKey), BuildError> {
+        let (store, now) = (self.store, self.clock.now());
+        store.assertion_keys_ensure(now, self.rng).await?;
+        let keys = store.assertion_keys(now, self.settings.claims.keep_keys_for()).await?;
+        Ok((keys, store.code_key(self.rng).await?))
+    }
+
+    pub(super) fn claims(&self, codes: CodeKey, keys: &[AssertionKey]) -> Result<Claims, BuildError> {
+        let dependencies = claim::Dependencies {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            rng: self.rng.clone(),
+            codes,
+            keyring: Keyring::new(self.urls.base.clone(), keys)?,
+            settings: self.settings.claims.clone(),
+            base_url: self.urls.base.clone(),
+        };
+        Ok(Claims::new(dependencies, self.settings.actors.of(ActorKind::Claims)))
+    }
+
+    pub(super) fn devices(&self, codes: CodeKey) -> DeviceCodes {
+        let dependencies = device::Dependencies {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            rng: self.rng.clone(),
+            codes,
+            settings: self.settings.devices.clone(),
+            keys_per_account_max: self.settings.api_keys.per_account_max,
+            base_url: self.urls.base.clone(),
+        };
+        DeviceCodes::new(dependencies, self.settings.actors.of(ActorKind::Devices))
+    }
+
+    /// The handle for mail, and the actor that sends it.
+    pub(super) fn mail(&self) -> Result<(Mail, Mailer), BuildError> {
+        let outbox = self.settings.data.dir.join(OUTBOX);
+        let mailer = Mailer::new(mail::Dependencies {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            rng: self.rng.clone(),
+            transport: Transport::new(&self.settings.mail, outbox).map_err(BuildError::Mail)?,
+            settings: self.settings.mail.clone(),
+        });
+        Ok((Mail::new(self.settings.actors.of(ActorKind::Mail)), mailer))
+    }
+
+    pub(super) fn signins(&self, mail: &Mail, codes: CodeKey) -> SignIns {
+        SignIns::new(signin::Dependencies {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            rng: self.rng.clone(),
+            codes,
+            mail: mail.clone(),
+            base_url: self.urls.base.clone(),
+            create_account: self.settings.signin.create_account,
+            codes_per_hour: self.settings.signin.codes_per_hour,
+            codes_per_hour_total: self.settings.signin.codes_per_hour_total,
+            session_valid_for: self.settings.sessions.valid_for,
+        })
+    }
+
+    /// The lookup of computers. On PostgreSQL an actor groups the lookups of concurrent requests.
+    pub(super) fn lookup(&self) -> MachineLookup {
+        if self.store.pool().is_postgres() {
+            MachineLookup::Grouped(Handle::new(ActorKind::Lookup, self.settings.actors.of(ActorKind::Lookup)))
+        } else {
+            MachineLookup::InPlace(self.store.clone())
+        }
+    }
+
+    pub(super) fn hold(&self) -> Hold {
+        Handle::new(ActorKind::Hold, self.settings.actors.of(ActorKind::Hold))
+    }
+
+    pub(super) fn counters(&self, upstream: &Upstream) -> Counters {
+        Counters {
+            usage: Usage::new(self.store.clone(), upstream),
+            presence: Presence::new(self.store.clone()),
+            budgets: Budgets::new(
+                self.store.clone(),
+                self.settings.events.unattached,
+                self.settings.plans.each(|plan| plan.event_bytes_per_day),
+            ),
+        }
+    }
+
+    pub(super) fn intake(
+        &self,
+        upstream: &Upstream,
+        registry: &Arc<Registry>,
+        counters: &Counters,
+        hold: &Hold,
+    ) -> Intake {
+        let Settings { events, actors, .. } = self.settings;
+        let processor = EventProcessor {
+            tally: counters.usage.tally(),
+            store: self.store.clone(),
+            budgets: counters.budgets.clone(),
+            hold: hold.clone(),
+            upstream: upstream.clone(),
+            registry: Arc::clone(registry),
+            clock: self.clock.clone(),
+            rng: self.rng.clone(),
+            held_lately: HeldLately::default(),
+        };
+        Intake::new(processor, events.body_bytes_max, self.settings.agent_kinds(), actors.of(ActorKind::Ordered))
+    }
+
+    /// This node among the others. The main database has its row once it is introduced.
+    pub(super) fn nodes(&self, upstream: &Upstream, ingestion: &Ingestion) -> NodeTable {
+        let started_at = self.clock.now();
+        let traits = NodeTraits {
+            id: self.node,
+            name: host_name(),
+            address: String::new(),
+            operator_address: String::new(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            configuration: self.settings.shared_digest(),
+            settings: self.settings.shared_prints(),
+            started_at,
+            clock_ahead: TimeDelta::zero(),
+        };
+        let log = match upstream {
+            Upstream::Embedded { log, .. } => Some(log.clone()),
+            Upstream::External(_) => None,
+        };
+        NodeTable::new(self.store.clone(), self.clock.clone(), log, ingestion.runner().to_owned(), traits)
+    }
+
+    /// Sends notifications; `None` if webhooks are off.
+    pub(super) fn webhooks(&self) -> Result<Option<WebhookPass>, BuildError> {
+        let settings = self.settings.webhooks.clone();
+        if !settings.enabled {
+            return Ok(None);
+        }
+        let sender = webhook::WebhookSender::new(&settings, &self.urls.base);
+        let sender = sender.map_err(|error| BuildError::Webhooks(domain::reasons(&error)))?;
+        let (store, clock, rng) = (self.store.clone(), self.clock.clone(), self.rng.clone());
+        Ok(Some(WebhookPass { store, clock, rng, sender, settings }))
+    }
+
+    pub(super) fn outbox(&self, upstream: &Upstream) -> Outbox {
+        Outbox {
+            store: self.store.clone(),
+            upstream: upstream.clone(),
+            clock: self.clock.clone(),
+            rng: self.rng.clone(),
+        }
+    }
+}
+
+/// Name of the host; empty if it is no text.
+fn host_name() -> String {
+    hostname::get().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
+}

@@ -1,0 +1,235 @@
+//! Opens the main database (the facts) and the log, and checks that they belong together, before anything is served.
+//!
+//! Both databases carry the id of the installation, and the facts remember the newest checkpoint of the log ([`actors::anchor`]). A
+//! pair is refused if one of the two is missing, if they have different ids, or if the log does not continue the checkpoint. Both ways out
+//! are in the refusal: a backup, or a new epoch of the log (`epoch`). A pair without ids, whose first start was interrupted, gets them.
+//!
+//! On PostgreSQL both are restored together, so each node also remembers the newest checkpoint in a file of its own
+//! ([`statistics::log::MemoryFile`]). A log that does not continue it is halted: it can be read, and is neither signed nor extended.
+//!
+//! The order of reads lets several processes start at the same moment: a process makes the facts before the log, and remembers a
+//! checkpoint after it was signed. So the presence of the log is read before that of the facts, and the remembered checkpoint before the
+//! checkpoint of the log.
+
+mod epoch;
+mod error;
+mod facts;
+mod pair;
+mod places;
+mod refusal;
+mod schema;
+
+use actors::anchor::Anchor;
+use actors::upstream::Upstream;
+use actors::witness::Witnesses;
+use actors::{ActorKind, anchor};
+use domain::ids::InstallationId;
+use domain::{Clock, Rng};
+use statistics::client::Client;
+use statistics::log::{Log, LogError, LogHead, MemoryFault, MemoryFile};
+use statistics::witness::WitnessClient;
+use store::Store;
+use supervision::Handle;
+
+pub use self::epoch::{Declared, declare};
+pub use self::error::OpenError;
+pub use self::facts::Facts;
+pub use self::pair::is_lone_log;
+use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
+pub use self::places::SCHEMA;
+pub use self::refusal::{Mismatch, StartRefusal};
+pub use self::schema::require as require_schema;
+use crate::config::Settings;
+use async_recursion::async_recursion as boxed;
+
+/// How a start treats the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogStart {
+    /// Continues the log that the facts remember.
+    #[default]
+    Continue,
+    /// Begins an epoch with a new origin, regardless of the remembered checkpoint.
+    NewEpoch,
+}
+
+/// Opens facts and log, brings both to the newest schema, and refuses them if they do not belong together.
+#[boxed]
+pub async fn open(
+    settings: &Settings,
+    clock: &Clock,
+    rng: &Rng,
+    start: LogStart,
+) -> Result<(Store, Upstream), OpenError> {
+    let id = || InstallationId::from(rng.uuid_v7(clock.now()));
+    if settings.upstream.url.is_some() {
+        // There is no embedded log. The remembered checkpoint of an earlier one stays, in case that log is used again.
+        let store = facts_beside_log(settings).await?;
+        store.migrate().await?;
+        store.installation_begin(id()).await?;
+        return Ok((store, Upstream::External(Client::new(&settings.upstream, rng)?)));
+    }
+    let ground = StartContext { settings, clock, rng };
+    let (store, log) = match start {
+        LogStart::Continue => ground.joined(id()).await?,
+        LogStart::NewEpoch => epoch::begin(&ground, id()).await?,
+    };
+    let intake = Handle::new(ActorKind::Intake, settings.actors.of(ActorKind::Intake));
+    Ok((store, Upstream::Embedded { intake, log }))
+}
+
+/// Opens the facts for a command that may run beside a server. It makes no file and changes no table: older tables are refused.
+#[boxed]
+pub async fn open_facts(settings: &Settings) -> Result<Store, OpenError> {
+    if are_facts_absent(settings) && !is_lone_log(settings) {
+        return Err(OpenError::Absent("the main database"));
+    }
+    let store = facts_beside_log(settings).await?;
+    if let Err(error) = store.check_schema().await {
+        store.close().await;
+        return Err(error.into());
+    }
+    Ok(store)
+}
+
+/// Whether the file of the facts does not exist; false on PostgreSQL.
+fn are_facts_absent(settings: &Settings) -> bool {
+    settings.database.url.is_none() && !settings.data.facts().exists()
+}
+
+/// Opens the facts. They are not made beside a log without facts.
+async fn facts_beside_log(settings: &Settings) -> Result<Store, OpenError> {
+    if settings.upstream.url.is_none() && is_lone_log(settings) {
+        return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());
+    }
+    let store = Store::open(&settings.database, &settings.data.facts()).await?;
+    let store = store.with_notices(settings.notices());
+    if are_facts_lost(&store, settings).await? {
+        store.close().await;
+        return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());
+    }
+    Ok(store)
+}
+
+/// Whether facts without tables have a log beside them, in PostgreSQL.
+async fn are_facts_lost(store: &Store, settings: &Settings) -> Result<bool, OpenError> {
+    if settings.upstream.url.is_some() || !store.pool().is_postgres() || !store.pool().is_empty().await? {
+        return Ok(false);
+    }
+    let Some(log) = log_pool_if_there(settings, store).await? else { return Ok(false) };
+    log.close().await;
+    // Another process may have made both meanwhile.
+    Ok(store.pool().is_empty().await?)
+}
+
+/// Compares facts and log, and writes nothing.
+#[boxed]
+pub async fn compare(store: &Store, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
+    let owner = log.installation().await?;
+    let facts = Facts::read(store).await?;
+    if let Err(mismatch) = facts.own(owner, log).await? {
+        return Ok(Err(mismatch));
+    }
+    facts.are_continued_by(log).await
+}
+
+impl StartContext<'_> {
+    /// Facts and log that belong together. A pair without ids gets this one.
+    async fn joined(&self, id: InstallationId) -> Result<(Store, Log), OpenError> {
+        if is_lone_log(self.settings) {
+            return Err(StartRefusal::of(self.settings, Mismatch::FactsMissing).into());
+        }
+        let Found { store, are_facts_empty, log: pool } = self.look().await?;
+        let refused = |mismatch| OpenError::from(StartRefusal::of(self.settings, mismatch));
+        if are_facts_empty && let Some(pool) = pool {
+            pool.close().await;
+            store.close().await;
+            return Err(refused(Mismatch::FactsMissing));
+        }
+        if are_facts_empty {
+            self.fits_the_file(&store).await?;
+        }
+        store.migrate().await?;
+        let facts = Facts::read(&store).await?;
+        let pool = match pool {
+            None if facts.know_a_log() => {
+                // Another process may have made it a moment ago, and the facts remember it since then.
+                log_pool_if_there(self.settings, &store)
+                    .await?
+                    .ok_or_else(|| refused(Mismatch::LogMissing { remembered: facts.events_min() }))?
+            }
+            None => log_pool(self.settings, &store).await?,
+            Some(pool) => pool,
+        };
+        let log = self.log(pool, &self.settings.log.origin).await?;
+        if let Err(mismatch) = compare(&store, &log).await? {
+            log.close().await;
+            store.close().await;
+            return Err(refused(mismatch));
+        }
+        self.join(&store, &log, id).await?;
+        Ok((store, log))
+    }
+
+    /// Writes missing ids, and stores the newest checkpoint.
+    async fn join(&self, store: &Store, log: &Log, id: InstallationId) -> Result<(), OpenError> {
+        let installation = store.installation_begin(id).await?;
+        let owner = log.installation_begin(installation.id).await?;
+        if owner != installation.id {
+            let mismatch = Mismatch::OtherInstallation { facts: installation.id, log: owner };
+            return Err(StartRefusal::of(self.settings, mismatch).into());
+        }
+        let head: LogHead = log.head().await?;
+        match store.installation_remember(&anchor::remembered(head), self.clock.now()).await {
+            // Such as a full disk: reads and proofs are served, and the pass that remembers checkpoints tries again.
+            Err(error) if error.is_unavailable() => {
+                tracing::warn!(
+                    error = domain::reasons(&error),
+                    "the server starts although its database cannot be written to"
+                );
+            }
+            done => drop(done?),
+        }
+        self.remember(log, owner).await
+    }
+
+    /// PostgreSQL: compares the log with the checkpoint in the node's file, and keeps the newest one there from now on.
+    async fn remember(&self, log: &Log, installation: InstallationId) -> Result<(), OpenError> {
+        if self.settings.database.url.is_some() {
+            log.remember_in(&self.settings.data.checkpoint(), installation).await?;
+        }
+        Ok(())
+    }
+
+    /// A node that remembers a log does not begin another installation in an empty database.
+    async fn fits_the_file(&self, store: &Store) -> Result<(), OpenError> {
+        if self.settings.database.url.is_none() {
+            return Ok(());
+        }
+        let path = self.settings.data.checkpoint();
+        match MemoryFile::new(&path).read().map_err(LogError::from)? {
+            // Another process in the same folder may have begun the installation meanwhile.
+            Some((remembered, _)) if store.pool().is_empty().await? => {
+                Err(LogError::from(MemoryFault::OtherInstallation { path, remembered }).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The pass that asks witnesses for cosignatures; `None` without witnesses.
+pub fn witnesses_of(upstream: &Upstream, settings: &Settings) -> Result<Option<Witnesses>, OpenError> {
+    let Upstream::Embedded { log, .. } = upstream else { return Ok(None) };
+    // The configuration was checked when it was read.
+    let addresses = settings.log.witnesses().unwrap_or_default();
+    if addresses.is_empty() {
+        return Ok(None);
+    }
+    let witnesses = addresses.into_iter().map(WitnessClient::new).collect::<Result<_, _>>()?;
+    Ok(Some(Witnesses::new(log.clone(), witnesses)))
+}
+
+/// The pass that stores the newest checkpoint while the server runs; `None` with an external statistics service.
+pub fn anchor_of(store: &Store, upstream: &Upstream, clock: &Clock) -> Option<Anchor> {
+    let Upstream::Embedded { log, .. } = upstream else { return None };
+    Some(Anchor { store: store.clone(), log: log.clone(), clock: clock.clone() })
+}

@@ -1,0 +1,104 @@
+//! Why facts and log are refused, and the remedies.
+
+use domain::ids::InstallationId;
+
+use super::places::places;
+use crate::config::Settings;
+
+/// How facts and log do not belong together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Mismatch {
+    /// There is a log, and no facts.
+    #[error(
+        "there is an event log without the facts that belong to it: accounts, computers and held events are missing"
+    )]
+    FactsMissing,
+    /// The facts are new, and the log is not.
+    #[error("the event log belongs to an installation, and the facts to none: they are new")]
+    FactsWithoutId,
+    /// The facts remember a log, and there is none.
+    #[error("the facts remember an event log of at least {remembered} events, and there is none")]
+    LogMissing {
+        /// Events that it had at least.
+        remembered: u64,
+    },
+    /// The facts remember a log, and this one was never theirs.
+    #[error("the facts remember an event log, and the one that is there belongs to no installation")]
+    LogWithoutId,
+    /// Two installations.
+    #[error("the facts are of installation {facts}, and the event log of installation {log}")]
+    OtherInstallation {
+        /// That of the facts.
+        facts: InstallationId,
+        /// That of the log.
+        log: InstallationId,
+    },
+    /// The log was rolled back.
+    #[error(
+        "the event log has {log} signed events, and the facts remember {remembered}: the log was rolled back, or is an older copy"
+    )]
+    Smaller {
+        /// Events in the signed tree.
+        log: u64,
+        /// Number of events in the facts.
+        remembered: u64,
+    },
+    /// The log has other events.
+    #[error(
+        "the first {size} events of the log are not those that it had signed: it is another history of the same log"
+    )]
+    Differs {
+        /// Leaves of the remembered checkpoint.
+        size: u64,
+    },
+    /// The log has another key.
+    #[error("the event log is signed by another key than the one that the facts remember")]
+    OtherKey,
+    /// The stored value is no checkpoint.
+    #[error("the checkpoint that the facts remember cannot be read")]
+    Unreadable,
+}
+
+/// A refused start, with the remedies.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{mismatch}\n  facts  {facts}\n  log    {log}\n  \
+     Check that these are the right places and that they are mounted. If so, there are two remedies:\n  \
+     - restore both databases from one backup: `attache backup restore` (PostgreSQL: pg_restore)\n  \
+     - `attache serve --new-log` begins a new epoch of the log, whose checkpoints have a new origin. {loss}"
+)]
+pub struct StartRefusal {
+    mismatch: Mismatch,
+    facts: String,
+    log: String,
+    loss: &'static str,
+}
+
+impl StartRefusal {
+    /// The refusal of the databases that the settings name.
+    pub fn of(settings: &Settings, mismatch: Mismatch) -> Self {
+        let (facts, log) = places(settings);
+        let loss = mismatch.loss();
+        Self { mismatch, facts, log, loss }
+    }
+}
+
+impl Mismatch {
+    /// The data that the new epoch lacks.
+    fn loss(&self) -> &'static str {
+        match self {
+            Self::FactsMissing | Self::FactsWithoutId | Self::OtherInstallation { .. } | Self::LogWithoutId => {
+                "The existing log is renamed, and the new one is empty"
+            }
+            Self::LogMissing { .. } => "The new log is empty: proofs of earlier events are no longer available",
+            Self::Smaller { .. } | Self::Differs { .. } | Self::OtherKey | Self::Unreadable => {
+                "It keeps the events of this log; proofs of events that only the lost log had are no longer available"
+            }
+        }
+    }
+
+    /// Both remedies in one line.
+    pub fn advice() -> &'static str {
+        "restore both databases from one backup, or run `attache serve --new-log`, which begins a new epoch of the log"
+    }
+}

@@ -1,0 +1,100 @@
+//! How far the server is on its way from serving to its end (`docs/decisions/0030-lame-duck.md`).
+//!
+//! Balancers learn only from `/readyz` that a node leaves, and clients with an open connection only from an answer. So a node that is to
+//! leave stays open while they notice: first it is unready, then each answer closes its connection, and only then the listeners close.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_recursion::async_recursion as boxed;
+use tokio::sync::watch;
+
+/// A phase; later ones are greater.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Ready, unless a part fails.
+    #[default]
+    Serving,
+    /// Unready. Connections are accepted and requests are answered as before.
+    LameDuck,
+    /// As in [`LameDuck`](Self::LameDuck), and each answer closes its connection.
+    Closing,
+    /// The listeners are closed, and requests in progress finish.
+    Stopping,
+}
+
+/// The phase of one server. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Phases {
+    phase: Arc<watch::Sender<Phase>>,
+    /// The same for each answer, without a lock.
+    closes: Arc<AtomicBool>,
+}
+
+impl Phases {
+    /// Begins a phase, unless it or a later one has begun.
+    pub fn enter(&self, phase: Phase) {
+        self.closes.fetch_or(phase >= Phase::Closing, Ordering::Relaxed);
+        self.phase.send_if_modified(|now| {
+            let is_later = phase > *now;
+            *now = phase.max(*now);
+            is_later
+        });
+    }
+
+    /// The lame duck: unready for this long, and in its second half each answer closes its connection.
+    #[boxed]
+    pub async fn lame_duck(&self, duration: Duration) {
+        self.enter(Phase::LameDuck);
+        tokio::time::sleep(duration / 2).await;
+        self.enter(Phase::Closing);
+        tokio::time::sleep(duration / 2).await;
+    }
+
+    /// Whether the server is to leave, or leaves.
+    pub fn is_leaving(&self) -> bool {
+        *self.phase.borrow() > Phase::Serving
+    }
+
+    /// Whether an answer closes its connection.
+    pub fn closes_connections(&self) -> bool {
+        self.closes.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the listeners are to close.
+    #[boxed]
+    pub async fn stopping(&self) {
+        let mut phase = self.phase.subscribe();
+        if phase.wait_for(|phase| *phase >= Phase::Stopping).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lame_duck_is_unready_first_and_closes_connections_in_its_second_half() {
+        let phases = Phases::default();
+        assert!(!phases.is_leaving() && !phases.closes_connections());
+        let begun = Instant::now();
+        let leaving = phases.clone();
+        let duck = tokio::spawn(async move { leaving.lame_duck(Duration::from_secs(10)).await });
+        for (seconds, closes) in [(1, false), (4, false), (6, true), (9, true)] {
+            tokio::time::sleep_until(begun + Duration::from_secs(seconds)).await;
+            assert_eq!((phases.is_leaving(), phases.closes_connections()), (true, closes), "after {seconds} s");
+        }
+        duck.await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::from_secs(10));
+        assert!(tokio::time::timeout(Duration::from_secs(1), phases.stopping()).await.is_err());
+        phases.enter(Phase::Stopping);
+        phases.stopping().await;
+        phases.enter(Phase::LameDuck);
+        phases.stopping().await;
+    }
+}

@@ -1,0 +1,367 @@
+//! Finds recorded events for a person: filtered pages, numbers per day, and the events next to one in its chain.
+//!
+//! The embedded log filters by lane, computer, agent kind and time in its indexes. Type and text have no index, and an external service
+//! filters by lane and start only; the rest is compared with the entries that were read, of which a search reads a limited number
+//! (`docs/decisions/0016-account-reads.md`).
+
+use std::sync::Arc;
+
+use actors::upstream::Upstream;
+use domain::Timestamp;
+use domain::envelope::Lane;
+use domain::ids::{EventId, MachineUuid, UserAccountId};
+use domain::usage::Day;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use statistics::contract::{ActivityQuery, Passed, RecordScope, Unavailable};
+use statistics::log::{DayCounts, DayQuery, Log, LogError};
+use statistics::proof::AuditProof;
+use store::StoreError;
+
+use super::scope_of_account;
+use crate::services::Ports;
+use async_recursion::async_recursion as boxed;
+
+/// Entries that a search reads at a time.
+const READ: u16 = 500;
+/// Days of [`Activity::days`].
+pub const DAYS: i64 = 30;
+/// Separates the cursor of the service from the last entry of a page that ends within a page of the service.
+const WITHIN: char = '~';
+
+/// `[activity]`: the pages of recorded events.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ActivitySettings {
+    /// Events on a page, 1 to 500.
+    pub page_events: u16,
+    /// Maximum number of entries that one request reads for a filter without an index; the next request continues.
+    pub search_events_max: u32,
+    /// Maximum number of events of an export.
+    pub export_events_max: u32,
+}
+
+impl Default for ActivitySettings {
+    fn default() -> Self {
+        Self { page_events: 50, search_events_max: 5_000, export_events_max: 100_000 }
+    }
+}
+
+impl ActivitySettings {
+    /// Values outside of their range, each with its name and the reason.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let mut problems = Vec::new();
+        if !(1..=READ).contains(&self.page_events) {
+            problems.push(("page_events".to_owned(), format!("must be from 1 to {READ}")));
+        }
+        for (name, value) in
+            [("search_events_max", self.search_events_max), ("export_events_max", self.export_events_max)]
+        {
+            if value == 0 {
+                problems.push((name.to_owned(), "must be at least 1".to_owned()));
+            }
+        }
+        problems
+    }
+}
+
+/// Which events a person wants to see; `None` does not restrict them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ActivityFilter {
+    /// Only events of this computer.
+    pub machine: Option<MachineUuid>,
+    /// The agent kind.
+    pub agent: Option<String>,
+    /// The event type.
+    pub event_type: Option<String>,
+    /// Only events of this lane.
+    pub lane: Option<Lane>,
+    /// The first day.
+    pub first: Option<Day>,
+    /// The last day.
+    pub last: Option<Day>,
+    /// Text in the type, the lane, the agent kind, the id or the name of the computer; compared without case.
+    pub text: Option<String>,
+}
+
+/// An entry of activity. Members that the service did not send are empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ActivityEntry {
+    /// Id of the event.
+    pub event_id: String,
+    /// Type of the event.
+    pub event_type: String,
+    /// Lane of the event.
+    pub lane: String,
+    /// Only events of this agent kind.
+    pub agent_id: String,
+    /// The computer that recorded it.
+    pub machine_uuid: Option<MachineUuid>,
+    /// Time of receipt.
+    pub received_at: Option<String>,
+    /// Declared consent level.
+    pub consent_level: String,
+    /// Epoch of the chain.
+    pub chain_epoch: Option<u64>,
+    /// Position in the epoch.
+    pub seq: Option<u64>,
+    /// Id of the receipt.
+    pub receipt_id: String,
+}
+
+impl ActivityEntry {
+    /// Time of receipt, if it could be read.
+    pub fn received(&self) -> Option<Timestamp> {
+        self.received_at.as_deref()?.parse().ok()
+    }
+}
+
+/// A page of a search.
+#[derive(Debug, Default)]
+pub struct ActivityFound {
+    /// The events, newest first, each with its JSON text.
+    pub entries: Vec<(ActivityEntry, Box<RawValue>)>,
+    /// Where the next page begins; `None` after the last event.
+    pub next: Option<String>,
+    /// Number of entries that were read.
+    pub searched: u32,
+    /// The oldest entry that was read, if the search stopped at its limit before the page was full.
+    pub stopped_at: Option<Timestamp>,
+}
+
+/// Why events could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ActivityError {
+    /// The statistics service did not answer.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The statistics service refused the request, or its answer is not a page of events.
+    #[error("the answer of the statistics service is not a page of events")]
+    Unreadable,
+    /// The log failed.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// The name of a computer, for the filter of text.
+pub trait ComputerNames {
+    /// Its name, as the page shows it.
+    fn name_of(&self, machine: MachineUuid) -> &str;
+}
+
+/// Reads recorded events. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Activity {
+    ports: Ports,
+    upstream: Upstream,
+    settings: ActivitySettings,
+    choices: Arc<ActivityChoices>,
+}
+
+/// The values that a person chooses from.
+#[derive(Debug, Default)]
+pub struct ActivityChoices {
+    /// Agent kinds that the account has events of.
+    pub agents: Vec<String>,
+    /// Event types of the registry.
+    pub types: Vec<String>,
+}
+
+impl Activity {
+    /// `settings` is the section `[activity]`.
+    pub fn new(ports: Ports, upstream: Upstream, settings: ActivitySettings, choices: ActivityChoices) -> Self {
+        Self { ports, upstream, settings, choices: Arc::new(choices) }
+    }
+
+    /// The values that a person chooses from.
+    pub fn choices(&self) -> &ActivityChoices {
+        &self.choices
+    }
+
+    /// The settings of the section `[activity]`.
+    pub fn settings(&self) -> &ActivitySettings {
+        &self.settings
+    }
+
+    /// The events that an account may see.
+    #[boxed]
+    pub async fn scope(&self, account: &UserAccountId) -> Result<RecordScope, StoreError> {
+        scope_of_account(&self.ports.store, account).await
+    }
+
+    /// Whether the log is embedded: only then it counts days and finds the next event of a chain.
+    pub fn is_embedded(&self) -> bool {
+        self.log().is_some()
+    }
+
+    fn log(&self) -> Option<&Log> {
+        match &self.upstream {
+            Upstream::Embedded { log, .. } => Some(log),
+            Upstream::External(_) => None,
+        }
+    }
+
+    /// At most `events_max` events that fit a filter, newest first, from `cursor` on. Reads at most `activity.search_events_max` entries.
+    pub async fn search(
+        &self,
+        scope: &RecordScope,
+        filter: &ActivityFilter,
+        names: &(impl ComputerNames + Sync),
+        cursor: Option<&str>,
+        events_max: u16,
+    ) -> Result<ActivityFound, ActivityError> {
+        let fits_all = if self.is_embedded() { filter.has_index() } else { filter.is_served() };
+        let limit = if fits_all { events_max } else { READ };
+        let (mut upstream, mut within) = match cursor.map(|cursor| cursor.rsplit_once(WITHIN)) {
+            Some(Some((upstream, last))) => {
+                (Some(upstream.to_owned()).filter(|at| !at.is_empty()), Some(last.to_owned()))
+            }
+            Some(None) => (cursor.map(str::to_owned), None),
+            None => (None, None),
+        };
+        let mut found = ActivityFound::default();
+        loop {
+            let (entries, next) = self.page(scope, filter, upstream.clone(), limit).await?;
+            let count = entries.len();
+            // New events move the first page, so the last entry that was shown may be in a later one.
+            let shown = within.as_ref().map(|last| entries.iter().position(|(entry, _)| entry.event_id == *last));
+            let skip = shown.map_or(0, |place| place.map_or(count, |place| place.saturating_add(1)));
+            if shown.flatten().is_some() {
+                within = None;
+            }
+            for (place, (entry, raw)) in entries.into_iter().enumerate() {
+                found.searched = found.searched.saturating_add(1);
+                if place < skip {
+                    continue;
+                }
+                let (id, received) = (entry.event_id.clone(), entry.received());
+                if filter.fits(&entry, names) {
+                    found.entries.push((entry, raw));
+                }
+                found.stopped_at = received.or(found.stopped_at);
+                if found.entries.len() >= usize::from(events_max) && place + 1 < count {
+                    found.stopped_at = None;
+                    found.next = Some(format!("{}{WITHIN}{id}", upstream.unwrap_or_default()));
+                    return Ok(found);
+                }
+            }
+            let is_full = found.entries.len() >= usize::from(events_max);
+            if is_full || next.is_none() {
+                found.stopped_at = None;
+            }
+            if is_full || next.is_none() || found.searched >= self.settings.search_events_max {
+                found.next = next;
+                return Ok(found);
+            }
+            upstream = next;
+        }
+    }
+
+    async fn page(
+        &self,
+        scope: &RecordScope,
+        filter: &ActivityFilter,
+        cursor: Option<String>,
+        limit: u16,
+    ) -> Result<(Vec<(ActivityEntry, Box<RawValue>)>, Option<String>), ActivityError> {
+        #[derive(Deserialize)]
+        struct Page {
+            events: Vec<Box<RawValue>>,
+            next_cursor: Option<String>,
+        }
+        let query = filter.query(cursor, limit);
+        let answer = self.upstream.activity(scope, &query).await?;
+        let page = serde_json::from_slice::<Page>(&answer.body).ok().filter(|_| answer.status.is_success());
+        let page = page.ok_or(ActivityError::Unreadable)?;
+        let read = |raw: Box<RawValue>| serde_json::from_str(raw.get()).map(|entry| (entry, raw));
+        let entries =
+            page.events.into_iter().map(read).collect::<Result<_, _>>().map_err(|_| ActivityError::Unreadable)?;
+        Ok((entries, page.next_cursor))
+    }
+
+    /// Numbers of events of the last [`DAYS`] days, by lane; `None` if the statistics service is external. Type, text and days of the
+    /// filter do not count.
+    #[boxed]
+    pub async fn days(&self, scope: &RecordScope, filter: &ActivityFilter) -> Result<Option<DayCounts>, ActivityError> {
+        let Some(log) = self.log() else { return Ok(None) };
+        let end = Day::from(Day::of(self.ports.clock.now()).number() + 1);
+        let first = Day::from(end.number() - DAYS);
+        let wanted = DayQuery { first, end, machine: filter.machine, agent: filter.agent.clone(), lane: filter.lane };
+        Ok(Some(log.days(scope, &wanted).await?))
+    }
+
+    /// The audit proof of an event, as the statistics service answers.
+    #[boxed]
+    pub async fn proof(&self, scope: &RecordScope, event: EventId) -> Result<Passed, Unavailable> {
+        self.upstream.proof(scope, event).await
+    }
+
+    /// The event that follows another one in its chain; `None` if there is none yet, or if the statistics service is external.
+    #[boxed]
+    pub async fn follower(
+        &self,
+        scope: &RecordScope,
+        proof: &AuditProof,
+        received_at_ms: i64,
+    ) -> Result<Option<EventId>, ActivityError> {
+        let Some(log) = self.log() else { return Ok(None) };
+        Ok(log.follower(scope, proof, received_at_ms).await?)
+    }
+
+    /// The verifier keys of the log, the active one first; empty if the statistics service does not answer.
+    #[boxed]
+    pub async fn keys(&self) -> Vec<String> {
+        let Ok(answer) = self.upstream.keys().await else { return Vec::new() };
+        let Ok(mut keys) = serde_json::from_slice::<wire::activity::LogKeys>(&answer.body) else { return Vec::new() };
+        keys.keys.sort_by_key(|key| key.retired_at.is_some());
+        keys.keys.into_iter().map(|key| key.vkey).collect()
+    }
+}
+
+impl ActivityFilter {
+    /// Whether nothing is restricted.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether the embedded log has an index for the whole filter.
+    fn has_index(&self) -> bool {
+        self.event_type.is_none() && self.text.is_none()
+    }
+
+    /// Whether the contract has a parameter for the whole filter.
+    fn is_served(&self) -> bool {
+        Self { lane: None, first: None, ..self.clone() }.is_empty()
+    }
+
+    fn query(&self, cursor: Option<String>, limit: u16) -> ActivityQuery {
+        let millis = |day: Day| day.begin().timestamp_millis();
+        ActivityQuery {
+            limit: Some(limit),
+            cursor,
+            since: self.first.map(|day| millis(day).to_string()),
+            lane: self.lane,
+            machine: self.machine,
+            agent: self.agent.clone(),
+            until: self.last.map(|day| millis(Day::from(day.number().saturating_add(1)))),
+        }
+    }
+
+    /// Whether an entry fits. An entry without a member that the filter names does not fit.
+    fn fits(&self, entry: &ActivityEntry, names: &impl ComputerNames) -> bool {
+        let day = || entry.received().map(Day::of);
+        self.machine.is_none_or(|machine| entry.machine_uuid == Some(machine))
+            && self.agent.as_ref().is_none_or(|agent| entry.agent_id == *agent)
+            && self.event_type.as_ref().is_none_or(|event_type| entry.event_type == *event_type)
+            && self.lane.is_none_or(|lane| entry.lane == lane.as_str())
+            && self.first.is_none_or(|first| day().is_some_and(|day| day >= first))
+            && self.last.is_none_or(|last| day().is_some_and(|day| day <= last))
+            && self.text.as_ref().is_none_or(|text| {
+                let text = text.to_lowercase();
+                let name = entry.machine_uuid.map(|machine| names.name_of(machine)).unwrap_or_default();
+                let shown = [&entry.event_type, &entry.lane, &entry.agent_id, &entry.event_id, &entry.consent_level];
+                shown.into_iter().map(String::as_str).chain([name]).any(|shown| shown.to_lowercase().contains(&text))
+            })
+    }
+}

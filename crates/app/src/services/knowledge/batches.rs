@@ -1,0 +1,146 @@
+//! Batches: add items, rejoin the stream of a batch, cancel it (`docs/decisions/0024-batches.md`).
+
+use actors::InfraError;
+use actors::ingest::{AddedBatch, BatchSettings, BatchStreamReader, Ingestion, Repeatable, Submission};
+use domain::batch::{BatchKind, Item, MessageId};
+use domain::ids::BatchId;
+use store::batch::BatchAccess;
+use uuid::Uuid;
+
+use super::access::KnowledgeAccess;
+use super::import::ImportLines;
+use super::refusal::Refusal;
+use crate::services::Ports;
+use async_recursion::async_recursion as boxed;
+
+/// Starts, rejoins and cancels batches. Clones share the actors.
+#[derive(Debug, Clone)]
+pub struct Batches {
+    ports: Ports,
+    ingestion: Ingestion,
+    settings: BatchSettings,
+}
+
+impl Batches {
+    /// `settings` is the section `[knowledge.batch]`.
+    pub fn new(ports: Ports, ingestion: Ingestion, settings: BatchSettings) -> Self {
+        Self { ports, ingestion, settings }
+    }
+
+    /// Maximum size of a note, in bytes.
+    pub fn note_bytes_max(&self) -> usize {
+        self.settings.note_bytes_max
+    }
+
+    /// Stores a batch and starts its work. Returns the stream of its messages. A `repeat` of an earlier request returns the stream of its batch.
+    #[boxed]
+    pub async fn add(
+        &self,
+        access: &KnowledgeAccess,
+        items: Vec<Item>,
+        named: &[Uuid],
+        repeat: Option<Repeatable>,
+    ) -> Result<BatchStreamReader, Refusal> {
+        self.check(&items, named)?;
+        let spaces = access.to_write(named, &self.ports).await?;
+        self.submit(access, BatchKind::Batch, ImportLines { items, spaces }, repeat).await
+    }
+
+    /// Stores an import and starts its work. Returns the stream of its messages, of which one for each line in its order. The same lines join
+    /// their import while it runs.
+    #[boxed]
+    pub async fn import(
+        &self,
+        access: &KnowledgeAccess,
+        lines: ImportLines,
+        repeat: Repeatable,
+    ) -> Result<BatchStreamReader, Refusal> {
+        self.submit(access, BatchKind::Import, lines, Some(repeat)).await
+    }
+
+    async fn submit(
+        &self,
+        access: &KnowledgeAccess,
+        kind: BatchKind,
+        ImportLines { items, spaces }: ImportLines,
+        repeat: Option<Repeatable>,
+    ) -> Result<BatchStreamReader, Refusal> {
+        let KnowledgeAccess { account, within, .. } = access.clone();
+        let (ingestion, submission) =
+            (self.ingestion.clone(), Submission { kind, account, spaces, key_spaces: within, items, repeat });
+        let work = async move {
+            match ingestion.add(&submission).await? {
+                // The actor starts also if the client leaves now.
+                AddedBatch::New(batch) => Ok((ingestion.join(&batch, None).await?, AddedBatch::New(batch))),
+                other => Ok::<_, InfraError>((None, other)),
+            }
+        };
+        match actors::detached(work).await?? {
+            (stream, AddedBatch::New(_)) => stream.ok_or(Refusal::NotFound),
+            (_, AddedBatch::Known(batch)) if batch.spaces.iter().all(|space| access.covers(*space)) => {
+                self.ingestion.join(&batch, None).await?.ok_or(Refusal::NotFound)
+            }
+            (_, AddedBatch::Known(_)) => Err(Refusal::SpaceForbidden),
+            (_, AddedBatch::KeyReused) => Err(Refusal::KeyReused),
+            (_, AddedBatch::TooMany) => Err(Refusal::TooManyBatches { retry_after: self.settings.heartbeat }),
+        }
+    }
+
+    /// The limits of one batch.
+    fn check(&self, items: &[Item], named: &[Uuid]) -> Result<(), Refusal> {
+        let rule = |kept: bool, path: &str, rule: String| if kept { Ok(()) } else { Err(Refusal::invalid(path, rule)) };
+        rule(!items.is_empty(), "", "supply urls, contents, or both".to_owned())?;
+        let most = self.settings.items_max;
+        rule(items.len() <= most, "", format!("a batch has at most {most} items, and this one has {}", items.len()))?;
+        let most = self.settings.spaces_max;
+        rule(named.len() <= most, "spaces", format!("must name at most {most}"))?;
+        let notes = items.iter().filter_map(|item| match item {
+            Item::Note { content, .. } => Some(content),
+            _ => None,
+        });
+        for (nth, content) in notes.enumerate() {
+            let path = format!("contents[{nth}].content");
+            let most = self.settings.note_bytes_max;
+            rule(content.len() <= most, &path, format!("must have at most {most} bytes, and has {}", content.len()))?;
+        }
+        Ok(())
+    }
+
+    /// The stream of a batch: after the message that the client received last, otherwise after number `after`, otherwise from the
+    /// beginning.
+    #[boxed]
+    pub async fn join(
+        &self,
+        access: &KnowledgeAccess,
+        id: BatchId,
+        last_received: Option<MessageId>,
+        after: Option<u32>,
+    ) -> Result<BatchStreamReader, Refusal> {
+        let after = match last_received {
+            Some(last) if last.batch != id => {
+                return Err(Refusal::invalid("Last-Event-ID", "belongs to another batch"));
+            }
+            Some(last) => Some(last.seq),
+            None => after,
+        };
+        let batch = self.visible(access, id).await?;
+        self.ingestion.join(&batch, after).await?.ok_or(Refusal::NotFound)
+    }
+
+    /// Cancels a batch; a batch that has ended does not change.
+    #[boxed]
+    pub async fn cancel(&self, access: &KnowledgeAccess, id: BatchId) -> Result<(), Refusal> {
+        if self.visible(access, id).await?.is_running {
+            let (ingestion, account) = (self.ingestion.clone(), access.account.clone());
+            actors::detached(async move { ingestion.cancel(id, &account).await }).await??;
+        }
+        Ok(())
+    }
+
+    /// A batch of the account. Its messages name the content of all its spaces, so a key has to cover them all.
+    async fn visible(&self, access: &KnowledgeAccess, id: BatchId) -> Result<BatchAccess, Refusal> {
+        let batch = self.ports.store.batch_standing(id, &access.account).await?;
+        let visible = batch.filter(|batch| batch.spaces.iter().all(|space| access.covers(*space)));
+        visible.ok_or(Refusal::NotFound)
+    }
+}

@@ -1,0 +1,117 @@
+//! Registration and detachment of computers (`docs/decisions/0002-accounts-and-computers.md`).
+
+use actors::InfraError;
+use actors::Unavailable;
+use domain::Timestamp;
+use domain::ids::{Email, MachineUuid, UserAccountId, UserCuid};
+use domain::secret::{Secret, SecretKind};
+use store::StoreError;
+use store::machine::{NewMachine, Register};
+
+use super::Ports;
+use crate::config::{MachineRegistration, MachineSettings};
+use async_recursion::async_recursion as boxed;
+
+/// Registers and detaches computers. Clones share the database.
+#[derive(Debug, Clone)]
+pub struct Machines {
+    ports: Ports,
+    settings: MachineSettings,
+}
+
+/// A computer that registers itself.
+#[derive(Debug)]
+pub struct NewComputer {
+    /// Its id, chosen by the computer.
+    pub machine_uuid: MachineUuid,
+    /// The identity that it names.
+    pub user_cuid: UserCuid,
+    /// Its name, trimmed.
+    pub name: Option<String>,
+}
+
+/// Why the server accepts no registration from this client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EnrolRefusal {
+    /// Only operators register computers (`machines.registration = "off"`).
+    #[error("registration is closed")]
+    Closed,
+    /// The enrolment key is missing or wrong.
+    #[error("the enrolment key is missing or wrong")]
+    WrongKey,
+}
+
+/// Why a computer is not registered.
+#[derive(Debug, thiserror::Error)]
+pub enum RegisterRefusal {
+    /// A computer with this id is registered.
+    #[error("the computer is registered already")]
+    AlreadyRegistered,
+    /// The store failed.
+    #[error(transparent)]
+    Infra(#[from] InfraError),
+}
+
+impl From<StoreError> for RegisterRefusal {
+    fn from(error: StoreError) -> Self {
+        Self::Infra(error.into())
+    }
+}
+
+impl From<Unavailable> for RegisterRefusal {
+    fn from(error: Unavailable) -> Self {
+        Self::Infra(error.into())
+    }
+}
+
+impl Machines {
+    /// `settings` is the section `[machines]`.
+    pub fn new(ports: Ports, settings: MachineSettings) -> Self {
+        Self { ports, settings }
+    }
+
+    /// Whether a client that presents this enrolment key may register computers.
+    pub fn may_enrol(&self, presented: Option<&Secret>) -> Result<(), EnrolRefusal> {
+        match self.settings.registration {
+            MachineRegistration::Open => Ok(()),
+            MachineRegistration::Off => Err(EnrolRefusal::Closed),
+            MachineRegistration::Key => {
+                let wanted = self.settings.enrolment_key.as_deref().map(|key| Secret::presented(key).hash());
+                // Comparing hashes reveals nothing about the key through its timing.
+                let is_right = wanted.is_some() && presented.map(Secret::hash) == wanted;
+                if is_right { Ok(()) } else { Err(EnrolRefusal::WrongKey) }
+            }
+        }
+    }
+
+    /// Registers a computer and returns its secret, which is stored only as a hash, and the time of the registration.
+    #[boxed]
+    pub async fn register(&self, new: NewComputer) -> Result<(Secret, Timestamp), RegisterRefusal> {
+        let Ports { store, clock, rng } = &self.ports;
+        let secret = Secret::mint(SecretKind::Machine, rng);
+        let (store, now, hash) = (store.clone(), clock.now(), secret.hash());
+        let registered = actors::detached(async move {
+            let NewComputer { machine_uuid, user_cuid, name } = &new;
+            let new = NewMachine { machine_uuid: *machine_uuid, user_cuid, name: name.as_deref(), secret: hash };
+            store.machine_register(&new, now).await
+        });
+        match registered.await?? {
+            Register::Registered => Ok((secret, now)),
+            Register::AlreadyRegistered => Err(RegisterRefusal::AlreadyRegistered),
+        }
+    }
+
+    /// Detaches a computer of an account and ends its secret and its key; `false` if the account has no such computer.
+    #[boxed]
+    pub async fn detach(&self, machine: MachineUuid, account: UserAccountId) -> Result<bool, InfraError> {
+        let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
+        Ok(actors::detached(async move { store.machine_detach(machine, &account, now).await }).await??)
+    }
+
+    /// The e-mail address of an account's owner; `None` if a person does not own it yet.
+    #[boxed]
+    pub async fn owner(&self, account: &UserAccountId) -> Result<Option<Email>, StoreError> {
+        let account = self.ports.store.account_by_id(account).await?;
+        Ok(account.and_then(|account| account.owner).map(|(_, email)| email))
+    }
+}

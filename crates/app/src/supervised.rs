@@ -1,0 +1,218 @@
+//! The actors, in the order in which the supervisor starts them. It stops them in the opposite order.
+
+use std::time::Duration;
+
+use actors::anchor::Anchor;
+use actors::backfill::Backfill;
+use actors::budget::BudgetKeeper;
+use actors::claim::Claims;
+use actors::device::DeviceCodes;
+use actors::ingest::OrphanedBatches;
+use actors::intake::grouped::GroupedIntake;
+use actors::intake::{HeldBatch, Intake};
+use actors::janitor::Janitor;
+use actors::lookup::{MachineLookup, SecretBatch};
+use actors::mail::{Mail, Mailer};
+use actors::meter::UsageMeter;
+use actors::node::{NodePass, NodeTable};
+use actors::outbox::Outbox;
+use actors::presence::PresencePass;
+use actors::sequence::Sequence;
+use actors::upstream::Upstream;
+use actors::watch::ChangeFeed;
+use actors::webhook::WebhookPass;
+use actors::witness::Witnesses;
+use actors::{ActorKind, jitter};
+use domain::node::BEAT_SECONDS;
+use supervision::ChildSpec;
+use supervision::commit::Committer;
+use supervision::periodic::{Pass, Periodic, Rest, Schedule, Waker};
+
+use super::builder::{Builder, Counters, Hold, OUTBOX};
+use super::knowledge::KnowledgeServices;
+
+/// Pause of the actors that only look for changes.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Maximum time of one pass of a periodic actor.
+const PASS_DEADLINE: Duration = Duration::from_mins(1);
+
+/// Rest of the sequencer: after how long, and how often it looks then. The first is longer than the lease of another node lasts, so that a node
+/// with events to sequence does not rest before it could take the lease.
+const SEQUENCE_REST: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2));
+
+/// Rest of the meter, which the local sequencer wakes: other nodes count the leaves that they add.
+const METER_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
+
+/// Rest of the anchor, which the local sequencer wakes.
+const ANCHOR_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
+
+/// Rest of the reader of changes while a connection listens. Three passes follow each hint.
+const WATCH_REST: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(8));
+
+/// Wake actors that rest.
+#[derive(Default)]
+pub(super) struct Wakers {
+    /// Events were appended: the sequencer.
+    pub appended: Waker,
+    /// The tree has grown: the meter.
+    pub grown: Waker,
+    /// A checkpoint was signed: the anchor.
+    pub signed: Waker,
+    /// Other processes changed something: the reader of changes.
+    pub changed: Waker,
+}
+
+/// The services whose actors are supervised.
+pub(super) struct Supervised<'s> {
+    pub builder: &'s Builder<'s>,
+    pub lookup: &'s MachineLookup,
+    pub log: (&'s Upstream, Option<&'s Anchor>),
+    pub witnesses: Option<&'s Witnesses>,
+    pub hold: &'s Hold,
+    pub mail: (&'s Mail, Mailer),
+    pub claims: &'s Claims,
+    pub devices: &'s DeviceCodes,
+    pub intake: &'s Intake,
+    pub knowledge: &'s KnowledgeServices,
+    pub outbox: &'s Outbox,
+    pub counters: &'s Counters,
+    pub nodes: &'s NodeTable,
+    /// Only if webhooks are on.
+    pub webhooks: Option<&'s WebhookPass>,
+    pub wakers: Wakers,
+}
+
+impl Supervised<'_> {
+    /// The specifications of all actors, in the order of their start.
+    pub(super) fn children(self) -> Vec<ChildSpec> {
+        let mut children = Vec::new();
+        children.extend(self.lookup());
+        children.extend(self.log());
+        children.push(self.hold());
+        children.extend(self.knowledge_and_requests());
+        children.extend(self.webhooks());
+        children.extend(self.housekeeping());
+        children
+    }
+
+    /// PostgreSQL: groups the lookups of concurrent requests.
+    fn lookup(&self) -> Option<ChildSpec> {
+        let MachineLookup::Grouped(group) = self.lookup else { return None };
+        let (ledger, batch_max) = (SecretBatch(self.builder.store.clone()), self.builder.settings.log.batch_max);
+        Some(ChildSpec::singleton(group, move || (Committer::new(ledger.clone(), batch_max), ())))
+    }
+
+    /// The actors of the embedded statistics service.
+    fn log(&self) -> Vec<ChildSpec> {
+        let (Upstream::Embedded { intake, log }, Some(anchor)) = self.log else {
+            return Vec::new();
+        };
+        let settings = &self.builder.settings.log;
+        let Wakers { appended, grown, signed, .. } = &self.wakers;
+        let grouped = GroupedIntake::new(log.clone(), settings.batch_max, appended.clone());
+        let sequence = Sequence {
+            log: log.clone(),
+            events_max: settings.sequence_max,
+            grown: vec![grown.clone(), signed.clone()],
+        };
+        let mut children = vec![
+            ChildSpec::singleton(intake, move || (grouped.clone(), ())),
+            self.resting(ActorKind::Sequence, sequence, settings.checkpoint_every, SEQUENCE_REST, appended),
+            self.resting(ActorKind::Anchor, anchor.clone(), settings.remember_every, ANCHOR_REST, signed),
+        ];
+        let witnesses = self.witnesses.cloned();
+        children.extend(witnesses.map(|pass| self.periodic(ActorKind::Witness, pass, settings.checkpoint_every)));
+        children
+    }
+
+    /// Stores held events in groups.
+    fn hold(&self) -> ChildSpec {
+        let settings = self.builder.settings;
+        let ledger = HeldBatch { store: self.builder.store.clone(), quotas: settings.events.held };
+        let batch_max = settings.log.batch_max;
+        ChildSpec::singleton(self.hold, move || (Committer::new(ledger.clone(), batch_max), ()))
+    }
+
+    /// The actors that requests wait for.
+    fn knowledge_and_requests(&self) -> Vec<ChildSpec> {
+        let (mail, mailer) = (self.mail.0, self.mail.1.clone());
+        let KnowledgeServices { pipeline, search, ingestion } = self.knowledge;
+        let (store, embedder) = (ingestion.store().clone(), pipeline.stages().embedder.clone());
+        let backfill = Backfill { store, embedder, index: search.index().clone() };
+        let settings = self.builder.settings;
+        // Orphans of other nodes; on SQLite there are only those of an earlier process.
+        let drift_every = if self.builder.store.pool().is_postgres() { 3 * SECOND } else { SECOND };
+        vec![
+            ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())),
+            self.claims.ceremonies().child(self.claims.prototype()),
+            self.devices.pollers().child(self.devices.prototype()),
+            self.intake.ordered(settings.events.workers),
+            ingestion.batches().child(ingestion.prototype()),
+            self.periodic(ActorKind::Drift, OrphanedBatches(ingestion.clone()), drift_every),
+            self.periodic(ActorKind::Backfill, backfill, settings.knowledge.embed_missing_every),
+        ]
+    }
+
+    /// Sends notifications.
+    fn webhooks(&self) -> Option<ChildSpec> {
+        let pass = self.webhooks?.clone();
+        let every = pass.settings.look_every;
+        Some(self.periodic(ActorKind::Webhook, pass, every))
+    }
+
+    /// The actors that no request waits for.
+    fn housekeeping(&self) -> [ChildSpec; 7] {
+        let Builder { settings, store, clock, .. } = self.builder;
+        let Counters { usage, presence, budgets } = self.counters;
+        let Wakers { grown, changed, .. } = &self.wakers;
+        let changes = ChangeFeed {
+            store: (*store).clone(),
+            clock: (*clock).clone(),
+            claims: self.claims.clone(),
+            devices: self.devices.clone(),
+            keep_retired_for: settings.claims.keep_keys_for(),
+            waker: changed.clone(),
+        };
+        let janitor = Janitor {
+            store: (*store).clone(),
+            clock: (*clock).clone(),
+            settings: settings.janitor.purge,
+            feeds_kept: settings.feeds.kept,
+            outbox: settings.data.dir.join(OUTBOX),
+            mail_files_kept: settings.mail.files_kept,
+        };
+        [
+            self.periodic(ActorKind::Outbox, self.outbox.clone(), settings.consent.outbox_every),
+            self.resting(ActorKind::Watch, changes, SECOND, WATCH_REST, changed),
+            self.resting(ActorKind::Meter, UsageMeter(usage.clone()), SECOND, METER_REST, grown),
+            self.periodic(ActorKind::Presence, PresencePass(presence.clone()), SECOND),
+            self.periodic(ActorKind::Budget, BudgetKeeper(budgets.clone()), SECOND),
+            self.periodic(ActorKind::Node, NodePass(self.nodes.clone()), Duration::from_secs(BEAT_SECONDS)),
+            self.periodic(ActorKind::Janitor, janitor, settings.janitor.every),
+        ]
+    }
+
+    /// An actor that repeats one pass, and on PostgreSQL rests while there is nothing to do: a node that is idle must cost the database little.
+    fn resting<P: Pass>(
+        &self,
+        kind: ActorKind,
+        pass: P,
+        every: Duration,
+        (after, rest): (Duration, Duration),
+        waker: &Waker,
+    ) -> ChildSpec {
+        let rest = Rest { after, every: rest, waker: waker.clone() };
+        let rest = self.builder.store.pool().is_postgres().then_some(rest);
+        let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(kind));
+        let schedule = Schedule { every, deadline: PASS_DEADLINE };
+        Periodic::new(kind, pass, schedule, jitter(self.builder.rng)).resting(rest).child(&handle)
+    }
+
+    /// An actor that repeats one pass.
+    fn periodic<P: Pass>(&self, kind: ActorKind, pass: P, every: Duration) -> ChildSpec {
+        let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(kind));
+        let schedule = Schedule { every, deadline: PASS_DEADLINE };
+        Periodic::new(kind, pass, schedule, jitter(self.builder.rng)).child(&handle)
+    }
+}

@@ -1,0 +1,52 @@
+//! The embedded statistics service: an append-only log of events with a Merkle tree (`docs/decisions/0011-embedded-log.md` and
+//! `docs/decisions/0012-tree-and-proofs.md`).
+//!
+//! 1. [`Log::append`] takes a group of events in one commit: an event that was taken before gets its receipt again, the rest must continue
+//!    its chain. The receipt is given after the commit.
+//! 2. [`Log::sequence`] gives events that are not in the tree yet their place, in the order of commits, and signs a checkpoint over the
+//!    grown tree. It never signs a tree that does not begin with the one signed before.
+//! 3. [`Log::audit`] reads all of it again, and says whether every event, every chain, the tree and its signature hold.
+//! 4. Everything else reads: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, however long the log is.
+//!
+//! An SQLite file is written by one thread that owns its connection (`log/writer.rs`); on PostgreSQL (`log/postgres.rs`) several
+//! processes write, and none waits for another.
+
+mod append;
+mod audit;
+mod compare;
+mod cosign;
+mod days;
+mod ended;
+mod epoch;
+mod error;
+mod follower;
+mod halt;
+mod handle;
+mod health;
+mod job;
+mod lease;
+mod memory;
+mod postgres;
+mod read;
+mod recent;
+mod replica;
+mod sequence;
+mod settings;
+mod shelf;
+mod sql;
+mod usage;
+mod writer;
+
+pub use audit::{AuditFault, Audited};
+pub use cosign::{CosignError, Cosigned, Witnessing};
+pub use days::{DayCounts, DayQuery, EVENTS_MAX as DAY_EVENTS_MAX};
+pub use epoch::{Continuity, LogHead};
+pub use error::LogError;
+pub use halt::{Fork, Halt};
+pub use handle::Log;
+pub use health::LogStatus;
+pub use job::{Append, AppendOutcome, AppendReply, Sequenced};
+pub use memory::SeenCheckpoint;
+pub use memory::file::{MemoryFault, MemoryFile};
+pub use postgres::ContendedEvents;
+pub use settings::WriterSettings;

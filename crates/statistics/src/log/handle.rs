@@ -1,0 +1,268 @@
+//! The handle of the log: opening, closing, and the state that all operations share.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use domain::chain::ChainKey;
+use domain::ids::MachineUuid;
+use domain::{Clock, Rng};
+use quick_cache::sync::Cache;
+use sqlx::migrate::Migrator;
+use store::pool::{query, scalar};
+use store::{Pool, Replica, in_transaction};
+use uuid::Uuid;
+
+use super::cosign::Witnessing;
+use super::ended::EndedDays;
+use super::error::{During, LogError};
+use super::halt::HaltFlag;
+use super::health::appends::Appends;
+use super::lease::SequencerLease;
+use super::memory::NodeMemory;
+use super::postgres::StoredHead;
+use super::recent::UnindexedEvents;
+use super::replica::LogReplica;
+use super::settings::WriterSettings;
+use super::shelf::cache::TreeCache;
+use super::sql::{self, Dialect};
+use super::usage::sums::UsageSums;
+use super::writer::Writer;
+use crate::checkpoint::{SignerKey, base_of};
+use crate::merkle;
+use async_recursion::async_recursion as boxed;
+
+static SQLITE: Migrator = sqlx_macros::migrate!("../../migrations/statistics/sqlite");
+static POSTGRES: Migrator = sqlx_macros::migrate!("../../migrations/statistics/postgres");
+
+/// Source of events: computer, agent, identity, lane. There are few, so events refer to them by number.
+pub(super) type Source = (MachineUuid, String, String, &'static str);
+
+/// The embedded log. Clones share one log.
+#[derive(Debug, Clone)]
+pub struct Log {
+    pub(super) pool: Pool,
+    pub(super) clock: Clock,
+    pub(super) rng: Rng,
+    /// PostgreSQL: the numbers of sources, which never change; at most [`SOURCES_MAX`].
+    pub(super) sources: Arc<Cache<Source, i64>>,
+    /// PostgreSQL: heads of chains, of which any may be outdated; at most [`HEADS_MAX`].
+    pub(super) heads: Arc<Cache<ChainKey, StoredHead>>,
+    /// PostgreSQL: chains with events that wait for another process.
+    pub(super) contended: Arc<DashMap<ChainKey, ()>>,
+    /// PostgreSQL: id of this process in the lease of the sequencer.
+    pub(super) holder: Uuid,
+    /// PostgreSQL: the lease of the sequencer, while this process has it.
+    pub(super) lease: Arc<SequencerLease>,
+    /// SQLite: handle of the thread that writes.
+    pub(super) writer: Option<Writer>,
+    /// SQLite: usage that the newest leaves add.
+    pub(super) spans: UsageSums,
+    /// SQLite: events that are not in the indexes yet.
+    pub(super) recent: UnindexedEvents,
+    /// Failure of the last append of this process, if it failed.
+    pub(super) appends: Arc<Appends>,
+    /// Numbers of events on days that have ended.
+    pub(super) ended: Arc<EndedDays>,
+    /// Tiles and the signed tree, cached for proofs.
+    pub(super) shelf: Arc<TreeCache>,
+    /// PostgreSQL: a replica that answers activity and proofs.
+    pub(super) replica: Option<LogReplica>,
+    /// PostgreSQL: the newest checkpoint that this process signed or saw.
+    pub(super) memory: Arc<NodeMemory>,
+    /// The witnesses whose cosignatures are served and required.
+    pub(super) witnessing: Arc<Witnessing>,
+    /// Why the log is not signed, if it is not.
+    pub(super) halt: Arc<HaltFlag>,
+}
+
+/// Maximum number of sources in memory; beyond it those that were used least are read again.
+const SOURCES_MAX: usize = 65_536;
+
+/// Maximum number of heads in memory, of some 200 bytes each; beyond it those that were used least are read again.
+const HEADS_MAX: usize = 65_536;
+
+impl Log {
+    /// Opens the log in `pool`, with the default limits of its writer: see [`Self::open_with`].
+    #[boxed]
+    pub async fn open(pool: Pool, origin: &str, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
+        Self::open_with(pool, origin, clock, rng, &WriterSettings::default()).await
+    }
+
+    /// Opens the log in `pool`: creates or upgrades its tables, and creates the key of a new log. `origin` is the name of the log from then
+    /// on; a later epoch has another origin of the same base name.
+    #[boxed]
+    pub async fn open_with(
+        pool: Pool,
+        origin: &str,
+        clock: &Clock,
+        rng: &Rng,
+        settings: &WriterSettings,
+    ) -> Result<Self, LogError> {
+        pool.migrate(&SQLITE, &POSTGRES).await?;
+        let mut log = Self::over(pool, clock, rng);
+        log.check_sequence().await?;
+        log.begin(origin).await?;
+        match log.follow_stored_halt().await {
+            // A halted log can be read, and its next epoch is begun through it.
+            Ok(()) | Err(LogError::Halted(_)) => {}
+            Err(error) => return Err(error),
+        }
+        if let Pool::Sqlite { file, .. } = &log.pool {
+            let (spans, recent) = (log.spans.clone(), log.recent.clone());
+            let writer = Writer::start(file.clone(), settings, (clock, rng), spans, recent, Arc::clone(&log.appends))?;
+            log.writer = Some(writer);
+        }
+        Ok(log)
+    }
+
+    /// Opens the log in a pool that is only read, such as that of a backup. Nothing is created or upgraded.
+    #[boxed]
+    pub async fn open_copy(pool: Pool, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
+        Self::check_schema(&pool).await?;
+        Ok(Self::over(pool, clock, rng))
+    }
+
+    /// Refuses tables of the log in `pool` that are older than this program, or newer and not for it.
+    #[boxed]
+    pub async fn check_schema(pool: &Pool) -> Result<(), LogError> {
+        Ok(pool.check_schema(&SQLITE, &POSTGRES).await?)
+    }
+
+    /// Refuses a sequence of which sessions take several numbers at once: numbers would not grow with the chains. The order of the tree does
+    /// not depend on it (`log/postgres/order.rs`), the time to find that order does.
+    #[boxed]
+    pub async fn check_sequence(&self) -> Result<(), LogError> {
+        let Pool::Postgres(pool) = &self.pool else { return Ok(()) };
+        let found: Option<(String, i64)> =
+            query(sql::postgres::SEQUENCE).fetch_optional(pool).await.during("read the sequence of events")?;
+        match found {
+            Some((sequence, cache)) if cache > 1 => Err(LogError::CachedSequence { sequence, cache }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets the maximum size of the cache of full tiles, in bytes. The default is 64 MiB.
+    #[must_use]
+    pub fn with_tiles_cache(mut self, bytes_max: u64) -> Self {
+        self.shelf = Arc::new(TreeCache::new(bytes_max));
+        self
+    }
+
+    /// Sets the replica that answers activity and proofs.
+    #[must_use]
+    pub fn with_replica(mut self, replica: Option<Replica>) -> Self {
+        self.replica = replica.map(|replica| LogReplica { replica, shelf: Arc::default() });
+        self
+    }
+
+    /// Sets the witnesses whose cosignatures are served, and how many are required. The default is none.
+    #[must_use]
+    pub fn with_witnesses(mut self, witnessing: Witnessing) -> Self {
+        self.witnessing = Arc::new(witnessing);
+        self
+    }
+
+    fn over(pool: Pool, clock: &Clock, rng: &Rng) -> Self {
+        let holder = rng.uuid_v7(clock.now());
+        Self {
+            pool,
+            clock: clock.clone(),
+            rng: rng.clone(),
+            sources: Arc::new(Cache::new(SOURCES_MAX)),
+            heads: Arc::new(Cache::new(HEADS_MAX)),
+            contended: Arc::default(),
+            holder,
+            lease: Arc::default(),
+            writer: None,
+            spans: UsageSums::default(),
+            recent: UnindexedEvents::default(),
+            appends: Arc::default(),
+            ended: Arc::default(),
+            shelf: Arc::default(),
+            replica: None,
+            memory: Arc::default(),
+            witnessing: Arc::default(),
+            halt: Arc::default(),
+        }
+    }
+
+    /// Makes the key and signs the empty tree, once; of several processes the first one does.
+    async fn begin(&self, origin: &str) -> Result<(), LogError> {
+        let signer = SignerKey::draw(origin, &self.rng)?;
+        let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
+        let root = merkle::empty_root();
+        let checkpoint = signer.sign(0, root);
+        let begun: String = in_transaction!(&self.pool, |tx| {
+            let added = query(sql::KEY_ADD)
+                .bind(&vkey)
+                .bind(origin)
+                .bind(&signer.seed()[..])
+                .bind(now)
+                .execute(&mut *tx)
+                .await?;
+            if added == 1 {
+                let tree = query(sql::TREE_BEGIN).bind(&root.as_bytes()[..]).bind(&checkpoint).bind(&vkey).bind(now);
+                tree.execute(&mut *tx).await?;
+            }
+            scalar(sql::KEY_ACTIVE).fetch_one(&mut *tx).await
+        })
+        .await
+        .during("begin the log")?;
+        // The base name is the same in every epoch.
+        if base_of(&begun) == base_of(origin) {
+            Ok(())
+        } else {
+            Err(LogError::OtherOrigin { begun, asked: origin.to_owned() })
+        }
+    }
+
+    /// Whether this process signs the log: on PostgreSQL while it has the lease of the sequencer, on SQLite always.
+    pub fn is_sequencer(&self) -> bool {
+        self.writer.is_some() || self.lease.is_held()
+    }
+
+    /// The connection pool, for metrics.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Gives the lease of the sequencer back, so that another process need not wait for its end.
+    #[boxed]
+    pub async fn give_lease_back(&self) {
+        if let Pool::Postgres(_) = &self.pool {
+            self.end_lease().await;
+        }
+    }
+
+    /// Takes the queued events, gives the lease back and closes the connections.
+    #[boxed]
+    pub async fn close(&self) {
+        if let Some(writer) = &self.writer {
+            writer.close().await;
+        }
+        self.give_lease_back().await;
+        if let Some(LogReplica { replica, .. }) = &self.replica {
+            replica.close().await;
+        }
+        self.pool.close().await;
+    }
+
+    /// Reads the tiles with these ids.
+    pub(super) async fn tiles(
+        &self,
+        names: impl IntoIterator<Item = merkle::tile::TileId>,
+    ) -> Result<merkle::tile::Tiles, LogError> {
+        let names: Vec<sql::TileName> =
+            names.into_iter().map(|name| sql::TileName { level: name.level, place: name.index }).collect();
+        let json = serde_json::to_string(&names).map_err(|_| LogError::Corrupt("names of tiles"))?;
+        let found: Vec<sql::FoundTile> =
+            query(Dialect::of(&self.pool).tiles).bind(&json).fetch_all(&self.pool).await.during("read tiles")?;
+        let mut tiles = merkle::tile::Tiles::default();
+        for (level, place, hashes) in found {
+            let corrupt = |_| LogError::Corrupt("tiles.level or tiles.place");
+            let (level, index) = (u8::try_from(level).map_err(corrupt)?, u64::try_from(place).map_err(corrupt)?);
+            tiles.insert(merkle::tile::TileId { level, index }, &hashes);
+        }
+        Ok(tiles)
+    }
+}

@@ -1,0 +1,118 @@
+//! The handle of the store: opening, migrating and closing it.
+
+use std::path::Path;
+
+use domain::ids::NodeId;
+use sqlx::migrate::Migrator;
+
+use crate::error::StoreError;
+use crate::notice::NoticeLimits;
+use crate::operation::{During, Operation};
+use crate::pool::{DatabaseSettings, Pool, probe, query};
+use crate::replica::Replica;
+use crate::{in_transaction, probes};
+use async_recursion::async_recursion as boxed;
+
+static SQLITE: Migrator = sqlx_macros::migrate!("../../migrations/sqlite");
+static POSTGRES: Migrator = sqlx_macros::migrate!("../../migrations/postgres");
+
+/// The facts. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pub(crate) pool: Pool,
+    /// Whether changes are announced to other processes (`database.notify`).
+    pub(crate) notifies: bool,
+    /// The notifications that are written.
+    pub(crate) notices: NoticeLimits,
+    /// The node that has the leases of this store.
+    pub(crate) holder: Option<NodeId>,
+    /// Answers searches, if the settings name one.
+    pub(crate) replica: Option<Replica>,
+    /// Its pool is that of a replica.
+    pub(crate) is_replica: bool,
+}
+
+impl Store {
+    /// Connects; see [`Pool::open`]. The tables are those of the last [`Store::migrate`].
+    #[boxed]
+    pub async fn open(settings: &DatabaseSettings, sqlite_path: &Path) -> Result<Self, StoreError> {
+        let pool = Pool::open(settings, sqlite_path, None).await?;
+        let replica = Replica::of(settings, None);
+        Ok(Self {
+            pool,
+            notifies: settings.notify,
+            notices: NoticeLimits::default(),
+            holder: None,
+            replica,
+            is_replica: false,
+        })
+    }
+
+    /// A copy of the facts in a file, such as a backup, for reading alone.
+    #[boxed]
+    pub async fn open_copy(sqlite_path: &Path) -> Result<Self, StoreError> {
+        let pool = Pool::open_copy(sqlite_path).await?;
+        let store = Self {
+            pool,
+            notifies: false,
+            notices: NoticeLimits::default(),
+            holder: None,
+            replica: None,
+            is_replica: false,
+        };
+        store.check_schema().await?;
+        Ok(store)
+    }
+
+    /// Makes the tables, or brings them up to date. Refuses those of a newer program.
+    #[boxed]
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.pool.migrate(&SQLITE, &POSTGRES).await
+    }
+
+    /// The newest migration that this program knows.
+    pub fn schema_version(&self) -> i64 {
+        self.pool.known_schema(&SQLITE, &POSTGRES)
+    }
+
+    /// Refuses tables that are newer or older than this program.
+    #[boxed]
+    pub async fn check_schema(&self) -> Result<(), StoreError> {
+        self.pool.check_schema(&SQLITE, &POSTGRES).await
+    }
+
+    /// Writes a row in a transaction of its own and commits it, to learn whether the database takes writes.
+    #[boxed]
+    pub async fn writable(&self) -> Result<(), StoreError> {
+        const SQL: &str = "UPDATE heartbeat SET beats = beats + 1 WHERE id = 1";
+        if self.pool.is_postgres() {
+            // A statement by itself is a transaction, in one round trip.
+            return query(SQL).execute(self.pool.writer()).during(Operation::WriteHeartbeat).await.map(drop);
+        }
+        in_transaction!(&self.pool, |tx| query(SQL).execute(&mut *tx).await.map(drop))
+            .during(Operation::WriteHeartbeat)
+            .await
+    }
+
+    /// Reads as requests do that present a credential, to test whether the database answers short reads.
+    #[boxed]
+    pub async fn readable(&self) -> Result<(), StoreError> {
+        // No secret has this hash.
+        let no_hash = [].as_slice();
+        probe(probes::MACHINE_BY_SECRET).bind(no_hash).check(&self.pool).during(Operation::LookCredentialUp).await
+    }
+
+    /// The connections, for metrics.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Waits for the connections to come back and closes them.
+    #[boxed]
+    pub async fn close(&self) {
+        if let Some(replica) = &self.replica {
+            replica.close().await;
+        }
+        self.pool.close().await;
+    }
+}

@@ -1,0 +1,43 @@
+//! Erasure: deleted texts leave the files of the database (`docs/decisions/0017-retention-and-erasure.md`).
+//!
+//! SQLite overwrites the pages of deleted rows (`secure_delete`). Two places remain: the index of words, which only marks deleted rows, and the
+//! write-ahead log. On PostgreSQL, autovacuum frees the rows, and later rows overwrite them.
+
+use super::PurgeSettings;
+use crate::Store;
+use crate::error::StoreError;
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
+use async_recursion::async_recursion as boxed;
+
+/// Pages of the index of words that one transaction merges: a few milliseconds.
+const MERGED_PAGES: i64 = 128;
+
+impl Store {
+    /// Removes what deleted rows left behind in the files of SQLite; `false` if the next call has to continue.
+    #[boxed]
+    pub async fn purge_deleted(&self, settings: &PurgeSettings) -> Result<bool, StoreError> {
+        if self.pool.is_postgres() {
+            return Ok(true);
+        }
+        let are_words_merged = self.merge_words(settings).await?;
+        let is_truncated = self.pool.truncate_log().await?;
+        Ok(are_words_merged && is_truncated)
+    }
+
+    /// Merges the segments of the index of words until none has marks of deleted rows: merging leaves the words of those rows out.
+    async fn merge_words(&self, settings: &PurgeSettings) -> Result<bool, StoreError> {
+        // Pages of marks have the highest ids of all (FTS5, `FTS5_TOMBSTONE_ROWID`): the number of the segment plus 65536, shifted by 37 bits.
+        const MARKED: &str = "SELECT EXISTS (SELECT 1 FROM words_data WHERE id >= 9007199254740992)";
+        // A negative number merges all segments, over several calls.
+        const MERGE: &str = "INSERT INTO words (words, rank) VALUES ('merge', $1)";
+        for _ in 0..settings.batches_max {
+            let is_marked: bool = scalar(MARKED).fetch_one(&self.pool).during(Operation::MergeWords).await?;
+            if !is_marked {
+                return Ok(true);
+            }
+            query(MERGE).bind(-MERGED_PAGES).execute(self.pool.writer()).during(Operation::MergeWords).await?;
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,349 @@
+//! Pages and notes that are kept (`docs/decisions/0021-memories.md`).
+//!
+//! All memories of an account are on its *shelf*. A transaction that changes one writes the shelf's row first and gets the number
+//! of the change from it: changes of one account are serialised, and an index in memory follows the numbers
+//! ([`crate::passage`]).
+
+mod delete;
+mod edit;
+mod known;
+mod links;
+mod list;
+mod piece;
+mod put;
+
+pub use delete::{Moved, Unlink};
+pub use edit::{Edit, MemoryEdit, TextEdit};
+pub use list::MemoryFilter;
+pub use put::Restored;
+
+use domain::ids::{MemoryId, SpaceId, UserAccountId};
+use domain::memory::{MemoryType, ModelId, Tag};
+use domain::usage::ByPlan;
+use domain::{Digest, Timestamp};
+use uuid::Uuid;
+
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
+use crate::row::{limit, parsed};
+use crate::{Store, joined};
+use async_recursion::async_recursion as boxed;
+
+/// A memory that is to be kept.
+#[derive(Debug, Clone)]
+pub struct MemoryPut<'a> {
+    /// Its name, if it is new.
+    pub id: MemoryId,
+    /// Owner of the memory.
+    pub account: &'a UserAccountId,
+    /// Page or note.
+    pub kind: MemoryType,
+    /// Its title; may be empty.
+    pub title: &'a str,
+    /// Where a page came from.
+    pub url: Option<&'a str>,
+    /// The complete text.
+    pub content: &'a str,
+    /// What makes two of them the same for one writer.
+    pub dedupe: Digest,
+    /// The passages that it was cut into, in order.
+    pub chunks: &'a [ChunkPut<'a>],
+    /// The model of the chunks' vectors.
+    pub model: Option<&'a ModelId>,
+    /// The spaces that it is linked to.
+    pub spaces: &'a [SpaceId],
+    /// The spaces that the sender's key covers; all of them when absent.
+    pub key_spaces: Option<&'a [SpaceId]>,
+    /// The limits of the account.
+    pub quota: MemoryQuota,
+}
+
+/// How much an account may keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryQuota {
+    /// Maximum number of memories.
+    pub memories_max: u32,
+    /// Maximum size of the titles, URLs and texts of all memories, by the plan of the account; 0 is no limit.
+    pub bytes_max: ByPlan<u64>,
+}
+
+impl MemoryQuota {
+    /// Whether an account of this plan may keep this number of bytes.
+    pub(crate) fn permits(&self, plan: &str, bytes: i64) -> Result<bool, Corrupt> {
+        let bytes_max = self.bytes_max.of(parsed("accounts.plan", plan)?);
+        Ok(bytes_max == 0 || u64::try_from(bytes).unwrap_or_default() <= bytes_max)
+    }
+}
+
+/// What an account keeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryUsage {
+    /// Number of memories.
+    pub memories: u64,
+    /// Size of their titles, URLs and texts.
+    pub bytes: u64,
+}
+
+/// The size of a memory against [`MemoryQuota::bytes_max`].
+pub(crate) fn size_of(title: &str, url: Option<&str>, content: &str) -> i64 {
+    limit(title.len() + url.map_or(0, str::len) + content.len())
+}
+
+/// A passage of a memory that is to be kept.
+#[derive(Debug, Clone, Copy)]
+pub struct ChunkPut<'a> {
+    /// Text of the chunk.
+    pub content: &'a str,
+    /// Its vector; without one, it is embedded later.
+    pub vector: Option<&'a [f32]>,
+}
+
+/// What became of a memory that was to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+    /// The memory was created.
+    Created(MemoryId),
+    /// It was known, word for word, or is also in spaces that the sender's key does not cover; it is in the new spaces too, and as it was.
+    Existing(MemoryId),
+    /// It was known and has changed.
+    Updated(MemoryId),
+    /// The account keeps as much as it may.
+    QuotaExceeded,
+}
+
+/// A stored page or note.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    /// Id of the memory.
+    pub id: MemoryId,
+    /// Owner of the memory.
+    pub account: UserAccountId,
+    /// Page or note.
+    pub kind: MemoryType,
+    /// Its title; may be empty.
+    pub title: String,
+    /// Where a page came from; none for a note.
+    pub url: Option<String>,
+    /// The whole text, or as much of it as was asked for.
+    pub content: String,
+    /// The spaces that it is linked to.
+    pub spaces: Vec<SpaceId>,
+    /// Its tags, sorted.
+    pub tags: Vec<Tag>,
+    /// The change of its shelf in which it got as it is.
+    pub changed: i64,
+    /// When it was first kept.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// Whose memories are meant. Whether the caller may see them was decided before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemoryScope {
+    /// Everything of this account.
+    Account(UserAccountId),
+    /// All memories that are linked to one of these spaces.
+    Spaces(Vec<SpaceId>),
+}
+
+impl MemoryScope {
+    /// The account, and the spaces as a JSON array: one of them is null in every statement.
+    pub(crate) fn binds(&self) -> (Option<&str>, Option<String>) {
+        match self {
+            Self::Account(account) => (Some(account.as_str()), None),
+            Self::Spaces(spaces) => (None, Some(json(spaces))),
+        }
+    }
+}
+
+/// The condition that memory `m` is in a scope: `$1` the account, `$2` the spaces.
+pub(crate) const IN_SCOPE_SQLITE: &str =
+    "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+        WHERE l.memory_id = m.id
+            AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2))))";
+/// The same on PostgreSQL.
+pub(crate) const IN_SCOPE_POSTGRES: &str =
+    "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+        WHERE l.memory_id = m.id
+            AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))))";
+
+/// Memories `m`: [`MemoryRow`]; `$3` is the maximum number of characters of the text.
+const SELECT_MEMORIES: &str = joined!(SELECT_MEMORIES_HEAD, "$3", SELECT_MEMORIES_TAIL);
+/// The part before the maximum number of characters of the text.
+const SELECT_MEMORIES_HEAD: &str =
+    "SELECT m.id, s.account_id, m.type AS kind, m.title, m.url, SUBSTR(m.content, 1, CAST(";
+/// The part after it.
+const SELECT_MEMORIES_TAIL: &str = " AS INTEGER)) AS content,
+        m.spaces, m.tags, m.changed, m.created_at, m.updated_at
+    FROM memories m JOIN shelves s ON s.number = m.shelf ";
+
+impl Store {
+    /// A memory in a scope.
+    #[boxed]
+    pub async fn memory_by_id(&self, id: MemoryId, scope: &MemoryScope) -> Result<Option<Memory>, StoreError> {
+        Ok(self.memories_by_id(&[id], scope, CONTENT_WHOLE).await?.pop())
+    }
+
+    /// Those of `ids` that are in a scope, in any order, each with at most `content_max` characters of its text.
+    #[boxed]
+    pub async fn memories_by_id(
+        &self,
+        ids: &[MemoryId],
+        scope: &MemoryScope,
+        content_max: u32,
+    ) -> Result<Vec<Memory>, StoreError> {
+        const SQLITE: &str = joined!(
+            SELECT_MEMORIES,
+            "WHERE m.id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($4)) AND ",
+            IN_SCOPE_SQLITE
+        );
+        const POSTGRES: &str = joined!(
+            SELECT_MEMORIES,
+            "WHERE m.id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS json))) AND ",
+            IN_SCOPE_POSTGRES
+        );
+        let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
+        let (account, spaces) = scope.binds();
+        let ids = json(ids);
+        let rows: Vec<MemoryRow> = query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(i64::from(content_max))
+            .bind(&ids)
+            .fetch_all(&self.pool)
+            .during(Operation::ReadMemories)
+            .await?;
+        Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// The memories of a scope, oldest first, after one of them: pages for lists and for the export.
+    #[boxed]
+    pub async fn memories_of(
+        &self,
+        scope: &MemoryScope,
+        after: Option<MemoryId>,
+        rows_max: usize,
+        content_max: u32,
+    ) -> Result<Vec<Memory>, StoreError> {
+        const OF_ACCOUNT: &str = joined!(
+            SELECT_MEMORIES,
+            "WHERE $2 IS NULL AND m.shelf = (SELECT number FROM shelves WHERE account_id = $1) AND m.id > $4
+            ORDER BY m.id LIMIT $5"
+        );
+        // The spaces are walked, each as far as one page needs, and not everything that anybody keeps.
+        const OF_SPACES_SQLITE: &str = joined!(
+            SELECT_MEMORIES,
+            "WHERE $1 IS NULL AND m.id IN (SELECT DISTINCT l.memory_id FROM json_each($2) w
+                JOIN memory_spaces l ON l.space_id = unhex(replace(w.value, '-', ''))
+                WHERE l.memory_id > $4 ORDER BY l.memory_id LIMIT $5) ORDER BY m.id"
+        );
+        const OF_SPACES_POSTGRES: &str = joined!(
+            SELECT_MEMORIES,
+            "WHERE CAST($1 AS TEXT) IS NULL AND m.id IN (SELECT DISTINCT l.memory_id
+                FROM json_array_elements_text(CAST($2 AS json)) w
+                JOIN memory_spaces l ON l.space_id = CAST(w.value AS UUID)
+                WHERE l.memory_id > $4 ORDER BY l.memory_id LIMIT $5) ORDER BY m.id"
+        );
+        let sql = match (scope, self.pool.is_postgres()) {
+            (MemoryScope::Account(_), _) => OF_ACCOUNT,
+            (MemoryScope::Spaces(_), false) => OF_SPACES_SQLITE,
+            (MemoryScope::Spaces(_), true) => OF_SPACES_POSTGRES,
+        };
+        let (account, spaces) = scope.binds();
+        let after = after.map_or(Uuid::nil(), |id| id.as_uuid());
+        let rows: Vec<MemoryRow> = query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(i64::from(content_max))
+            .bind(after)
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListMemories)
+            .await?;
+        Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// How many memories are linked to a space, of all accounts.
+    #[boxed]
+    pub async fn memories_in_space(&self, space: SpaceId) -> Result<u64, StoreError> {
+        const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_shelves WHERE space_id = $1";
+        let count: i64 =
+            scalar(SQL).bind(space.as_uuid()).fetch_one(&self.pool).during(Operation::CountMemoriesOfSpace).await?;
+        Ok(count.max(0).unsigned_abs())
+    }
+
+    /// How many memories an account keeps.
+    #[boxed]
+    pub async fn memories_kept(&self, account: &UserAccountId) -> Result<u64, StoreError> {
+        Ok(self.memory_usage(account).await?.memories)
+    }
+
+    /// How much an account keeps.
+    #[boxed]
+    pub async fn memory_usage(&self, account: &UserAccountId) -> Result<MemoryUsage, StoreError> {
+        const SQL: &str = "SELECT memories, bytes FROM shelves WHERE account_id = $1";
+        let sums: Option<(i64, i64)> = query(SQL)
+            .bind(account.as_str())
+            .fetch_optional(&self.pool)
+            .during(Operation::CountMemoriesOfAccount)
+            .await?;
+        let (memories, bytes) = sums.unwrap_or_default();
+        Ok(MemoryUsage { memories: memories.max(0).unsigned_abs(), bytes: bytes.max(0).unsigned_abs() })
+    }
+}
+
+/// More characters than a memory can have.
+const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
+
+/// Ids as a JSON array, for statements that take any number of them.
+pub(crate) fn json<T: serde::Serialize>(values: &[T]) -> String {
+    serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned())
+}
+
+crate::row! {
+    struct MemoryRow {
+        id: Uuid,
+        account_id: String,
+        kind: String,
+        title: String,
+        url: Option<String>,
+        content: String,
+        spaces: String,
+        tags: String,
+        changed: i64,
+        created_at: Timestamp,
+        updated_at: Timestamp,
+    }
+}
+
+impl TryFrom<MemoryRow> for Memory {
+    type Error = Corrupt;
+
+    fn try_from(row: MemoryRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            id: row.id.into(),
+            account: parsed("shelves.account_id", &row.account_id)?,
+            kind: parsed("memories.type", &row.kind)?,
+            title: row.title,
+            url: row.url,
+            content: row.content,
+            spaces: spaces_of(&row.spaces)?,
+            tags: serde_json::from_str(&row.tags).map_err(|error| Corrupt::new("memories.tags", error))?,
+            changed: row.changed,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        })
+    }
+}
+
+/// Deletions that a shelf remembers for those who follow its changes.
+pub(crate) fn deletions_kept() -> i64 {
+    delete::DELETIONS_KEPT
+}
+
+/// The spaces of a memory, as its row has them.
+pub(crate) fn spaces_of(text: &str) -> Result<Vec<SpaceId>, Corrupt> {
+    serde_json::from_str(text).map_err(|error| Corrupt::new("memories.spaces", error))
+}

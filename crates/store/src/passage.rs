@@ -1,0 +1,198 @@
+//! Passages: the chunks that memories are cut into, and what finds them (`docs/decisions/0022-search.md` and `docs/decisions/0023-vectors.md`).
+//!
+//! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector. A process keeps an
+//! index of the vectors in memory and follows the shelf's changes ([`follow`]), or lets the database compare them ([`near`]). The chunks that were
+//! found are read here, in the scope of the caller.
+
+pub mod common;
+pub mod embedding;
+pub mod follow;
+pub mod near;
+mod replica;
+pub mod vector;
+pub mod words;
+
+use domain::ids::MemoryId;
+use domain::language::{Language, LanguageSet};
+use domain::memory::ModelId;
+use uuid::Uuid;
+
+use crate::error::StoreError;
+use crate::memory::{IN_SCOPE_POSTGRES, IN_SCOPE_SQLITE, MemoryScope, json};
+use crate::operation::{During, Operation};
+use crate::pool::query;
+use crate::{Store, joined};
+use async_recursion::async_recursion as boxed;
+
+/// A chunk's number; a number is never used twice.
+pub type ChunkId = i64;
+
+crate::row! {
+    /// What an account keeps, in numbers.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct AccountStatistics {
+        /// Number of the shelf.
+        pub number: i64,
+        /// Chunks of all its memories.
+        pub chunks: i64,
+        /// The sum of their lengths, in words.
+        pub words: i64,
+        /// Number of the newest change.
+        pub changes: i64,
+        /// The languages of its memories, as [`LanguageSet::bits`].
+        pub languages: i64,
+    }
+}
+
+/// Maximum number of chunks of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkLimits {
+    /// Maximum number of chunks.
+    pub chunks_max: usize,
+    /// Of one memory at most; none: of any as many as there are.
+    pub each_max: Option<usize>,
+}
+
+impl ChunkLimits {
+    /// The best, whosever they are.
+    pub fn any(chunks_max: usize) -> Self {
+        Self { chunks_max, each_max: None }
+    }
+
+    /// About `chunks` chunks, spread over up to `memories` memories: each gets at most its share.
+    pub fn spread(chunks: usize, memories: usize) -> Self {
+        let each = chunks.checked_div(memories).unwrap_or(chunks).max(1);
+        Self { chunks_max: chunks.max(memories), each_max: Some(each) }
+    }
+}
+
+/// A chunk that may be an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chunk {
+    /// Number of the chunk.
+    pub chunk: ChunkId,
+    /// Id of the memory that contains it.
+    pub memory: MemoryId,
+    /// Number of its shelf.
+    pub shelf: i64,
+    /// Title of the memory.
+    pub title: String,
+    /// Language of the memory, in which its words are stemmed.
+    pub language: Language,
+    /// Text of the chunk.
+    pub content: String,
+    /// Its length in words, those of the title weighted.
+    pub words: u32,
+    /// Its vector, if the model made one.
+    pub vector: Option<Vec<f32>>,
+}
+
+impl AccountStatistics {
+    /// The languages of its memories.
+    pub fn languages(&self) -> LanguageSet {
+        LanguageSet::from_bits(self.languages)
+    }
+}
+
+impl Store {
+    /// The shelves with memories of a scope, at most `shelves_max`, the fullest first.
+    #[boxed]
+    pub async fn shelves_in(
+        &self,
+        scope: &MemoryScope,
+        shelves_max: usize,
+    ) -> Result<Vec<AccountStatistics>, StoreError> {
+        const OF_ACCOUNT: &str = "SELECT number, chunks, words, changes, languages FROM shelves
+            WHERE account_id = $1 AND $2 IS NULL LIMIT $3";
+        const OF_SPACES_SQLITE: &str = "SELECT number, chunks, words, changes, languages FROM shelves
+            WHERE $1 IS NULL AND number IN (SELECT s.shelf FROM space_shelves s WHERE s.memories > 0
+                AND s.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)))
+            ORDER BY chunks DESC, number LIMIT $3";
+        const OF_SPACES_POSTGRES: &str = "SELECT number, chunks, words, changes, languages FROM shelves
+            WHERE $1 IS NULL AND number IN (SELECT s.shelf FROM space_shelves s WHERE s.memories > 0
+                AND s.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json))))
+            ORDER BY chunks DESC, number LIMIT $3";
+        let sql = match (scope, self.pool.is_postgres()) {
+            (MemoryScope::Account(_), _) => OF_ACCOUNT,
+            (MemoryScope::Spaces(_), false) => OF_SPACES_SQLITE,
+            (MemoryScope::Spaces(_), true) => OF_SPACES_POSTGRES,
+        };
+        let (account, spaces) = scope.binds();
+        query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(crate::row::limit(shelves_max))
+            .fetch_all(&self.pool)
+            .during(Operation::FindShelvesOfSearch)
+            .await
+    }
+
+    /// Those of `chunks` that are in a scope, with their vectors of `model`, in any order.
+    #[boxed]
+    pub async fn passages(
+        &self,
+        chunks: &[ChunkId],
+        scope: &MemoryScope,
+        model: Option<&ModelId>,
+    ) -> Result<Vec<Chunk>, StoreError> {
+        const SQLITE: &str = joined!(
+            "SELECT c.id, c.memory_id, m.shelf, m.title, m.language, c.content, c.words, v.vector
+            FROM chunks c JOIN memories m ON m.id = c.memory_id
+                LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
+            WHERE c.id IN (SELECT value FROM json_each($4)) AND ",
+            IN_SCOPE_SQLITE
+        );
+        const POSTGRES: &str = joined!(
+            "SELECT c.id, c.memory_id, m.shelf, m.title, m.language, c.content, c.words, v.vector
+            FROM chunks c JOIN memories m ON m.id = c.memory_id
+                LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
+            WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($4 AS json))) AND ",
+            IN_SCOPE_POSTGRES
+        );
+        let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
+        let (account, spaces) = scope.binds();
+        let (model, chunks) = (model.map(ToString::to_string), json(chunks));
+        let rows: Vec<PassageRow> = query(sql)
+            .bind(account)
+            .bind(&spaces)
+            .bind(&model)
+            .bind(&chunks)
+            .fetch_all(&self.pool)
+            .during(Operation::ReadPassages)
+            .await?;
+        rows.into_iter().map(PassageRow::into_passage).collect()
+    }
+}
+
+crate::row! {
+    struct PassageRow {
+        id: i64,
+        memory_id: Uuid,
+        shelf: i64,
+        title: String,
+        language: String,
+        content: String,
+        words: i64,
+        vector: Option<Vec<u8>>,
+    }
+}
+
+impl PassageRow {
+    fn into_passage(self) -> Result<Chunk, StoreError> {
+        Ok(Chunk {
+            chunk: self.id,
+            memory: self.memory_id.into(),
+            shelf: self.shelf,
+            title: self.title,
+            language: language_of(&self.language),
+            content: self.content,
+            words: crate::row::count("chunks.words", self.words)?,
+            vector: self.vector.as_deref().map(vector::unpacked).transpose()?,
+        })
+    }
+}
+
+/// The language of a column; the default for a language of a newer version, which this one does not know.
+pub(crate) fn language_of(column: &str) -> Language {
+    Language::of_code(column).unwrap_or_default()
+}

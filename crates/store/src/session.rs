@@ -1,0 +1,271 @@
+//! Signed-in browsers (`docs/decisions/0003-sign-in.md`).
+
+use domain::Timestamp;
+use domain::ids::{Email, PersonId, SessionId, UserAccountId};
+use domain::secret::SecretHash;
+use domain::signin::SignInMethod;
+use uuid::Uuid;
+
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{Tx, probe, query};
+use crate::probes::rows::SessionFactsRow;
+use crate::row::{limit, parsed, parsed_opt, storable};
+use crate::{Store, in_transaction, probes};
+use async_recursion::async_recursion as boxed;
+
+/// Who is signed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFacts {
+    /// Id of the session.
+    pub session: SessionId,
+    /// Id of the signed-in person.
+    pub person: PersonId,
+    /// Verified e-mail address.
+    pub email: Email,
+    /// Name, if it is known.
+    pub name: Option<String>,
+    /// The account that the person owns.
+    pub account: Option<UserAccountId>,
+    /// When the person signed in: some acts ask for a recent sign-in.
+    pub created_at: Timestamp,
+    /// Until when, unless it slides on.
+    pub expires_at: Timestamp,
+}
+
+/// One of a person's sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// The name under which its owner sees it.
+    pub id: SessionId,
+    /// When the person signed in.
+    pub created_at: Timestamp,
+    /// When the session expires.
+    pub expires_at: Timestamp,
+    /// Sign-in method.
+    pub via: SignInMethod,
+    /// Address of the browser when it signed in.
+    pub address: Option<String>,
+    /// The browser's `User-Agent`.
+    pub user_agent: Option<String>,
+}
+
+/// A browser that is signed in.
+#[derive(Debug, Clone)]
+pub struct NewSession<'a> {
+    /// SHA-256 of its secret.
+    pub token: SecretHash,
+    /// The name under which its owner will see it.
+    pub id: SessionId,
+    /// Id of the person who signs in.
+    pub person: PersonId,
+    /// Sign-in method.
+    pub via: SignInMethod,
+    /// IP address of the browser.
+    pub address: Option<&'a str>,
+    /// Its `User-Agent`; truncated to `USER_AGENT_CHARS_MAX` characters.
+    pub user_agent: Option<&'a str>,
+    /// When the session expires.
+    pub expires_at: Timestamp,
+}
+
+/// Maximum number of characters of a `User-Agent` that are stored.
+const USER_AGENT_CHARS_MAX: usize = 300;
+
+impl Store {
+    /// Signs a browser in. `instead_of` is the session that this browser had before: it ends.
+    #[boxed]
+    pub async fn session_create(
+        &self,
+        new: &NewSession<'_>,
+        instead_of: Option<&SecretHash>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        in_transaction!(&self.pool, |tx| insert_session(tx, new, instead_of, now).await)
+            .during(Operation::CreateSession)
+            .await
+    }
+
+    /// Who presents this secret, if it is still good.
+    #[boxed]
+    pub async fn session_by_hash(
+        &self,
+        token: &SecretHash,
+        now: Timestamp,
+    ) -> Result<Option<SessionFacts>, StoreError> {
+        let row = probe(probes::SESSION).bind(token.as_bytes()).fetch_optional(&self.pool);
+        let row = row.during(Operation::FindSession).await?;
+        // Not in the statement: with the time as an argument no two of them would be equal.
+        let row = row.filter(|row| row.expires_at > now);
+        Ok(row.map(SessionFacts::try_from).transpose()?)
+    }
+
+    /// Extends a valid session until `expires_at`, never shortens it; `false` when it has ended or
+    /// lasts that long already.
+    #[boxed]
+    pub async fn session_slide(
+        &self,
+        token: &SecretHash,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE sessions SET expires_at = $2
+            WHERE token_hash = $1 AND revoked_at IS NULL AND expires_at > $3 AND expires_at < $2";
+        let done = query(SQL)
+            .bind(token.as_bytes())
+            .bind(expires_at)
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::SlideSession)
+            .await?;
+        Ok(done == 1)
+    }
+
+    /// Signs a browser out; `false` when it was already.
+    #[boxed]
+    pub async fn session_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
+        let done = query(REVOKE)
+            .bind(token.as_bytes())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::RevokeSession)
+            .await?;
+        Ok(done == 1)
+    }
+
+    /// Ends one of a person's sessions; `false` when the person has no such session.
+    #[boxed]
+    pub async fn session_revoke_by_id(
+        &self,
+        id: SessionId,
+        owner: PersonId,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE sessions SET revoked_at = $3
+            WHERE id = $1 AND person_id = $2 AND revoked_at IS NULL AND expires_at > $3";
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(owner.as_uuid())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::RevokeSessionOfPerson)
+            .await?;
+        Ok(done == 1)
+    }
+
+    /// Signs a person out everywhere but here; the number of sessions that this ended.
+    #[boxed]
+    pub async fn sessions_revoke_others(
+        &self,
+        person: PersonId,
+        kept: SessionId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        const SQL: &str = "UPDATE sessions SET revoked_at = $3
+            WHERE person_id = $1 AND id <> $2 AND revoked_at IS NULL AND expires_at > $3";
+        query(SQL)
+            .bind(person.as_uuid())
+            .bind(kept.as_uuid())
+            .bind(now)
+            .execute(self.pool.writer())
+            .during(Operation::RevokeOtherSessionsOfPerson)
+            .await
+    }
+
+    /// A person's sessions that are still good, newest first.
+    #[boxed]
+    pub async fn sessions_of_person(
+        &self,
+        person: PersonId,
+        now: Timestamp,
+        rows_max: usize,
+    ) -> Result<Vec<Session>, StoreError> {
+        const SQL: &str = "SELECT id, created_at, expires_at, via, address, user_agent FROM sessions
+            WHERE person_id = $1 AND revoked_at IS NULL AND expires_at > $2 ORDER BY created_at DESC, id LIMIT $3";
+        let rows: Vec<SessionRow> = query(SQL)
+            .bind(person.as_uuid())
+            .bind(now)
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListSessionsOfPerson)
+            .await?;
+        Ok(rows.into_iter().map(Session::try_from).collect::<Result<_, _>>()?)
+    }
+}
+
+/// Signs a browser in, in the caller's transaction. The session `instead_of` is revoked.
+pub(crate) async fn insert_session(
+    tx: &mut Tx<'_>,
+    new: &NewSession<'_>,
+    instead_of: Option<&SecretHash>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    const SQL: &str =
+        "INSERT INTO sessions (token_hash, id, person_id, via, address, user_agent, created_at, expires_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    if let Some(old) = instead_of {
+        query(REVOKE).bind(old.as_bytes()).bind(now).execute(&mut *tx).await?;
+    }
+    query(SQL)
+        .bind(new.token.as_bytes())
+        .bind(new.id.as_uuid())
+        .bind(new.person.as_uuid())
+        .bind(new.via.to_string())
+        .bind(new.address)
+        .bind(new.user_agent_kept())
+        .bind(now)
+        .bind(new.expires_at)
+        .execute(tx)
+        .await
+        .map(drop)
+}
+
+impl NewSession<'_> {
+    fn user_agent_kept(&self) -> Option<String> {
+        self.user_agent.map(|text| storable(text).chars().take(USER_AGENT_CHARS_MAX).collect())
+    }
+}
+
+const REVOKE: &str = "UPDATE sessions SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
+
+impl TryFrom<SessionFactsRow> for SessionFacts {
+    type Error = Corrupt;
+
+    fn try_from(row: SessionFactsRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            session: row.session_id.into(),
+            person: row.id.into(),
+            email: parsed("persons.email", &row.email)?,
+            name: row.name,
+            account: parsed_opt("persons.account_id", row.account_id.as_deref())?,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+        })
+    }
+}
+
+crate::row! {
+    struct SessionRow {
+        id: Uuid,
+        created_at: Timestamp,
+        expires_at: Timestamp,
+        via: String,
+        address: Option<String>,
+        user_agent: Option<String>,
+    }
+}
+
+impl TryFrom<SessionRow> for Session {
+    type Error = Corrupt;
+
+    fn try_from(row: SessionRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            id: row.id.into(),
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            via: parsed("sessions.via", &row.via)?,
+            address: row.address,
+            user_agent: row.user_agent,
+        })
+    }
+}

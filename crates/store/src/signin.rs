@@ -1,0 +1,221 @@
+//! Codes that were mailed to sign people in (`docs/decisions/0003-sign-in.md`; the rules are in [`domain::signin`]).
+
+use chrono::TimeDelta;
+use domain::Timestamp;
+use domain::ids::Email;
+use domain::secret::SecretHash;
+use domain::signin::{ReturnPath, Ticket};
+
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{query, scalar};
+use crate::row::{bytes, count, parsed, parsed_opt, secret_hash};
+use crate::session::{NewSession, insert_session};
+use crate::{Store, in_transaction, joined};
+use async_recursion::async_recursion as boxed;
+
+/// What became of the wish for a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TicketStart {
+    /// The code works, and the one that the browser had before does not.
+    Started,
+    /// Too many were asked for in the window.
+    TooMany {
+        /// How long until there is room for another.
+        retry_after: TimeDelta,
+    },
+}
+
+/// Who asks for a code.
+#[derive(Debug, Clone, Copy)]
+pub struct TicketRequest<'a> {
+    /// The part of the internet that the browser is in.
+    pub network: &'a str,
+    /// The ticket that the browser had before: its code stops working.
+    pub instead_of: Option<&'a SecretHash>,
+}
+
+/// Maximum numbers of codes for one address. Counted by network, so that requests from another network cannot exhaust the owner's quota.
+#[derive(Debug, Clone, Copy)]
+pub struct CodeLimits {
+    /// For one network that asks.
+    pub per_network: u32,
+    /// Maximum for all networks together.
+    pub total: u32,
+    /// Length of the window that ends now.
+    pub window: TimeDelta,
+}
+
+impl Store {
+    /// Stores a code, unless `limits` are reached.
+    #[boxed]
+    pub async fn signin_start(
+        &self,
+        ticket: &Ticket,
+        asking: &TicketRequest<'_>,
+        limits: &CodeLimits,
+        now: Timestamp,
+    ) -> Result<TicketStart, StoreError> {
+        const LOCK: &str = "INSERT INTO signin_addresses (email, asked_at) VALUES ($1, $2)
+            ON CONFLICT (email) DO UPDATE SET asked_at = $2";
+        // Of those in the window, the one whose leaving makes room.
+        const FULL: &str = "SELECT created_at FROM signin_tickets
+            WHERE email = $1 AND created_at > $2 AND ($4 IS NULL OR network = $4)
+            ORDER BY created_at DESC LIMIT 1 OFFSET $3";
+        const SUPERSEDE: &str =
+            "UPDATE signin_tickets SET state = 'superseded' WHERE ticket_hash = $1 AND state = 'live'";
+        const INSERT: &str = "INSERT INTO signin_tickets
+                (ticket_hash, email, network, sealed_code, next, created_at, expires_at, tries, state)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        let window = limits.window;
+        let email = ticket.email.as_str();
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                query(LOCK).bind(email).bind(now).execute(&mut *tx).await?;
+                for (codes_max, network) in [(limits.per_network, Some(asking.network)), (limits.total, None)] {
+                    let oldest: Option<Timestamp> = scalar(FULL)
+                        .bind(email)
+                        .bind(now - window)
+                        .bind(i64::from(codes_max.saturating_sub(1)))
+                        .bind(network)
+                        .fetch_optional(&mut *tx)
+                        .await?;
+                    match oldest {
+                        _ if codes_max == 0 => return Ok(TicketStart::TooMany { retry_after: window }),
+                        Some(oldest) => return Ok(TicketStart::TooMany { retry_after: oldest + window - now }),
+                        None => {}
+                    }
+                }
+                if let Some(before) = asking.instead_of {
+                    query(SUPERSEDE).bind(before.as_bytes()).execute(&mut *tx).await?;
+                }
+                query(INSERT)
+                    .bind(ticket.token.as_bytes())
+                    .bind(email)
+                    .bind(asking.network)
+                    .bind(&ticket.sealed_code[..])
+                    .bind(ticket.next.as_ref().map(ReturnPath::as_str))
+                    .bind(ticket.created_at)
+                    .bind(ticket.expires_at)
+                    .bind(i64::from(ticket.tries))
+                    .bind(ticket.state.as_str())
+                    .execute(&mut *tx)
+                    .await?;
+                Ok(TicketStart::Started)
+            },
+            commit if |outcome| *outcome == TicketStart::Started
+        )
+        .during(Operation::StoreSignInCode)
+        .await
+    }
+
+    /// The ticket of a browser, in any state.
+    #[boxed]
+    pub async fn signin_ticket(&self, token: &SecretHash) -> Result<Option<Ticket>, StoreError> {
+        const SQL: &str = joined!("SELECT ", TICKET_COLUMNS, " FROM signin_tickets WHERE ticket_hash = $1");
+        let row: Option<TicketRow> =
+            query(SQL).bind(token.as_bytes()).fetch_optional(&self.pool).during(Operation::ReadSignInTicket).await?;
+        Ok(row.map(Ticket::try_from).transpose()?)
+    }
+
+    /// Spends one of `tries_max` tries of a live ticket and gives it as it then is; `None` when there is none to spend. The code is
+    /// compared afterwards, so that codes typed at once get no more tries than codes typed one after the other.
+    #[boxed]
+    pub async fn signin_try(
+        &self,
+        token: &SecretHash,
+        tries_max: u32,
+        now: Timestamp,
+    ) -> Result<Option<Ticket>, StoreError> {
+        const SQL: &str = joined!(
+            "UPDATE signin_tickets SET tries = tries + 1
+            WHERE ticket_hash = $1 AND state = 'live' AND tries < $2 AND expires_at > $3 RETURNING ",
+            TICKET_COLUMNS
+        );
+        let row: Option<TicketRow> = query(SQL)
+            .bind(token.as_bytes())
+            .bind(i64::from(tries_max))
+            .bind(now)
+            .fetch_optional(self.pool.writer())
+            .during(Operation::CountSignInCode)
+            .await?;
+        Ok(row.map(Ticket::try_from).transpose()?)
+    }
+
+    /// Uses up a live ticket and signs its browser in, both or neither. Exactly one of any number of calls gives `true`. `instead_of` is
+    /// the session that this browser had before: it ends.
+    #[boxed]
+    pub async fn signin_use(
+        &self,
+        token: &SecretHash,
+        new: &NewSession<'_>,
+        instead_of: Option<&SecretHash>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE signin_tickets SET state = 'used'
+            WHERE ticket_hash = $1 AND state = 'live' AND expires_at > $2";
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let used = query(SQL).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
+                if used == 0 {
+                    return Ok(false);
+                }
+                insert_session(tx, new, instead_of, now).await?;
+                Ok(true)
+            },
+            commit if |used| *used
+        )
+        .during(Operation::UseSignInCode)
+        .await
+    }
+
+    /// Completes an errand to an OpenID provider. Exactly one of any number of calls with the same errand gives `true`, until
+    /// `expires_at`: after that the errand must not be taken any more.
+    #[boxed]
+    pub async fn signin_errand_use(&self, errand: &SecretHash, expires_at: Timestamp) -> Result<bool, StoreError> {
+        const SQL: &str =
+            "INSERT INTO signin_errands (errand_hash, expires_at) VALUES ($1, $2) ON CONFLICT (errand_hash) DO NOTHING";
+        let done = query(SQL)
+            .bind(errand.as_bytes())
+            .bind(expires_at)
+            .execute(self.pool.writer())
+            .during(Operation::UseOpenIdState)
+            .await?;
+        Ok(done > 0)
+    }
+}
+
+/// The columns of [`TicketRow`].
+const TICKET_COLUMNS: &str = "ticket_hash, email, sealed_code, next, created_at, expires_at, tries, state";
+
+crate::row! {
+    struct TicketRow {
+        ticket_hash: Vec<u8>,
+        email: String,
+        sealed_code: Vec<u8>,
+        next: Option<String>,
+        created_at: Timestamp,
+        expires_at: Timestamp,
+        tries: i64,
+        state: String,
+    }
+}
+
+impl TryFrom<TicketRow> for Ticket {
+    type Error = Corrupt;
+
+    fn try_from(row: TicketRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            token: secret_hash("signin_tickets.ticket_hash", &row.ticket_hash)?,
+            email: parsed::<Email>("signin_tickets.email", &row.email)?,
+            sealed_code: bytes("signin_tickets.sealed_code", &row.sealed_code)?,
+            next: parsed_opt("signin_tickets.next", row.next.as_deref())?,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            tries: count("signin_tickets.tries", row.tries)?,
+            state: parsed("signin_tickets.state", &row.state)?,
+        })
+    }
+}

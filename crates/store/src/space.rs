@@ -1,0 +1,295 @@
+//! Spaces and who may do what there (`docs/decisions/0020-keys-and-spaces.md`).
+
+use domain::Timestamp;
+use domain::ids::{MemoryId, SpaceId, UserAccountId};
+use domain::space::{AccessType, DEFAULT_NAME, Space, SpaceName};
+use uuid::Uuid;
+
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{QueryBuilder, query, scalar};
+use crate::row::{limit, parsed, storable};
+use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
+
+/// What became of a space that was to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpaceCreate {
+    /// The space was created.
+    Created,
+    /// The account has as many as it may have.
+    TooMany,
+}
+
+/// A change of a space; `None` keeps the value.
+#[derive(Debug, Clone, Default)]
+pub struct SpaceChange {
+    /// New name.
+    pub name: Option<SpaceName>,
+    /// Whether any valid key may read it.
+    pub is_public: Option<bool>,
+}
+
+impl SpaceChange {
+    /// Whether it keeps every value.
+    pub fn is_empty(&self) -> bool {
+        let Self { name, is_public } = self;
+        name.is_none() && is_public.is_none()
+    }
+}
+
+/// A space as account `$1` sees it: with its owner's name, and the access of `$1`.
+const SEEN: &str = "SELECT s.id, s.account_id, COALESCE(a.name, p.name) AS owner_name, s.name, s.is_public,
+        COALESCE(m.is_favorite, FALSE) AS is_favorite, s.is_default, COALESCE(m.access, 'read') AS access, s.created_at
+    FROM spaces s JOIN accounts a ON a.user_account_id = s.account_id
+        LEFT JOIN persons p ON p.account_id = s.account_id
+        LEFT JOIN space_members m ON m.space_id = s.id AND m.account_id = ";
+
+/// Locks an account, so that concurrent transactions count its rows one after the other.
+const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
+const ADD: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6)";
+const JOIN: &str = "INSERT INTO space_members (space_id, account_id, access, is_favorite) VALUES ($1, $2, $3, FALSE)
+    ON CONFLICT (space_id, account_id) DO UPDATE SET access = excluded.access";
+
+impl Store {
+    /// Makes a space, unless the account has `spaces_max`; its default space, which is created automatically, is not counted.
+    #[boxed]
+    pub async fn space_create(
+        &self,
+        id: SpaceId,
+        owner: &UserAccountId,
+        name: &SpaceName,
+        is_public: bool,
+        spaces_max: u32,
+        now: Timestamp,
+    ) -> Result<SpaceCreate, StoreError> {
+        const OWNED: &str = "SELECT COUNT(*) FROM spaces WHERE account_id = $1 AND NOT is_default";
+        let name = storable(name.as_str());
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
+                let spaces: i64 = scalar(OWNED).bind(owner.as_str()).fetch_one(&mut *tx).await?;
+                if spaces >= i64::from(spaces_max) {
+                    return Ok(SpaceCreate::TooMany);
+                }
+                let add = query(ADD).bind(id.as_uuid()).bind(owner.as_str()).bind(&*name).bind(is_public);
+                add.bind(false).bind(now).execute(&mut *tx).await?;
+                query(JOIN).bind(id.as_uuid()).bind(owner.as_str()).bind("owner").execute(&mut *tx).await?;
+                Ok(SpaceCreate::Created)
+            },
+            commit if |outcome| *outcome == SpaceCreate::Created
+        )
+        .during(Operation::MakeSpace)
+        .await
+    }
+
+    /// The space that an account adds to when it names none, made as `new` if there was none yet.
+    #[boxed]
+    pub async fn space_default(
+        &self,
+        new: SpaceId,
+        owner: &UserAccountId,
+        now: Timestamp,
+    ) -> Result<SpaceId, StoreError> {
+        const DEFAULT: &str = "SELECT id FROM spaces WHERE account_id = $1 AND is_default";
+        let known: Option<Uuid> = scalar(DEFAULT)
+            .bind(owner.as_str())
+            .fetch_optional(&self.pool)
+            .during(Operation::FindDefaultSpaceOfAccount)
+            .await?;
+        if let Some(id) = known {
+            return Ok(id.into());
+        }
+        in_transaction!(&self.pool, |tx| {
+            query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
+            let known: Option<Uuid> = scalar(DEFAULT).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
+            if let Some(id) = known {
+                return Ok(id.into());
+            }
+            let add = query(ADD).bind(new.as_uuid()).bind(owner.as_str()).bind(DEFAULT_NAME).bind(false);
+            add.bind(true).bind(now).execute(&mut *tx).await?;
+            query(JOIN).bind(new.as_uuid()).bind(owner.as_str()).bind("owner").execute(&mut *tx).await?;
+            Ok(new)
+        })
+        .during(Operation::MakeDefaultSpaceOfAccount)
+        .await
+    }
+
+    /// The spaces that an account owns or was let into, the default first, then the newest.
+    #[boxed]
+    pub async fn spaces_of_account(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<Space>, StoreError> {
+        let mut sql = QueryBuilder::new(SEEN);
+        sql.push_bind(account.as_str()).push(" WHERE m.account_id IS NOT NULL");
+        sql.push(" ORDER BY s.account_id = ").push_bind(account.as_str()).push(" DESC, s.is_default DESC");
+        sql.push(", s.created_at DESC, s.id DESC LIMIT ").push_bind(limit(rows_max));
+        let rows: Vec<SpaceRow> = sql.build().fetch_all(&self.pool).during(Operation::ListSpacesOfAccount).await?;
+        Ok(rows.into_iter().map(Space::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Those of `ids` that an account may at least read, in no order: its own, those it was let into, and public ones.
+    #[boxed]
+    pub async fn spaces_readable(&self, ids: &[SpaceId], account: &UserAccountId) -> Result<Vec<Space>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut sql = QueryBuilder::new(SEEN);
+        sql.push_bind(account.as_str());
+        sql.push(" WHERE (m.account_id IS NOT NULL OR s.is_public) AND s.id IN (");
+        for (place, id) in ids.iter().enumerate() {
+            sql.push(if place == 0 { "" } else { ", " }).push_bind(id.as_uuid());
+        }
+        sql.push(")");
+        let rows: Vec<SpaceRow> = sql.build().fetch_all(&self.pool).during(Operation::ReadSpaces).await?;
+        Ok(rows.into_iter().map(Space::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// The public spaces that a memory is linked to.
+    #[boxed]
+    pub async fn spaces_public_of(&self, memory: MemoryId) -> Result<Vec<SpaceId>, StoreError> {
+        const SQL: &str = "SELECT s.id FROM memory_spaces l JOIN spaces s ON s.id = l.space_id
+            WHERE l.memory_id = $1 AND s.is_public";
+        let ids: Vec<Uuid> = scalar(SQL)
+            .bind(memory.as_uuid())
+            .fetch_all(&self.pool)
+            .during(Operation::FindPublicSpacesOfMemory)
+            .await?;
+        Ok(ids.into_iter().map(SpaceId::from).collect())
+    }
+
+    /// Changes a space of its owner; `false` when there is none such.
+    #[boxed]
+    pub async fn space_change(
+        &self,
+        id: SpaceId,
+        owner: &UserAccountId,
+        change: &SpaceChange,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE spaces SET name = COALESCE($3, name), is_public = COALESCE($4, is_public)
+            WHERE id = $1 AND account_id = $2";
+        let name = change.name.as_ref().map(|name| storable(name.as_str()));
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(owner.as_str())
+            .bind(name.as_deref())
+            .bind(change.is_public)
+            .execute(self.pool.writer())
+            .during(Operation::ChangeSpace)
+            .await?;
+        Ok(done == 1)
+    }
+
+    /// Deletes a space of its owner that has no memories; `false` when there is none such. A default space is never deleted.
+    #[boxed]
+    pub async fn space_delete(&self, id: SpaceId, owner: &UserAccountId) -> Result<bool, StoreError> {
+        const SPACE_SQLITE: &str = "SELECT id FROM spaces WHERE id = $1 AND account_id = $2 AND NOT is_default";
+        // Waits for transactions that are linking a memory to the space: the next statement sees their links.
+        const SPACE_POSTGRES: &str =
+            "SELECT id FROM spaces WHERE id = $1 AND account_id = $2 AND NOT is_default FOR UPDATE";
+        const DELETE: &str = "DELETE FROM spaces WHERE id = $1
+            AND NOT EXISTS (SELECT 1 FROM memory_spaces l WHERE l.space_id = $1)";
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let sql = if tx.is_postgres() { SPACE_POSTGRES } else { SPACE_SQLITE };
+                let found: Option<Uuid> =
+                    scalar(sql).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
+                if found.is_none() {
+                    return Ok(false);
+                }
+                Ok(query(DELETE).bind(id.as_uuid()).execute(&mut *tx).await? == 1)
+            },
+            commit if |deleted| *deleted
+        )
+        .during(Operation::DeleteSpace)
+        .await
+    }
+
+    /// Marks a space for an account that belongs to it, or takes the mark away; `false` when it does not belong.
+    #[boxed]
+    pub async fn space_favor(
+        &self,
+        id: SpaceId,
+        account: &UserAccountId,
+        is_favorite: bool,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE space_members SET is_favorite = $3 WHERE space_id = $1 AND account_id = $2";
+        let done = query(SQL)
+            .bind(id.as_uuid())
+            .bind(account.as_str())
+            .bind(is_favorite)
+            .execute(self.pool.writer())
+            .during(Operation::MarkSpace)
+            .await?;
+        Ok(done == 1)
+    }
+
+    /// Lets an account into a space, to read or to edit, or shuts it out (`None`). Owners stay what they are. `false` when there is no
+    /// such space of this owner, or nothing changed.
+    #[boxed]
+    pub async fn space_share(
+        &self,
+        id: SpaceId,
+        owner: &UserAccountId,
+        with: &UserAccountId,
+        access: Option<AccessType>,
+    ) -> Result<bool, StoreError> {
+        const OURS: &str = "UPDATE spaces SET name = name WHERE id = $1 AND account_id = $2";
+        const OUT: &str = "DELETE FROM space_members WHERE space_id = $1 AND account_id = $2 AND access <> 'owner'";
+        if with == owner || access == Some(AccessType::Owner) {
+            return Ok(false);
+        }
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let ours = query(OURS).bind(id.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
+                if ours == 0 {
+                    return Ok(false);
+                }
+                let done = if let Some(access) = access {
+                    query(JOIN).bind(id.as_uuid()).bind(with.as_str()).bind(access.as_str())
+                } else {
+                    query(OUT).bind(id.as_uuid()).bind(with.as_str())
+                };
+                let done = done.execute(&mut *tx).await?;
+                Ok(done == 1)
+            },
+            commit if |done| *done
+        )
+        .during(Operation::ShareSpace)
+        .await
+    }
+}
+
+crate::row! {
+    struct SpaceRow {
+        id: Uuid,
+        account_id: String,
+        owner_name: Option<String>,
+        name: String,
+        is_public: bool,
+        is_favorite: bool,
+        is_default: bool,
+        access: String,
+        created_at: Timestamp,
+    }
+}
+
+impl TryFrom<SpaceRow> for Space {
+    type Error = Corrupt;
+
+    fn try_from(row: SpaceRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            id: row.id.into(),
+            owner: parsed("spaces.account_id", &row.account_id)?,
+            owner_name: row.owner_name,
+            name: parsed("spaces.name", &row.name)?,
+            is_public: row.is_public,
+            is_favorite: row.is_favorite,
+            is_default: row.is_default,
+            access: parsed("space_members.access", &row.access)?,
+            created_at: row.created_at,
+        })
+    }
+}

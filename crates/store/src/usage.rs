@@ -1,0 +1,212 @@
+//! Usage by day, and how far it has been counted (`docs/decisions/0008-usage-and-quotas.md`).
+
+use domain::recorder::Recorder;
+use domain::usage::{Day, QuotaUsed, UsageWindow};
+use uuid::Uuid;
+
+use crate::error::{Corrupt, StoreError};
+use crate::operation::{During, Operation};
+use crate::pool::{QueryBuilder, Tx, query, scalar};
+use crate::row::{chunks, limit, parsed};
+use crate::{Store, in_transaction};
+use async_recursion::async_recursion as boxed;
+
+/// The day of the row into which days are added that no window reaches any more: before all others, and within no window.
+pub const EARLIER: Day = Day::BEFORE_ALL;
+
+/// What one computer used on one day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageDay {
+    /// Computer and identity whose events are counted.
+    pub recorder: Recorder,
+    /// When they were received.
+    pub day: Day,
+    /// What they come to.
+    pub used: QuotaUsed,
+}
+
+/// Usage that is counted, and up to which leaf, read in one statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountedUsage {
+    /// In the window that was asked for.
+    pub used: QuotaUsed,
+    /// How many leaves of the embedded log are in it.
+    pub leaves: u64,
+}
+
+impl Store {
+    /// How many leaves of the embedded log are counted.
+    #[boxed]
+    pub async fn usage_counted(&self) -> Result<u64, StoreError> {
+        const SQL: &str = "SELECT counted FROM usage_cursor WHERE id = 1";
+        let counted: i64 = scalar(SQL).fetch_one(&self.pool).during(Operation::ReadHowFarUsageIsCounted).await?;
+        Ok(number("usage_cursor.counted", counted)?)
+    }
+
+    /// Adds the usage of the leaves from `counted` up to `until`; `false`, and nothing is counted, when another process has counted
+    /// on from `counted` meanwhile.
+    #[boxed]
+    pub async fn usage_count(&self, counted: u64, until: u64, days: &[UsageDay]) -> Result<bool, StoreError> {
+        const MOVE: &str = "UPDATE usage_cursor SET counted = $2 WHERE id = 1 AND counted = $1";
+        let days = ordered(days);
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let moved = query(MOVE).bind(stored(counted)).bind(stored(until)).execute(&mut *tx).await?;
+                if moved == 0 {
+                    return Ok(false);
+                }
+                add_days(tx, &days).await?;
+                Ok(true)
+            },
+            commit if |moved| *moved
+        )
+        .during(Operation::CountUsage)
+        .await
+    }
+
+    /// Adds usage without a position in a log: every call counts.
+    #[boxed]
+    pub async fn usage_add(&self, days: &[UsageDay]) -> Result<(), StoreError> {
+        let days = ordered(days);
+        in_transaction!(&self.pool, |tx| add_days(tx, &days).await).during(Operation::AddUsage).await
+    }
+
+    /// What computers used together in a window, as far as it is counted.
+    #[boxed]
+    pub async fn usage_of(&self, computers: &[Recorder], window: UsageWindow) -> Result<CountedUsage, StoreError> {
+        // Sums and cursor in one statement, so that they are of one moment.
+        const SQLITE: &str =
+            "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),
+                (SELECT counted FROM usage_cursor WHERE id = 1)
+            FROM json_each($1) r CROSS JOIN usage_days u
+                ON u.user_cuid = r.value ->> 'identity' AND u.machine_uuid = unhex(r.value ->> 'machine', '-')
+                AND day >= $2 AND day < $3";
+        const POSTGRES: &str =
+            "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),
+                (SELECT counted FROM usage_cursor WHERE id = 1)
+            FROM jsonb_to_recordset($1::JSONB) AS r (machine UUID, identity TEXT)
+                JOIN usage_days u ON u.user_cuid = r.identity AND u.machine_uuid = r.machine
+                AND day >= $2 AND day < $3";
+        let computers = serde_json::to_string(computers).unwrap_or_default();
+        let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
+        let (memory, retrospectives, counted): (i64, i64, i64) = query(sql)
+            .bind(&computers)
+            .bind(window.first.number())
+            .bind(window.end.number())
+            .fetch_one(&self.pool)
+            .during(Operation::SumUsage)
+            .await?;
+        Ok(CountedUsage {
+            used: QuotaUsed {
+                memory: number("usage_days.memory", memory)?,
+                retrospectives: number("usage_days.retrospectives", retrospectives)?,
+            },
+            leaves: number("usage_cursor.counted", counted)?,
+        })
+    }
+
+    /// What each of these computers used on each day of a window, as far as it is counted; days without usage are absent. The newest days
+    /// come first, and at most `rows_max` rows.
+    #[boxed]
+    pub async fn usage_history(
+        &self,
+        computers: &[Recorder],
+        window: UsageWindow,
+        rows_max: usize,
+    ) -> Result<Vec<UsageDay>, StoreError> {
+        const SQLITE: &str = "SELECT u.user_cuid, u.machine_uuid, u.day, u.memory, u.retrospectives
+            FROM json_each($1) r CROSS JOIN usage_days u
+                ON u.user_cuid = r.value ->> 'identity' AND u.machine_uuid = unhex(r.value ->> 'machine', '-')
+                AND u.day >= $2 AND u.day < $3
+            ORDER BY u.day DESC, u.user_cuid, u.machine_uuid LIMIT $4";
+        const POSTGRES: &str = "SELECT u.user_cuid, u.machine_uuid, u.day, u.memory, u.retrospectives
+            FROM jsonb_to_recordset($1::JSONB) AS r (machine UUID, identity TEXT)
+                JOIN usage_days u ON u.user_cuid = r.identity AND u.machine_uuid = r.machine
+                AND u.day >= $2 AND u.day < $3
+            ORDER BY u.day DESC, u.user_cuid, u.machine_uuid LIMIT $4";
+        let computers = serde_json::to_string(computers).unwrap_or_default();
+        let rows: Vec<DayRow> = query(if self.pool.is_postgres() { POSTGRES } else { SQLITE })
+            .bind(&computers)
+            .bind(window.first.number())
+            .bind(window.end.number())
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ReadUsageByDay)
+            .await?;
+        Ok(rows.into_iter().map(UsageDay::try_from).collect::<Result<_, _>>()?)
+    }
+}
+
+crate::row! {
+    /// Usage of a computer on a day, as a row of a history.
+    struct DayRow {
+        user_cuid: String,
+        machine_uuid: Uuid,
+        day: i64,
+        memory: i64,
+        retrospectives: i64,
+    }
+}
+
+impl TryFrom<DayRow> for UsageDay {
+    type Error = Corrupt;
+
+    fn try_from(row: DayRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            recorder: Recorder {
+                machine: row.machine_uuid.into(),
+                identity: parsed("usage_days.user_cuid", &row.user_cuid)?,
+            },
+            day: Day::from(row.day),
+            used: QuotaUsed {
+                memory: number("usage_days.memory", row.memory)?,
+                retrospectives: number("usage_days.retrospectives", row.retrospectives)?,
+            },
+        })
+    }
+}
+
+/// Adds days in the caller's transaction.
+pub(crate) async fn add_days(tx: &mut Tx<'_>, days: &[UsageDay]) -> Result<(), sqlx::Error> {
+    for chunk in chunks(days) {
+        let mut sql =
+            QueryBuilder::new("INSERT INTO usage_days (user_cuid, machine_uuid, day, memory, retrospectives) ");
+        sql.push_values(chunk, |mut row, day| {
+            row.push_bind(day.recorder.identity.as_str())
+                .push_bind(day.recorder.machine.as_uuid())
+                .push_bind(day.day.number())
+                .push_bind(stored(day.used.memory))
+                .push_bind(stored(day.used.retrospectives));
+        });
+        sql.push(
+            " ON CONFLICT (user_cuid, machine_uuid, day) DO UPDATE SET memory = usage_days.memory + excluded.memory,
+            retrospectives = usage_days.retrospectives + excluded.retrospectives",
+        );
+        sql.build().execute(&mut *tx).await?;
+    }
+    Ok(())
+}
+
+/// In one order everywhere: PostgreSQL locks rows in the order in which they come, and two nodes must not wait for each other. Each key
+/// once, as `ON CONFLICT` wants it.
+pub(crate) fn ordered(days: &[UsageDay]) -> Vec<UsageDay> {
+    let mut ordered = days.to_vec();
+    ordered.sort_by(|one, two| (&one.recorder, one.day).cmp(&(&two.recorder, two.day)));
+    ordered.dedup_by(|next, kept| {
+        let same = next.recorder == kept.recorder && next.day == kept.day;
+        if same {
+            kept.used += next.used;
+        }
+        same
+    });
+    ordered
+}
+
+fn stored(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn number(column: &'static str, value: i64) -> Result<u64, Corrupt> {
+    u64::try_from(value).map_err(|error| Corrupt::new(column, error))
+}

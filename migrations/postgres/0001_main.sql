@@ -1,0 +1,839 @@
+-- The main database. Tables follow the product: accounts and persons, their sign-in, agents, computers, consent, events that
+-- could not be forwarded, usage, notifications, the knowledge API, and last the servers themselves.
+--
+-- `migrations/sqlite` has the same tables, columns and indexes. Where the two files differ, a comment says why.
+
+-- ACCOUNTS AND PERSONS
+
+CREATE TABLE accounts (
+    user_account_id TEXT PRIMARY KEY,
+    plan TEXT NOT NULL DEFAULT 'FREE' CHECK (plan IN ('FREE', 'PLUS', 'PRO', 'MAX')),
+    -- The sum of `balance_entries`.
+    balance_cents BIGINT NOT NULL DEFAULT 0,
+    name TEXT,
+    created_at TIMESTAMPTZ NOT NULL,
+    -- A pause of recording: until then the effective level is off, independent of the recorded levels. Past times have no effect.
+    paused_until TIMESTAMPTZ
+);
+
+CREATE TABLE persons (
+    id UUID PRIMARY KEY,
+    email TEXT NOT NULL UNIQUE,
+    name TEXT,
+    -- An account has at most one owner.
+    account_id TEXT UNIQUE REFERENCES accounts (user_account_id),
+    created_at TIMESTAMPTZ NOT NULL
+);
+
+-- Changes of `accounts.balance_cents` with their reasons.
+CREATE TABLE balance_entries (
+    id UUID PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    cents BIGINT NOT NULL,
+    reason TEXT NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE INDEX balance_entries_by_account ON balance_entries (account_id, id);
+
+-- Accounts that their owners closed. Access ended with this row; the janitor deletes the contents in steps.
+CREATE TABLE account_closings (
+    account_id TEXT PRIMARY KEY REFERENCES accounts (user_account_id),
+    -- The owner, whose row is deleted too, unless they signed in again.
+    person_id UUID,
+    closed_at TIMESTAMPTZ NOT NULL,
+    -- Null while there are contents to delete.
+    emptied_at TIMESTAMPTZ
+);
+
+CREATE INDEX account_closings_to_empty ON account_closings (closed_at) WHERE emptied_at IS NULL;
+
+-- SIGN-IN AND MAIL
+
+CREATE TABLE sessions (
+    token_hash BYTEA PRIMARY KEY,
+    -- An id that pages may show.
+    id UUID NOT NULL,
+    person_id UUID NOT NULL REFERENCES persons (id),
+    -- code, operator, or oidc: with the name of the provider.
+    via TEXT NOT NULL,
+    address TEXT,
+    user_agent TEXT,
+    created_at TIMESTAMPTZ NOT NULL,
+    expires_at TIMESTAMPTZ NOT NULL,
+    revoked_at TIMESTAMPTZ
+);
+
+CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
+CREATE INDEX sessions_by_person ON sessions (person_id);
+CREATE INDEX sessions_by_end ON sessions (expires_at);
+
+-- One row per e-mail address that requested a code. A request locks it first, so concurrent requests are counted one after the
+-- other.
+CREATE TABLE signin_addresses (
+    email TEXT PRIMARY KEY,
+    asked_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE INDEX signin_addresses_by_time ON signin_addresses (asked_at);
+
+-- An address may have several live codes: each works in the browser that requested it until that browser requests another, so
+-- requests from elsewhere do not lock the owner of the address out.
+CREATE TABLE signin_tickets (
+    -- SHA-256 of the secret in the browser.
+    ticket_hash BYTEA PRIMARY KEY,
+    email TEXT NOT NULL,
+    -- The network of the request, by which codes are counted.
+    network TEXT,
+    sealed_code BYTEA NOT NULL,
+    -- Path after the sign-in.
+    next TEXT,
+    created_at TIMESTAMPTZ NOT NULL,
+    expires_at TIMESTAMPTZ NOT NULL,
+    tries BIGINT NOT NULL DEFAULT 0,
+    state TEXT NOT NULL CHECK (state IN ('live', 'superseded', 'used'))
+);
+
+CREATE INDEX signin_tickets_by_email ON signin_tickets (email, created_at);
+CREATE INDEX signin_tickets_by_end ON signin_tickets (expires_at);
+
+-- Completed sign-ins with an OpenID provider: a second use of one is refused.
+CREATE TABLE signin_errands (
+    -- SHA-256 of the secret in the browser.
+    errand_hash BYTEA PRIMARY KEY,
+    -- Afterwards its cookie has expired, and the row can be deleted.
+    expires_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE INDEX signin_errands_by_end ON signin_errands (expires_at);
+
+CREATE TABLE mails (
+    id UUID PRIMARY KEY,
+    recipient TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    text TEXT NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL,
+    next_try_at TIMESTAMPTZ NOT NULL,
+    tries BIGINT NOT NULL DEFAULT 0,
+    -- The node that sends it, until `next_try_at`. The lease of a node without a row in `nodes` has ended.
+    leased_by UUID,
+    sent_at TIMESTAMPTZ,
+    given_up_at TIMESTAMPTZ,
+    CHECK (sent_at IS NULL OR given_up_at IS NULL)
+);
+
+CREATE INDEX mails_due ON mails (next_try_at) WHERE sent_at IS NULL AND given_up_at IS NULL;
+CREATE INDEX mails_leased ON mails (leased_by) WHERE leased_by IS NOT NULL;
+CREATE INDEX mails_by_time ON mails (created_at);
+
+-- AGENTS
+
+CREATE TABLE registrations (
+    id UUID PRIMARY KEY,
+    registration_type TEXT NOT NULL CHECK (registration_type IN ('anonymous', 'service_auth')),
+    login_hint TEXT,
+    claim_token_hash BYTEA NOT NULL UNIQUE,
+    claim_token_expires_at TIMESTAMPTZ NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL,
+    ip_address TEXT,
+    last_token_at TIMESTAMPTZ,
+    account_id TEXT REFERENCES accounts (user_account_id),
+    person_id UUID REFERENCES persons (id),
+    claimed_email TEXT,
+    claimed_at TIMESTAMPTZ,
+    -- The kind of credential with which the person confirmed.
+    claimed_via TEXT,
+    -- The agent whose token confirmed the claim, and with which this one ends; null if the person confirmed in a browser.
+    claimed_by UUID REFERENCES registrations (id),
+    -- Rights that the person gave on the page of the agent's computer, separated by commas. Null: those that the protocol gives
+    -- account bearers.
+    rights TEXT,
+    -- The name that the account gave it.
+    label TEXT,
+    revoked_at TIMESTAMPTZ,
+    -- Changes with every transition, so that other processes find the rows to read again.
+    changed_at TIMESTAMPTZ NOT NULL,
+    CHECK ((account_id IS NULL) = (claimed_at IS NULL)),
+    CHECK ((person_id IS NULL) = (claimed_at IS NULL)),
+    CHECK ((claimed_email IS NULL) = (claimed_at IS NULL))
+);
+
+CREATE INDEX registrations_by_account ON registrations (account_id, created_at) WHERE account_id IS NOT NULL;
+CREATE INDEX registrations_by_confirmer ON registrations (claimed_by) WHERE claimed_by IS NOT NULL;
+CREATE INDEX registrations_by_change ON registrations (changed_at);
+CREATE INDEX registrations_unclaimed ON registrations (claim_token_expires_at) WHERE claimed_at IS NULL;
+
+CREATE TABLE claim_attempts (
+    token_hash BYTEA PRIMARY KEY,
+    registration_id UUID NOT NULL REFERENCES registrations (id) ON DELETE CASCADE,
+    -- 1 for the first attempt of a registration.
+    number BIGINT NOT NULL,
+    sealed_code BYTEA NOT NULL,
+    email TEXT,
+    created_at TIMESTAMPTZ NOT NULL,
+    expires_at TIMESTAMPTZ NOT NULL,
+    wrong_tries BIGINT NOT NULL DEFAULT 0,
+    state TEXT NOT NULL CHECK (state IN ('live', 'superseded', 'burnt', 'completed')),
+    UNIQUE (registration_id, number)
+);
+
+CREATE UNIQUE INDEX claim_attempts_live ON claim_attempts (registration_id) WHERE state = 'live';
+CREATE INDEX claim_attempts_by_end ON claim_attempts (expires_at);
+
+CREATE TABLE access_tokens (
+    token_hash BYTEA PRIMARY KEY,
+    registration_id UUID NOT NULL REFERENCES registrations (id) ON DELETE CASCADE,
+    scope TEXT NOT NULL CHECK (scope IN ('svc.events', 'svc.account')),
+    account_id TEXT REFERENCES accounts (user_account_id),
+    created_at TIMESTAMPTZ NOT NULL,
+    expires_at TIMESTAMPTZ NOT NULL,
+    revoked_at TIMESTAMPTZ,
+    CHECK ((account_id IS NULL) = (scope = 'svc.events'))
+);
+
+CREATE INDEX access_tokens_by_registration ON access_tokens (registration_id);
+CREATE INDEX access_tokens_by_end ON access_tokens (expires_at);
+
+-- Keys that sign identity assertions.
+CREATE TABLE assertion_keys (
+    kid TEXT PRIMARY KEY,
+    seed BYTEA NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('next', 'active', 'retired')),
+    created_at TIMESTAMPTZ NOT NULL,
+    activated_at TIMESTAMPTZ,
+    retired_at TIMESTAMPTZ
+);
+
+-- One key signs, one is announced.
+CREATE UNIQUE INDEX assertion_keys_one ON assertion_keys (state) WHERE state <> 'retired';
+
+-- Secrets of the server, such as the key that seals codes.
+CREATE TABLE server_keys (
+    name TEXT PRIMARY KEY,
+    secret BYTEA NOT NULL
+);
+
+-- COMPUTERS
+
+CREATE TABLE identities (
+    user_cuid TEXT PRIMARY KEY,
+    account_id TEXT REFERENCES accounts (user_account_id),
+    -- The chain on which the service reports changes of consent for this identity, and its newest position.
+    control_machine_uuid UUID UNIQUE,
+    control_chain_epoch BIGINT NOT NULL DEFAULT 0,
+    control_seq BIGINT NOT NULL DEFAULT 0,
+    -- The seal of its newest event; null at the beginning of an epoch.
+    control_prev BYTEA,
+    created_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE INDEX identities_by_account ON identities (account_id) WHERE account_id IS NOT NULL;
+
+CREATE TABLE machines (
+    machine_uuid UUID PRIMARY KEY,
+    user_cuid TEXT NOT NULL REFERENCES identities (user_cuid),
+    name TEXT,
+    -- Null after the owner detached the computer.
+    secret_hash BYTEA UNIQUE,
+    account_id TEXT REFERENCES accounts (user_account_id),
+    first_seen_at TIMESTAMPTZ NOT NULL,
+    last_seen_at TIMESTAMPTZ NOT NULL,
+    attached_at TIMESTAMPTZ,
+    -- The agent whose token approved the attachment, and with which it ends; null if the person or an operator approved it.
+    attached_by UUID REFERENCES registrations (id),
+    -- See `accounts.paused_until`.
+    paused_until TIMESTAMPTZ,
+    -- The party that began the pause: a computer may only end its own.
+    paused_by TEXT CHECK (paused_by IN ('person', 'agent', 'computer')),
+    CHECK ((account_id IS NULL) = (attached_at IS NULL))
+);
+
+CREATE INDEX machines_by_account ON machines (account_id, first_seen_at) WHERE account_id IS NOT NULL;
+-- Finds the first computer of an identity.
+CREATE INDEX machines_by_identity ON machines (user_cuid, first_seen_at, machine_uuid);
+CREATE INDEX machines_by_approver ON machines (attached_by) WHERE attached_by IS NOT NULL;
+-- Computers that were never attached, by their last request.
+CREATE INDEX machines_unattached ON machines (last_seen_at) WHERE account_id IS NULL AND secret_hash IS NOT NULL;
+
+-- Computers that are or were attached to an account, which reads their records. An identity alone proves nothing, since any
+-- computer may register under any identity.
+CREATE TABLE attachments (
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    machine_uuid UUID NOT NULL,
+    user_cuid TEXT NOT NULL,
+    -- The name that this account gave it. Another account that attaches the same computer does not see it.
+    label TEXT,
+    PRIMARY KEY (account_id, machine_uuid, user_cuid)
+);
+
+-- Finds whether a computer was ever attached.
+CREATE INDEX attachments_by_machine ON attachments (machine_uuid);
+
+-- Ids that cannot be registered again: events that were recorded under them stay in the log, and no other account may read them.
+CREATE TABLE spent_machines (
+    machine_uuid UUID PRIMARY KEY,
+    -- The identity, until the rows that only this computer needed are deleted.
+    user_cuid TEXT
+);
+
+CREATE INDEX spent_machines_to_clean ON spent_machines (machine_uuid) WHERE user_cuid IS NOT NULL;
+
+CREATE TABLE device_codes (
+    device_code_hash BYTEA PRIMARY KEY,
+    -- HMAC of the code that a person types. All share one context, so that a typed code can be looked up.
+    sealed_user_code BYTEA NOT NULL UNIQUE,
+    machine_uuid UUID NOT NULL,
+    user_cuid TEXT NOT NULL,
+    ip_address TEXT,
+    created_at TIMESTAMPTZ NOT NULL,
+    expires_at TIMESTAMPTZ NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('pending', 'claimed', 'denied', 'expired', 'superseded')),
+    -- An agent on the computer that is to be confirmed too, and its tool. The registration may be deleted before the answer.
+    agent_registration UUID,
+    agent_tool TEXT,
+    -- The hash of a key of the knowledge API that the computer made and asks for; its scopes are separated by commas.
+    key_hash BYTEA,
+    key_scopes TEXT,
+    account_id TEXT REFERENCES accounts (user_account_id),
+    -- The person that answered, and the kind of their credential.
+    person_id UUID REFERENCES persons (id),
+    settled_via TEXT,
+    settled_at TIMESTAMPTZ,
+    -- Changes with every transition, so that other processes find the rows to read again.
+    changed_at TIMESTAMPTZ NOT NULL,
+    CHECK ((settled_at IS NULL) = (state = 'pending')),
+    CHECK ((account_id IS NOT NULL) = (state = 'claimed'))
+);
+
+CREATE UNIQUE INDEX device_codes_pending ON device_codes (machine_uuid) WHERE state = 'pending';
+CREATE INDEX device_codes_by_machine ON device_codes (machine_uuid, created_at);
+CREATE INDEX device_codes_by_change ON device_codes (changed_at);
+CREATE INDEX device_codes_by_end ON device_codes (expires_at);
+
+-- Wrong device codes. Those that agents entered are counted apart, so that an agent cannot keep its person from attaching
+-- computers.
+CREATE TABLE device_guesses (
+    id UUID PRIMARY KEY,
+    person_id UUID NOT NULL REFERENCES persons (id),
+    by_agent BOOLEAN NOT NULL DEFAULT FALSE,
+    guessed_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE INDEX device_guesses_by_person ON device_guesses (person_id, guessed_at);
+CREATE INDEX device_guesses_by_end ON device_guesses (guessed_at);
+
+-- CONSENT
+
+CREATE TABLE consent_levels (
+    user_cuid TEXT NOT NULL REFERENCES identities (user_cuid),
+    -- Null: all computers of the identity.
+    machine_uuid UUID,
+    -- Null: all lanes.
+    lane TEXT CHECK (lane IN ('memory', 'llm', 'skill', 'security', 'squad', 'rsi')),
+    level TEXT NOT NULL CHECK (level IN ('off', 'metadata-only', 'full')),
+    reason TEXT,
+    -- The level that a computer sets for itself is a second row of the scope; the lower of the two is in effect.
+    set_by TEXT NOT NULL DEFAULT 'person' CHECK (set_by IN ('person', 'agent', 'computer')),
+    changed_at TIMESTAMPTZ NOT NULL
+);
+
+-- One level for each scope and kind of author; nulls are equal here.
+CREATE UNIQUE INDEX consent_levels_scope ON consent_levels (
+    user_cuid, COALESCE(machine_uuid, '00000000-0000-0000-0000-000000000000'), COALESCE(lane, ''), (set_by = 'computer')
+);
+
+-- Events about changes of consent, written in the transaction of the change, until the statistics service has received them.
+CREATE TABLE consent_outbox (
+    event_id UUID PRIMARY KEY,
+    user_cuid TEXT NOT NULL REFERENCES identities (user_cuid),
+    account_id TEXT,
+    chain_epoch BIGINT NOT NULL,
+    seq BIGINT NOT NULL,
+    body BYTEA NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL,
+    UNIQUE (user_cuid, chain_epoch, seq)
+);
+
+-- HELD EVENTS
+
+-- Events that were acknowledged and not forwarded.
+CREATE TABLE held_events (
+    id UUID PRIMARY KEY,
+    -- The owner of the credential: machine:<uuid>, registration:<id> or account:<id>.
+    sender TEXT NOT NULL,
+    registration_id UUID,
+    machine_uuid UUID,
+    -- The account that sees it; null for unclaimed registrations, and for computers, whose account may change.
+    account_id TEXT,
+    user_cuid TEXT,
+    -- Members of the event that could be read.
+    event_id UUID,
+    event_type TEXT,
+    agent_id TEXT,
+    event_machine_uuid UUID,
+    reason TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    body_sha256 BYTEA NOT NULL,
+    body_bytes BIGINT NOT NULL,
+    -- The size that counts towards the quotas.
+    charged_bytes BIGINT NOT NULL,
+    seal BYTEA,
+    received_at TIMESTAMPTZ NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('held', 'released', 'discarded')),
+    state_at TIMESTAMPTZ,
+    receipt_id UUID,
+    -- Null if consent forbids to keep it, and when the entry is no longer held. Last, since SQLite reads columns that follow a
+    -- long one through its overflow pages.
+    body BYTEA,
+    CHECK ((state = 'held') = (state_at IS NULL))
+);
+
+-- The same bytes of the same sender are one entry while they are held. Ids of events grow with time, so the first index is
+-- written at its end; digests do not, so the second index contains only events without a readable id.
+CREATE UNIQUE INDEX held_events_event ON held_events (event_id, sender, body_sha256)
+    WHERE state = 'held' AND event_id IS NOT NULL;
+CREATE UNIQUE INDEX held_events_body ON held_events (sender, body_sha256) WHERE state = 'held' AND event_id IS NULL;
+CREATE INDEX held_events_by_machine ON held_events (machine_uuid, id) WHERE state = 'held' AND machine_uuid IS NOT NULL;
+CREATE INDEX held_events_by_account ON held_events (account_id, id) WHERE state = 'held' AND account_id IS NOT NULL;
+CREATE INDEX held_events_by_registration ON held_events (registration_id, received_at, charged_bytes)
+    WHERE registration_id IS NOT NULL;
+-- The operator's page counts held events by reason from this index alone.
+CREATE INDEX held_events_by_reason ON held_events (reason, received_at) WHERE state = 'held';
+CREATE INDEX held_events_by_end ON held_events (state_at) WHERE state_at IS NOT NULL;
+
+-- The sum of `charged_bytes` of held events is that of all rows. A transaction adds to a row that no other transaction has
+-- locked, or to a new one, so there are as many rows as concurrent transactions have needed. Lock order: `held_senders` first.
+CREATE TABLE held_totals (
+    id BIGINT PRIMARY KEY,
+    bytes BIGINT NOT NULL
+);
+
+INSERT INTO held_totals (id, bytes) VALUES (1, 0);
+
+-- The same sum for each sender. A transaction that changes `held_totals` changes it too.
+CREATE TABLE held_senders (
+    sender TEXT PRIMARY KEY,
+    bytes BIGINT NOT NULL
+);
+
+-- USAGE
+
+-- Forwarded events that count, by computer, identity and the UTC day of their receipt.
+CREATE TABLE usage_days (
+    user_cuid TEXT NOT NULL,
+    machine_uuid UUID NOT NULL,
+    -- Days since 1970-01-01.
+    day BIGINT NOT NULL,
+    memory BIGINT NOT NULL,
+    retrospectives BIGINT NOT NULL,
+    PRIMARY KEY (user_cuid, machine_uuid, day)
+);
+
+CREATE INDEX usage_days_by_day ON usage_days (day);
+
+-- The number of leaves of the embedded log that `usage_days` contains; written in the transaction that counts more.
+CREATE TABLE usage_cursor (
+    id BIGINT PRIMARY KEY CHECK (id = 1),
+    counted BIGINT NOT NULL
+);
+
+INSERT INTO usage_cursor (id, counted) VALUES (1, 0);
+
+-- Events of computers without an account and of unclaimed agents, whose number per UTC day is limited.
+CREATE TABLE sender_days (
+    -- machine:<uuid> or registration:<id>.
+    sender TEXT NOT NULL,
+    -- Days since 1970-01-01.
+    day BIGINT NOT NULL,
+    events BIGINT NOT NULL,
+    bytes BIGINT NOT NULL,
+    PRIMARY KEY (sender, day)
+);
+
+CREATE INDEX sender_days_by_day ON sender_days (day);
+
+-- NOTIFICATIONS
+
+CREATE TABLE webhooks (
+    id UUID PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    url TEXT NOT NULL,
+    description TEXT NOT NULL,
+    -- Each between commas.
+    kinds TEXT NOT NULL,
+    -- Keys of the signatures, 32 bytes. The older one signs too, until its end.
+    secret BYTEA NOT NULL,
+    old_secret BYTEA,
+    old_secret_until TIMESTAMPTZ,
+    created_at TIMESTAMPTZ NOT NULL,
+    disabled_at TIMESTAMPTZ,
+    disabled_why TEXT CHECK (disabled_why IN ('owner', 'gone', 'failing')),
+    -- The first failure after the last success.
+    failing_since TIMESTAMPTZ,
+    -- The lease of the process that sends to the endpoint, one delivery at a time, and its node. The lease of a node without a
+    -- row in `nodes` has ended.
+    lease UUID,
+    leased_until TIMESTAMPTZ,
+    leased_by UUID,
+    -- Notifications without a row, because too many waited for the endpoint: their number, and the time of the last one.
+    dropped BIGINT NOT NULL DEFAULT 0,
+    dropped_at TIMESTAMPTZ,
+    CHECK ((disabled_at IS NULL) = (disabled_why IS NULL))
+);
+
+CREATE INDEX webhooks_by_account ON webhooks (account_id, created_at);
+CREATE INDEX webhooks_leased ON webhooks (leased_by) WHERE lease IS NOT NULL;
+
+-- The outbox of notifications: a row is written in the transaction of the fact that it reports.
+CREATE TABLE webhook_deliveries (
+    webhook_id UUID NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
+    notification_id UUID NOT NULL,
+    kind TEXT NOT NULL,
+    -- The exact bytes of the body.
+    body TEXT NOT NULL,
+    -- Further facts of the same kind that this notification stands for.
+    more BIGINT NOT NULL DEFAULT 0,
+    created_at TIMESTAMPTZ NOT NULL,
+    -- Null when it is settled: delivered, or given up.
+    next_try_at TIMESTAMPTZ,
+    tries BIGINT NOT NULL DEFAULT 0,
+    last_try_at TIMESTAMPTZ,
+    -- The result of the last try.
+    status BIGINT,
+    error TEXT,
+    settled_at TIMESTAMPTZ,
+    is_delivered BOOLEAN NOT NULL DEFAULT FALSE,
+    PRIMARY KEY (webhook_id, notification_id),
+    CHECK ((next_try_at IS NULL) = (settled_at IS NOT NULL))
+);
+
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (webhook_id, next_try_at) WHERE next_try_at IS NOT NULL;
+CREATE INDEX webhook_deliveries_newest ON webhook_deliveries (webhook_id, created_at);
+CREATE INDEX webhook_deliveries_settled ON webhook_deliveries (settled_at) WHERE settled_at IS NOT NULL;
+
+CREATE TABLE feeds (
+    account_id TEXT PRIMARY KEY REFERENCES accounts (user_account_id),
+    -- SHA-256 of the secret in the link.
+    token_hash BYTEA NOT NULL UNIQUE,
+    -- Each between commas.
+    kinds TEXT NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL
+);
+
+-- Has no foreign key to `feeds`: a concurrent deletion of the feed would fail the transaction of the fact.
+CREATE TABLE feed_entries (
+    account_id TEXT NOT NULL,
+    notification_id UUID NOT NULL,
+    kind TEXT NOT NULL,
+    -- The body that webhooks receive.
+    body TEXT NOT NULL,
+    -- See `webhook_deliveries.more`.
+    more BIGINT NOT NULL DEFAULT 0,
+    created_at TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (account_id, notification_id)
+);
+
+CREATE INDEX feed_entries_newest ON feed_entries (account_id, created_at, notification_id);
+CREATE INDEX feed_entries_oldest ON feed_entries (created_at);
+
+-- KNOWLEDGE API
+
+CREATE TABLE api_keys (
+    id UUID PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    name TEXT NOT NULL,
+    key_hash BYTEA NOT NULL UNIQUE,
+    -- Separated by commas.
+    scopes TEXT NOT NULL,
+    -- A JSON array of ids. Null: all spaces of the account.
+    spaces TEXT,
+    -- The computer that has the key, which ends with its attachment; null for keys that a person or an operator made.
+    machine_uuid UUID,
+    created_at TIMESTAMPTZ NOT NULL,
+    expires_at TIMESTAMPTZ,
+    last_used_at TIMESTAMPTZ,
+    revoked_at TIMESTAMPTZ
+);
+
+CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at);
+CREATE INDEX api_keys_by_machine ON api_keys (machine_uuid) WHERE machine_uuid IS NOT NULL;
+CREATE INDEX api_keys_by_end ON api_keys (COALESCE(revoked_at, expires_at));
+
+CREATE TABLE spaces (
+    id UUID PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    name TEXT NOT NULL,
+    is_public BOOLEAN NOT NULL,
+    -- The space of requests that name none.
+    is_default BOOLEAN NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE INDEX spaces_by_account ON spaces (account_id, created_at);
+CREATE UNIQUE INDEX spaces_default ON spaces (account_id) WHERE is_default;
+
+-- Includes the owner of the space.
+CREATE TABLE space_members (
+    space_id UUID NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    access TEXT NOT NULL CHECK (access IN ('owner', 'edit', 'read')),
+    is_favorite BOOLEAN NOT NULL,
+    PRIMARY KEY (space_id, account_id)
+);
+
+CREATE INDEX space_members_by_account ON space_members (account_id);
+
+CREATE TABLE knowledge_settings (
+    account_id TEXT PRIMARY KEY REFERENCES accounts (user_account_id),
+    -- A JSON object.
+    settings TEXT NOT NULL,
+    updated_at TIMESTAMPTZ NOT NULL
+);
+
+-- Content that a filter left out, with the reason.
+CREATE TABLE verdicts (
+    id UUID PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    batch_id UUID NOT NULL,
+    -- A URL, or the title of a note.
+    subject TEXT NOT NULL,
+    -- A JSON object.
+    verdict TEXT NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL
+);
+
+CREATE INDEX verdicts_by_account ON verdicts (account_id, created_at);
+CREATE INDEX verdicts_by_time ON verdicts (created_at);
+
+CREATE TABLE batches (
+    id UUID PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    -- Imports run as batches do.
+    kind TEXT NOT NULL DEFAULT 'batch' CHECK (kind IN ('batch', 'import')),
+    -- A JSON array of ids.
+    spaces TEXT NOT NULL,
+    -- The spaces of the sender's key, as a JSON array: the batch changes no others. Null: all spaces of the account.
+    key_spaces TEXT,
+    -- The `Idempotency-Key` of the request, by which a repeated request finds the batch, and SHA-256 of its body. A batch loses
+    -- the key when a new request may use the key again.
+    idempotency_key TEXT,
+    body_sha256 BYTEA,
+    total BIGINT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'failed')),
+    -- The reason of a failure.
+    reason TEXT,
+    cancelled_at TIMESTAMPTZ,
+    created_at TIMESTAMPTZ NOT NULL,
+    finished_at TIMESTAMPTZ,
+    -- The process that runs it, and the end of its lease.
+    runner TEXT,
+    leased_until TIMESTAMPTZ
+);
+
+CREATE INDEX batches_by_account ON batches (account_id, created_at);
+CREATE UNIQUE INDEX batches_by_idempotency_key ON batches (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX batches_running ON batches (account_id) WHERE state = 'running';
+CREATE INDEX batches_by_time ON batches (created_at);
+
+CREATE TABLE batch_items (
+    batch_id UUID NOT NULL REFERENCES batches (id) ON DELETE CASCADE,
+    position BIGINT NOT NULL,
+    -- A URL, or a note: a JSON object, until there is an outcome. The note of an import has a memory, or the fault of a line.
+    url TEXT,
+    note TEXT,
+    -- The order in which items of the batch finished, from 1: a stream can be sent again from any of them.
+    finished BIGINT,
+    -- A JSON object.
+    outcome TEXT,
+    PRIMARY KEY (batch_id, position),
+    CHECK ((finished IS NULL) = (outcome IS NULL))
+);
+
+CREATE UNIQUE INDEX batch_items_finished ON batch_items (batch_id, finished);
+
+-- MEMORIES
+
+-- The index of an account in numbers. A transaction that changes memories writes this row first, which orders the changes of an
+-- account: other processes follow them by `changes`.
+CREATE TABLE shelves (
+    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    account_id TEXT NOT NULL UNIQUE REFERENCES accounts (user_account_id),
+    memories BIGINT NOT NULL,
+    chunks BIGINT NOT NULL,
+    -- The sum of the lengths of all chunks.
+    words BIGINT NOT NULL,
+    -- The sum of `memories.bytes`, which the plan limits.
+    bytes BIGINT NOT NULL DEFAULT 0,
+    -- A bit for each language of its memories: a query is stemmed in each of them.
+    languages BIGINT NOT NULL DEFAULT 0,
+    -- The number of the newest change.
+    changes BIGINT NOT NULL
+);
+
+CREATE TABLE memories (
+    id UUID PRIMARY KEY,
+    shelf BIGINT NOT NULL REFERENCES shelves (number),
+    type TEXT NOT NULL,
+    title TEXT NOT NULL,
+    -- The source of a page.
+    url TEXT,
+    -- Bytes of content, title and URL.
+    bytes BIGINT NOT NULL DEFAULT 0,
+    -- The language in which its words are stemmed.
+    language TEXT NOT NULL,
+    -- A digest of the canonical URL or of the note, by which duplicates are found. It is not unique: a key limited to spaces must
+    -- not learn of other memories, so it gets a memory of its own.
+    dedupe BYTEA NOT NULL,
+    -- The spaces of the key that wrote it, as a JSON array. Null: the writer had access to all spaces of the account.
+    writer_spaces TEXT,
+    -- A digest of all that is shown, which differs if a page has changed.
+    version BYTEA NOT NULL,
+    -- Copies of `memory_spaces` and of `memory_tags` (sorted) as JSON arrays, so that a list of memories reads one table.
+    spaces TEXT NOT NULL,
+    tags TEXT NOT NULL DEFAULT '[]',
+    chunks BIGINT NOT NULL,
+    words BIGINT NOT NULL,
+    -- The change of `shelves.changes` that wrote it last.
+    changed BIGINT NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL,
+    updated_at TIMESTAMPTZ NOT NULL,
+    -- Last, since SQLite reads columns that follow a long one through its overflow pages.
+    content TEXT NOT NULL
+);
+
+CREATE INDEX memories_alike ON memories (shelf, dedupe, id);
+CREATE INDEX memories_by_shelf ON memories (shelf, id);
+CREATE INDEX memories_by_type ON memories (shelf, type, id);
+CREATE INDEX memories_by_change ON memories (shelf, changed);
+
+-- Deletions, for processes that follow the changes.
+CREATE TABLE memories_deleted (
+    shelf BIGINT NOT NULL REFERENCES shelves (number),
+    changed BIGINT NOT NULL,
+    memory_id UUID NOT NULL,
+    PRIMARY KEY (shelf, changed)
+);
+
+-- A tag belongs to the memory: every reader of the memory sees it.
+CREATE TABLE memory_tags (
+    memory_id UUID NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
+    tag TEXT NOT NULL,
+    shelf BIGINT NOT NULL REFERENCES shelves (number),
+    PRIMARY KEY (memory_id, tag)
+);
+
+CREATE INDEX memory_tags_by_tag ON memory_tags (shelf, tag, memory_id);
+
+CREATE TABLE memory_spaces (
+    space_id UUID NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
+    memory_id UUID NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
+    PRIMARY KEY (space_id, memory_id)
+);
+
+CREATE INDEX memory_spaces_by_memory ON memory_spaces (memory_id);
+
+-- The number of memories of an account in a space.
+CREATE TABLE space_shelves (
+    space_id UUID NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
+    shelf BIGINT NOT NULL REFERENCES shelves (number),
+    memories BIGINT NOT NULL,
+    PRIMARY KEY (space_id, shelf)
+);
+
+CREATE TABLE chunks (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    memory_id UUID NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
+    ordinal BIGINT NOT NULL,
+    content TEXT NOT NULL,
+    -- Its length in words; words of the title have a weight.
+    words BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX chunks_by_memory ON chunks (memory_id, ordinal);
+
+-- The chunks of each space. A search of a space reads the newest of them, and tests whether a chunk belongs to the space, without
+-- reading any other chunk.
+CREATE TABLE space_chunks (
+    space_id UUID NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
+    shelf BIGINT NOT NULL,
+    -- No foreign key, which would need another index: the transaction that deletes a chunk deletes these rows first.
+    chunk_id BIGINT NOT NULL,
+    PRIMARY KEY (space_id, shelf, chunk_id)
+);
+
+-- The embeddings from which every vector index is made, as 16-bit floats, little-endian. Each chunk has a row; its model is empty
+-- while there is no embedding.
+CREATE TABLE vectors (
+    chunk_id BIGINT PRIMARY KEY REFERENCES chunks (id) ON DELETE CASCADE,
+    model TEXT NOT NULL,
+    dimensions BIGINT NOT NULL,
+    vector BYTEA NOT NULL
+);
+
+CREATE INDEX vectors_by_model ON vectors (model, chunk_id);
+
+-- The stems of chunks. These numbers, and the number of chunks that have a stem, determine the lexical rank of a chunk. SQLite has
+-- its own full-text index instead.
+CREATE TABLE words (
+    shelf BIGINT NOT NULL,
+    stem TEXT COLLATE "C" NOT NULL,
+    -- No foreign key, which would be checked for each posting: the transaction that deletes a chunk deletes its postings first.
+    chunk_id BIGINT NOT NULL,
+    -- Occurrences; those in the title have a weight.
+    frequency BIGINT NOT NULL,
+    -- The length of the chunk.
+    length BIGINT NOT NULL,
+    PRIMARY KEY (shelf, stem, chunk_id) INCLUDE (frequency, length)
+);
+
+CREATE INDEX words_by_chunk ON words (chunk_id);
+
+-- THE SERVERS
+
+-- The installation that this database belongs to, with the newest checkpoint of its embedded log. A log that does not continue
+-- the checkpoint is refused.
+CREATE TABLE installation (
+    id BIGINT PRIMARY KEY CHECK (id = 1),
+    installation_id UUID NOT NULL,
+    -- Null without an embedded log.
+    log_vkey TEXT,
+    log_checkpoint TEXT,
+    log_size BIGINT,
+    remembered_at TIMESTAMPTZ
+);
+
+-- The servers on this database. Each writes its row about every five seconds and deletes it when it stops; a row without writes
+-- belongs to a process that ended without stopping.
+CREATE TABLE nodes (
+    id UUID PRIMARY KEY,
+    -- Name of its host.
+    name TEXT NOT NULL,
+    -- Bound addresses of the public and of the operator's listener.
+    address TEXT NOT NULL,
+    operator_address TEXT NOT NULL,
+    version TEXT NOT NULL,
+    -- SHA-256 of the settings that all nodes have in common.
+    configuration BYTEA NOT NULL,
+    -- The same settings as JSON: for each path a prefix of the SHA-256 of its value, never the value.
+    settings TEXT NOT NULL,
+    started_at TIMESTAMPTZ NOT NULL,
+    -- By the clock of the database.
+    last_beat_at TIMESTAMPTZ NOT NULL,
+    -- How far the clock of its machine is ahead of the database's.
+    clock_ahead_ms BIGINT NOT NULL,
+    -- Why it is not ready; null while it is.
+    unready TEXT,
+    is_draining BOOLEAN NOT NULL,
+    -- Whether it has the lease of the log's sequencer.
+    has_sequencer BOOLEAN NOT NULL,
+    -- Number of running batches with its lease.
+    batches BIGINT NOT NULL
+);
+
+-- Written to find out whether the database accepts writes.
+CREATE TABLE heartbeat (
+    id BIGINT PRIMARY KEY CHECK (id = 1),
+    beats BIGINT NOT NULL
+);
+
+INSERT INTO heartbeat (id, beats) VALUES (1, 0);

@@ -1,0 +1,827 @@
+-- The main database. Tables follow the product: accounts and persons, their sign-in, agents, computers, consent, events that
+-- could not be forwarded, usage, notifications, the knowledge API, and last the servers themselves.
+--
+-- `migrations/postgres` has the same tables, columns and indexes. Where the two files differ, a comment says why.
+
+-- ACCOUNTS AND PERSONS
+
+CREATE TABLE accounts (
+    user_account_id TEXT NOT NULL PRIMARY KEY,
+    plan TEXT NOT NULL DEFAULT 'FREE' CHECK (plan IN ('FREE', 'PLUS', 'PRO', 'MAX')),
+    -- The sum of `balance_entries`.
+    balance_cents INTEGER NOT NULL DEFAULT 0,
+    name TEXT,
+    created_at TEXT NOT NULL,
+    -- A pause of recording: until then the effective level is off, independent of the recorded levels. Past times have no effect.
+    paused_until TEXT
+) STRICT;
+
+CREATE TABLE persons (
+    id BLOB NOT NULL PRIMARY KEY,
+    email TEXT NOT NULL UNIQUE,
+    name TEXT,
+    -- An account has at most one owner.
+    account_id TEXT UNIQUE REFERENCES accounts (user_account_id),
+    created_at TEXT NOT NULL
+) STRICT;
+
+-- Changes of `accounts.balance_cents` with their reasons.
+CREATE TABLE balance_entries (
+    id BLOB NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    cents INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    created_at TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX balance_entries_by_account ON balance_entries (account_id, id);
+
+-- Accounts that their owners closed. Access ended with this row; the janitor deletes the contents in steps.
+CREATE TABLE account_closings (
+    account_id TEXT NOT NULL PRIMARY KEY REFERENCES accounts (user_account_id),
+    -- The owner, whose row is deleted too, unless they signed in again.
+    person_id BLOB,
+    closed_at TEXT NOT NULL,
+    -- Null while there are contents to delete.
+    emptied_at TEXT
+) STRICT;
+
+CREATE INDEX account_closings_to_empty ON account_closings (closed_at) WHERE emptied_at IS NULL;
+
+-- SIGN-IN AND MAIL
+
+CREATE TABLE sessions (
+    token_hash BLOB NOT NULL PRIMARY KEY,
+    -- An id that pages may show.
+    id BLOB NOT NULL,
+    person_id BLOB NOT NULL REFERENCES persons (id),
+    -- code, operator, or oidc: with the name of the provider.
+    via TEXT NOT NULL,
+    address TEXT,
+    user_agent TEXT,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    revoked_at TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
+CREATE INDEX sessions_by_person ON sessions (person_id);
+CREATE INDEX sessions_by_end ON sessions (expires_at);
+
+-- One row per e-mail address that requested a code. A request locks it first, so concurrent requests are counted one after the
+-- other.
+CREATE TABLE signin_addresses (
+    email TEXT NOT NULL PRIMARY KEY,
+    asked_at TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX signin_addresses_by_time ON signin_addresses (asked_at);
+
+-- An address may have several live codes: each works in the browser that requested it until that browser requests another, so
+-- requests from elsewhere do not lock the owner of the address out.
+CREATE TABLE signin_tickets (
+    -- SHA-256 of the secret in the browser.
+    ticket_hash BLOB NOT NULL PRIMARY KEY,
+    email TEXT NOT NULL,
+    -- The network of the request, by which codes are counted.
+    network TEXT,
+    sealed_code BLOB NOT NULL,
+    -- Path after the sign-in.
+    next TEXT,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0,
+    state TEXT NOT NULL CHECK (state IN ('live', 'superseded', 'used'))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX signin_tickets_by_email ON signin_tickets (email, created_at);
+CREATE INDEX signin_tickets_by_end ON signin_tickets (expires_at);
+
+-- Completed sign-ins with an OpenID provider: a second use of one is refused.
+CREATE TABLE signin_errands (
+    -- SHA-256 of the secret in the browser.
+    errand_hash BLOB NOT NULL PRIMARY KEY,
+    -- Afterwards its cookie has expired, and the row can be deleted.
+    expires_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX signin_errands_by_end ON signin_errands (expires_at);
+
+CREATE TABLE mails (
+    id BLOB NOT NULL PRIMARY KEY,
+    recipient TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    text TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    next_try_at TEXT NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0,
+    -- The node that sends it, until `next_try_at`. The lease of a node without a row in `nodes` has ended.
+    leased_by BLOB,
+    sent_at TEXT,
+    given_up_at TEXT,
+    CHECK (sent_at IS NULL OR given_up_at IS NULL)
+) STRICT;
+
+CREATE INDEX mails_due ON mails (next_try_at) WHERE sent_at IS NULL AND given_up_at IS NULL;
+CREATE INDEX mails_leased ON mails (leased_by) WHERE leased_by IS NOT NULL;
+CREATE INDEX mails_by_time ON mails (created_at);
+
+-- AGENTS
+
+CREATE TABLE registrations (
+    id BLOB NOT NULL PRIMARY KEY,
+    registration_type TEXT NOT NULL CHECK (registration_type IN ('anonymous', 'service_auth')),
+    login_hint TEXT,
+    claim_token_hash BLOB NOT NULL UNIQUE,
+    claim_token_expires_at TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    ip_address TEXT,
+    last_token_at TEXT,
+    account_id TEXT REFERENCES accounts (user_account_id),
+    person_id BLOB REFERENCES persons (id),
+    claimed_email TEXT,
+    claimed_at TEXT,
+    -- The kind of credential with which the person confirmed.
+    claimed_via TEXT,
+    -- The agent whose token confirmed the claim, and with which this one ends; null if the person confirmed in a browser.
+    claimed_by BLOB REFERENCES registrations (id),
+    -- Rights that the person gave on the page of the agent's computer, separated by commas. Null: those that the protocol gives
+    -- account bearers.
+    rights TEXT,
+    -- The name that the account gave it.
+    label TEXT,
+    revoked_at TEXT,
+    -- Changes with every transition, so that other processes find the rows to read again.
+    changed_at TEXT NOT NULL,
+    CHECK ((account_id IS NULL) = (claimed_at IS NULL)),
+    CHECK ((person_id IS NULL) = (claimed_at IS NULL)),
+    CHECK ((claimed_email IS NULL) = (claimed_at IS NULL))
+) STRICT;
+
+CREATE INDEX registrations_by_account ON registrations (account_id, created_at) WHERE account_id IS NOT NULL;
+CREATE INDEX registrations_by_confirmer ON registrations (claimed_by) WHERE claimed_by IS NOT NULL;
+CREATE INDEX registrations_by_change ON registrations (changed_at);
+CREATE INDEX registrations_unclaimed ON registrations (claim_token_expires_at) WHERE claimed_at IS NULL;
+
+CREATE TABLE claim_attempts (
+    token_hash BLOB NOT NULL PRIMARY KEY,
+    registration_id BLOB NOT NULL REFERENCES registrations (id) ON DELETE CASCADE,
+    -- 1 for the first attempt of a registration.
+    number INTEGER NOT NULL,
+    sealed_code BLOB NOT NULL,
+    email TEXT,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    wrong_tries INTEGER NOT NULL DEFAULT 0,
+    state TEXT NOT NULL CHECK (state IN ('live', 'superseded', 'burnt', 'completed')),
+    UNIQUE (registration_id, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX claim_attempts_live ON claim_attempts (registration_id) WHERE state = 'live';
+CREATE INDEX claim_attempts_by_end ON claim_attempts (expires_at);
+
+CREATE TABLE access_tokens (
+    token_hash BLOB NOT NULL PRIMARY KEY,
+    registration_id BLOB NOT NULL REFERENCES registrations (id) ON DELETE CASCADE,
+    scope TEXT NOT NULL CHECK (scope IN ('svc.events', 'svc.account')),
+    account_id TEXT REFERENCES accounts (user_account_id),
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    revoked_at TEXT,
+    CHECK ((account_id IS NULL) = (scope = 'svc.events'))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX access_tokens_by_registration ON access_tokens (registration_id);
+CREATE INDEX access_tokens_by_end ON access_tokens (expires_at);
+
+-- Keys that sign identity assertions.
+CREATE TABLE assertion_keys (
+    kid TEXT NOT NULL PRIMARY KEY,
+    seed BLOB NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('next', 'active', 'retired')),
+    created_at TEXT NOT NULL,
+    activated_at TEXT,
+    retired_at TEXT
+) STRICT;
+
+-- One key signs, one is announced.
+CREATE UNIQUE INDEX assertion_keys_one ON assertion_keys (state) WHERE state <> 'retired';
+
+-- Secrets of the server, such as the key that seals codes.
+CREATE TABLE server_keys (
+    name TEXT NOT NULL PRIMARY KEY,
+    secret BLOB NOT NULL
+) STRICT;
+
+-- COMPUTERS
+
+CREATE TABLE identities (
+    user_cuid TEXT NOT NULL PRIMARY KEY,
+    account_id TEXT REFERENCES accounts (user_account_id),
+    -- The chain on which the service reports changes of consent for this identity, and its newest position.
+    control_machine_uuid BLOB UNIQUE,
+    control_chain_epoch INTEGER NOT NULL DEFAULT 0,
+    control_seq INTEGER NOT NULL DEFAULT 0,
+    -- The seal of its newest event; null at the beginning of an epoch.
+    control_prev BLOB,
+    created_at TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX identities_by_account ON identities (account_id) WHERE account_id IS NOT NULL;
+
+CREATE TABLE machines (
+    machine_uuid BLOB NOT NULL PRIMARY KEY,
+    user_cuid TEXT NOT NULL REFERENCES identities (user_cuid),
+    name TEXT,
+    -- Null after the owner detached the computer.
+    secret_hash BLOB UNIQUE,
+    account_id TEXT REFERENCES accounts (user_account_id),
+    first_seen_at TEXT NOT NULL,
+    last_seen_at TEXT NOT NULL,
+    attached_at TEXT,
+    -- The agent whose token approved the attachment, and with which it ends; null if the person or an operator approved it.
+    attached_by BLOB REFERENCES registrations (id),
+    -- See `accounts.paused_until`.
+    paused_until TEXT,
+    -- The party that began the pause: a computer may only end its own.
+    paused_by TEXT CHECK (paused_by IN ('person', 'agent', 'computer')),
+    CHECK ((account_id IS NULL) = (attached_at IS NULL))
+) STRICT;
+
+CREATE INDEX machines_by_account ON machines (account_id, first_seen_at) WHERE account_id IS NOT NULL;
+-- Finds the first computer of an identity.
+CREATE INDEX machines_by_identity ON machines (user_cuid, first_seen_at, machine_uuid);
+CREATE INDEX machines_by_approver ON machines (attached_by) WHERE attached_by IS NOT NULL;
+-- Computers that were never attached, by their last request.
+CREATE INDEX machines_unattached ON machines (last_seen_at) WHERE account_id IS NULL AND secret_hash IS NOT NULL;
+
+-- Computers that are or were attached to an account, which reads their records. An identity alone proves nothing, since any
+-- computer may register under any identity.
+CREATE TABLE attachments (
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    machine_uuid BLOB NOT NULL,
+    user_cuid TEXT NOT NULL,
+    -- The name that this account gave it. Another account that attaches the same computer does not see it.
+    label TEXT,
+    PRIMARY KEY (account_id, machine_uuid, user_cuid)
+) STRICT, WITHOUT ROWID;
+
+-- Finds whether a computer was ever attached.
+CREATE INDEX attachments_by_machine ON attachments (machine_uuid);
+
+-- Ids that cannot be registered again: events that were recorded under them stay in the log, and no other account may read them.
+CREATE TABLE spent_machines (
+    machine_uuid BLOB NOT NULL PRIMARY KEY,
+    -- The identity, until the rows that only this computer needed are deleted.
+    user_cuid TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX spent_machines_to_clean ON spent_machines (machine_uuid) WHERE user_cuid IS NOT NULL;
+
+CREATE TABLE device_codes (
+    device_code_hash BLOB NOT NULL PRIMARY KEY,
+    -- HMAC of the code that a person types. All share one context, so that a typed code can be looked up.
+    sealed_user_code BLOB NOT NULL UNIQUE,
+    machine_uuid BLOB NOT NULL,
+    user_cuid TEXT NOT NULL,
+    ip_address TEXT,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('pending', 'claimed', 'denied', 'expired', 'superseded')),
+    -- An agent on the computer that is to be confirmed too, and its tool. The registration may be deleted before the answer.
+    agent_registration BLOB,
+    agent_tool TEXT,
+    -- The hash of a key of the knowledge API that the computer made and asks for; its scopes are separated by commas.
+    key_hash BLOB,
+    key_scopes TEXT,
+    account_id TEXT REFERENCES accounts (user_account_id),
+    -- The person that answered, and the kind of their credential.
+    person_id BLOB REFERENCES persons (id),
+    settled_via TEXT,
+    settled_at TEXT,
+    -- Changes with every transition, so that other processes find the rows to read again.
+    changed_at TEXT NOT NULL,
+    CHECK ((settled_at IS NULL) = (state = 'pending')),
+    CHECK ((account_id IS NOT NULL) = (state = 'claimed'))
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX device_codes_pending ON device_codes (machine_uuid) WHERE state = 'pending';
+CREATE INDEX device_codes_by_machine ON device_codes (machine_uuid, created_at);
+CREATE INDEX device_codes_by_change ON device_codes (changed_at);
+CREATE INDEX device_codes_by_end ON device_codes (expires_at);
+
+-- Wrong device codes. Those that agents entered are counted apart, so that an agent cannot keep its person from attaching
+-- computers.
+CREATE TABLE device_guesses (
+    id BLOB NOT NULL PRIMARY KEY,
+    person_id BLOB NOT NULL REFERENCES persons (id),
+    by_agent INTEGER NOT NULL DEFAULT 0,
+    guessed_at TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX device_guesses_by_person ON device_guesses (person_id, guessed_at);
+CREATE INDEX device_guesses_by_end ON device_guesses (guessed_at);
+
+-- CONSENT
+
+CREATE TABLE consent_levels (
+    user_cuid TEXT NOT NULL REFERENCES identities (user_cuid),
+    -- Null: all computers of the identity.
+    machine_uuid BLOB,
+    -- Null: all lanes.
+    lane TEXT CHECK (lane IN ('memory', 'llm', 'skill', 'security', 'squad', 'rsi')),
+    level TEXT NOT NULL CHECK (level IN ('off', 'metadata-only', 'full')),
+    reason TEXT,
+    -- The level that a computer sets for itself is a second row of the scope; the lower of the two is in effect.
+    set_by TEXT NOT NULL DEFAULT 'person' CHECK (set_by IN ('person', 'agent', 'computer')),
+    changed_at TEXT NOT NULL
+) STRICT;
+
+-- One level for each scope and kind of author; nulls are equal here.
+CREATE UNIQUE INDEX consent_levels_scope ON consent_levels (
+    user_cuid, COALESCE(machine_uuid, x''), COALESCE(lane, ''), (set_by = 'computer')
+);
+
+-- Events about changes of consent, written in the transaction of the change, until the statistics service has received them.
+CREATE TABLE consent_outbox (
+    event_id BLOB NOT NULL PRIMARY KEY,
+    user_cuid TEXT NOT NULL REFERENCES identities (user_cuid),
+    account_id TEXT,
+    chain_epoch INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    created_at TEXT NOT NULL,
+    UNIQUE (user_cuid, chain_epoch, seq)
+) STRICT, WITHOUT ROWID;
+
+-- HELD EVENTS
+
+-- Events that were acknowledged and not forwarded.
+CREATE TABLE held_events (
+    id BLOB NOT NULL PRIMARY KEY,
+    -- The owner of the credential: machine:<uuid>, registration:<id> or account:<id>.
+    sender TEXT NOT NULL,
+    registration_id BLOB,
+    machine_uuid BLOB,
+    -- The account that sees it; null for unclaimed registrations, and for computers, whose account may change.
+    account_id TEXT,
+    user_cuid TEXT,
+    -- Members of the event that could be read.
+    event_id BLOB,
+    event_type TEXT,
+    agent_id TEXT,
+    event_machine_uuid BLOB,
+    reason TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    body_sha256 BLOB NOT NULL,
+    body_bytes INTEGER NOT NULL,
+    -- The size that counts towards the quotas.
+    charged_bytes INTEGER NOT NULL,
+    seal BLOB,
+    received_at TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('held', 'released', 'discarded')),
+    state_at TEXT,
+    receipt_id BLOB,
+    -- Null if consent forbids to keep it, and when the entry is no longer held. Last, since SQLite reads columns that follow a
+    -- long one through its overflow pages.
+    body BLOB,
+    CHECK ((state = 'held') = (state_at IS NULL))
+) STRICT;
+
+-- The same bytes of the same sender are one entry while they are held. Ids of events grow with time, so the first index is
+-- written at its end; digests do not, so the second index contains only events without a readable id.
+CREATE UNIQUE INDEX held_events_event ON held_events (event_id, sender, body_sha256)
+    WHERE state = 'held' AND event_id IS NOT NULL;
+CREATE UNIQUE INDEX held_events_body ON held_events (sender, body_sha256) WHERE state = 'held' AND event_id IS NULL;
+CREATE INDEX held_events_by_machine ON held_events (machine_uuid, id) WHERE state = 'held' AND machine_uuid IS NOT NULL;
+CREATE INDEX held_events_by_account ON held_events (account_id, id) WHERE state = 'held' AND account_id IS NOT NULL;
+CREATE INDEX held_events_by_registration ON held_events (registration_id, received_at, charged_bytes)
+    WHERE registration_id IS NOT NULL;
+-- The operator's page counts held events by reason from this index alone.
+CREATE INDEX held_events_by_reason ON held_events (reason, received_at) WHERE state = 'held';
+CREATE INDEX held_events_by_end ON held_events (state_at) WHERE state_at IS NOT NULL;
+
+-- The sum of `charged_bytes` of held events, in one row, since SQLite has one writer. On PostgreSQL it has many rows, so that no
+-- transaction waits for another.
+CREATE TABLE held_totals (
+    id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    bytes INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO held_totals (id, bytes) VALUES (1, 0);
+
+-- The same sum for each sender. A transaction that changes `held_totals` changes it too.
+CREATE TABLE held_senders (
+    sender TEXT NOT NULL PRIMARY KEY,
+    bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- USAGE
+
+-- Forwarded events that count, by computer, identity and the UTC day of their receipt.
+CREATE TABLE usage_days (
+    user_cuid TEXT NOT NULL,
+    machine_uuid BLOB NOT NULL,
+    -- Days since 1970-01-01.
+    day INTEGER NOT NULL,
+    memory INTEGER NOT NULL,
+    retrospectives INTEGER NOT NULL,
+    PRIMARY KEY (user_cuid, machine_uuid, day)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX usage_days_by_day ON usage_days (day);
+
+-- The number of leaves of the embedded log that `usage_days` contains; written in the transaction that counts more.
+CREATE TABLE usage_cursor (
+    id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    counted INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO usage_cursor (id, counted) VALUES (1, 0);
+
+-- Events of computers without an account and of unclaimed agents, whose number per UTC day is limited.
+CREATE TABLE sender_days (
+    -- machine:<uuid> or registration:<id>.
+    sender TEXT NOT NULL,
+    -- Days since 1970-01-01.
+    day INTEGER NOT NULL,
+    events INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (sender, day)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX sender_days_by_day ON sender_days (day);
+
+-- NOTIFICATIONS
+
+CREATE TABLE webhooks (
+    id BLOB NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    url TEXT NOT NULL,
+    description TEXT NOT NULL,
+    -- Each between commas.
+    kinds TEXT NOT NULL,
+    -- Keys of the signatures, 32 bytes. The older one signs too, until its end.
+    secret BLOB NOT NULL,
+    old_secret BLOB,
+    old_secret_until TEXT,
+    created_at TEXT NOT NULL,
+    disabled_at TEXT,
+    disabled_why TEXT CHECK (disabled_why IN ('owner', 'gone', 'failing')),
+    -- The first failure after the last success.
+    failing_since TEXT,
+    -- The lease of the process that sends to the endpoint, one delivery at a time, and its node. The lease of a node without a
+    -- row in `nodes` has ended.
+    lease BLOB,
+    leased_until TEXT,
+    leased_by BLOB,
+    -- Notifications without a row, because too many waited for the endpoint: their number, and the time of the last one.
+    dropped INTEGER NOT NULL DEFAULT 0,
+    dropped_at TEXT,
+    CHECK ((disabled_at IS NULL) = (disabled_why IS NULL))
+) STRICT;
+
+CREATE INDEX webhooks_by_account ON webhooks (account_id, created_at);
+CREATE INDEX webhooks_leased ON webhooks (leased_by) WHERE lease IS NOT NULL;
+
+-- The outbox of notifications: a row is written in the transaction of the fact that it reports.
+CREATE TABLE webhook_deliveries (
+    webhook_id BLOB NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
+    notification_id BLOB NOT NULL,
+    kind TEXT NOT NULL,
+    -- The exact bytes of the body.
+    body TEXT NOT NULL,
+    -- Further facts of the same kind that this notification stands for.
+    more INTEGER NOT NULL DEFAULT 0,
+    created_at TEXT NOT NULL,
+    -- Null when it is settled: delivered, or given up.
+    next_try_at TEXT,
+    tries INTEGER NOT NULL DEFAULT 0,
+    last_try_at TEXT,
+    -- The result of the last try.
+    status INTEGER,
+    error TEXT,
+    settled_at TEXT,
+    is_delivered INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (webhook_id, notification_id),
+    CHECK ((next_try_at IS NULL) = (settled_at IS NOT NULL))
+) STRICT;
+
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (webhook_id, next_try_at) WHERE next_try_at IS NOT NULL;
+CREATE INDEX webhook_deliveries_newest ON webhook_deliveries (webhook_id, created_at);
+CREATE INDEX webhook_deliveries_settled ON webhook_deliveries (settled_at) WHERE settled_at IS NOT NULL;
+
+CREATE TABLE feeds (
+    account_id TEXT NOT NULL PRIMARY KEY REFERENCES accounts (user_account_id),
+    -- SHA-256 of the secret in the link.
+    token_hash BLOB NOT NULL UNIQUE,
+    -- Each between commas.
+    kinds TEXT NOT NULL,
+    created_at TEXT NOT NULL
+) STRICT;
+
+-- Has no foreign key to `feeds`: a concurrent deletion of the feed would fail the transaction of the fact.
+CREATE TABLE feed_entries (
+    account_id TEXT NOT NULL,
+    notification_id BLOB NOT NULL,
+    kind TEXT NOT NULL,
+    -- The body that webhooks receive.
+    body TEXT NOT NULL,
+    -- See `webhook_deliveries.more`.
+    more INTEGER NOT NULL DEFAULT 0,
+    created_at TEXT NOT NULL,
+    PRIMARY KEY (account_id, notification_id)
+) STRICT;
+
+CREATE INDEX feed_entries_newest ON feed_entries (account_id, created_at, notification_id);
+CREATE INDEX feed_entries_oldest ON feed_entries (created_at);
+
+-- KNOWLEDGE API
+
+CREATE TABLE api_keys (
+    id BLOB NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    name TEXT NOT NULL,
+    key_hash BLOB NOT NULL UNIQUE,
+    -- Separated by commas.
+    scopes TEXT NOT NULL,
+    -- A JSON array of ids. Null: all spaces of the account.
+    spaces TEXT,
+    -- The computer that has the key, which ends with its attachment; null for keys that a person or an operator made.
+    machine_uuid BLOB,
+    created_at TEXT NOT NULL,
+    expires_at TEXT,
+    last_used_at TEXT,
+    revoked_at TEXT
+) STRICT;
+
+CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at);
+CREATE INDEX api_keys_by_machine ON api_keys (machine_uuid) WHERE machine_uuid IS NOT NULL;
+CREATE INDEX api_keys_by_end ON api_keys (COALESCE(revoked_at, expires_at));
+
+CREATE TABLE spaces (
+    id BLOB NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    name TEXT NOT NULL,
+    is_public INTEGER NOT NULL,
+    -- The space of requests that name none.
+    is_default INTEGER NOT NULL,
+    created_at TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX spaces_by_account ON spaces (account_id, created_at);
+CREATE UNIQUE INDEX spaces_default ON spaces (account_id) WHERE is_default = 1;
+
+-- Includes the owner of the space.
+CREATE TABLE space_members (
+    space_id BLOB NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    access TEXT NOT NULL CHECK (access IN ('owner', 'edit', 'read')),
+    is_favorite INTEGER NOT NULL,
+    PRIMARY KEY (space_id, account_id)
+) STRICT;
+
+CREATE INDEX space_members_by_account ON space_members (account_id);
+
+CREATE TABLE knowledge_settings (
+    account_id TEXT NOT NULL PRIMARY KEY REFERENCES accounts (user_account_id),
+    -- A JSON object.
+    settings TEXT NOT NULL,
+    updated_at TEXT NOT NULL
+) STRICT;
+
+-- Content that a filter left out, with the reason.
+CREATE TABLE verdicts (
+    id BLOB NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    batch_id BLOB NOT NULL,
+    -- A URL, or the title of a note.
+    subject TEXT NOT NULL,
+    -- A JSON object.
+    verdict TEXT NOT NULL,
+    created_at TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX verdicts_by_account ON verdicts (account_id, created_at);
+CREATE INDEX verdicts_by_time ON verdicts (created_at);
+
+CREATE TABLE batches (
+    id BLOB NOT NULL PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    -- Imports run as batches do.
+    kind TEXT NOT NULL DEFAULT 'batch' CHECK (kind IN ('batch', 'import')),
+    -- A JSON array of ids.
+    spaces TEXT NOT NULL,
+    -- The spaces of the sender's key, as a JSON array: the batch changes no others. Null: all spaces of the account.
+    key_spaces TEXT,
+    -- The `Idempotency-Key` of the request, by which a repeated request finds the batch, and SHA-256 of its body. A batch loses
+    -- the key when a new request may use the key again.
+    idempotency_key TEXT,
+    body_sha256 BLOB,
+    total INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'failed')),
+    -- The reason of a failure.
+    reason TEXT,
+    cancelled_at TEXT,
+    created_at TEXT NOT NULL,
+    finished_at TEXT,
+    -- The process that runs it, and the end of its lease.
+    runner TEXT,
+    leased_until TEXT
+) STRICT;
+
+CREATE INDEX batches_by_account ON batches (account_id, created_at);
+CREATE UNIQUE INDEX batches_by_idempotency_key ON batches (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX batches_running ON batches (account_id) WHERE state = 'running';
+CREATE INDEX batches_by_time ON batches (created_at);
+
+CREATE TABLE batch_items (
+    batch_id BLOB NOT NULL REFERENCES batches (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    -- A URL, or a note: a JSON object, until there is an outcome. The note of an import has a memory, or the fault of a line.
+    url TEXT,
+    note TEXT,
+    -- The order in which items of the batch finished, from 1: a stream can be sent again from any of them.
+    finished INTEGER,
+    -- A JSON object.
+    outcome TEXT,
+    PRIMARY KEY (batch_id, position),
+    CHECK ((finished IS NULL) = (outcome IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX batch_items_finished ON batch_items (batch_id, finished);
+
+-- MEMORIES
+
+-- The index of an account in numbers. A transaction that changes memories writes this row first, which orders the changes of an
+-- account: other processes follow them by `changes`.
+CREATE TABLE shelves (
+    number INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    account_id TEXT NOT NULL UNIQUE REFERENCES accounts (user_account_id),
+    memories INTEGER NOT NULL,
+    chunks INTEGER NOT NULL,
+    -- The sum of the lengths of all chunks.
+    words INTEGER NOT NULL,
+    -- The sum of `memories.bytes`, which the plan limits.
+    bytes INTEGER NOT NULL DEFAULT 0,
+    -- A bit for each language of its memories: a query is stemmed in each of them.
+    languages INTEGER NOT NULL DEFAULT 0,
+    -- The number of the newest change.
+    changes INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE memories (
+    id BLOB NOT NULL PRIMARY KEY,
+    shelf INTEGER NOT NULL REFERENCES shelves (number),
+    type TEXT NOT NULL,
+    title TEXT NOT NULL,
+    -- The source of a page.
+    url TEXT,
+    -- Bytes of content, title and URL.
+    bytes INTEGER NOT NULL DEFAULT 0,
+    -- The language in which its words are stemmed.
+    language TEXT NOT NULL,
+    -- A digest of the canonical URL or of the note, by which duplicates are found. It is not unique: a key limited to spaces must
+    -- not learn of other memories, so it gets a memory of its own.
+    dedupe BLOB NOT NULL,
+    -- The spaces of the key that wrote it, as a JSON array. Null: the writer had access to all spaces of the account.
+    writer_spaces TEXT,
+    -- A digest of all that is shown, which differs if a page has changed.
+    version BLOB NOT NULL,
+    -- Copies of `memory_spaces` and of `memory_tags` (sorted) as JSON arrays, so that a list of memories reads one table.
+    spaces TEXT NOT NULL,
+    tags TEXT NOT NULL DEFAULT '[]',
+    chunks INTEGER NOT NULL,
+    words INTEGER NOT NULL,
+    -- The change of `shelves.changes` that wrote it last.
+    changed INTEGER NOT NULL,
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    -- Last, since SQLite reads columns that follow a long one through its overflow pages.
+    content TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX memories_alike ON memories (shelf, dedupe, id);
+CREATE INDEX memories_by_shelf ON memories (shelf, id);
+CREATE INDEX memories_by_type ON memories (shelf, type, id);
+CREATE INDEX memories_by_change ON memories (shelf, changed);
+
+-- Deletions, for processes that follow the changes.
+CREATE TABLE memories_deleted (
+    shelf INTEGER NOT NULL REFERENCES shelves (number),
+    changed INTEGER NOT NULL,
+    memory_id BLOB NOT NULL,
+    PRIMARY KEY (shelf, changed)
+) STRICT;
+
+-- A tag belongs to the memory: every reader of the memory sees it.
+CREATE TABLE memory_tags (
+    memory_id BLOB NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
+    tag TEXT NOT NULL,
+    shelf INTEGER NOT NULL REFERENCES shelves (number),
+    PRIMARY KEY (memory_id, tag)
+) STRICT;
+
+CREATE INDEX memory_tags_by_tag ON memory_tags (shelf, tag, memory_id);
+
+CREATE TABLE memory_spaces (
+    space_id BLOB NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
+    memory_id BLOB NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
+    PRIMARY KEY (space_id, memory_id)
+) STRICT;
+
+CREATE INDEX memory_spaces_by_memory ON memory_spaces (memory_id);
+
+-- The number of memories of an account in a space.
+CREATE TABLE space_shelves (
+    space_id BLOB NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
+    shelf INTEGER NOT NULL REFERENCES shelves (number),
+    memories INTEGER NOT NULL,
+    PRIMARY KEY (space_id, shelf)
+) STRICT;
+
+CREATE TABLE chunks (
+    id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    memory_id BLOB NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
+    ordinal INTEGER NOT NULL,
+    content TEXT NOT NULL,
+    -- Its length in words; words of the title have a weight.
+    words INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX chunks_by_memory ON chunks (memory_id, ordinal);
+
+-- The chunks of each space. A search of a space reads the newest of them, and tests whether a chunk belongs to the space, without
+-- reading any other chunk.
+CREATE TABLE space_chunks (
+    space_id BLOB NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
+    shelf INTEGER NOT NULL,
+    -- No foreign key, which would need another index: the transaction that deletes a chunk deletes these rows first.
+    chunk_id INTEGER NOT NULL,
+    PRIMARY KEY (space_id, shelf, chunk_id)
+) STRICT, WITHOUT ROWID;
+
+-- The embeddings from which every vector index is made, as 16-bit floats, little-endian. Each chunk has a row; its model is empty
+-- while there is no embedding.
+CREATE TABLE vectors (
+    chunk_id INTEGER NOT NULL PRIMARY KEY REFERENCES chunks (id) ON DELETE CASCADE,
+    model TEXT NOT NULL,
+    dimensions INTEGER NOT NULL,
+    vector BLOB NOT NULL
+) STRICT;
+
+CREATE INDEX vectors_by_model ON vectors (model, chunk_id);
+
+-- The stems of chunks, each behind the number of its account's index, so that no word of one account is counted for another.
+-- PostgreSQL has a table of postings instead.
+CREATE VIRTUAL TABLE words USING fts5 (stems, content = '', contentless_delete = 1, tokenize = 'ascii');
+CREATE VIRTUAL TABLE words_counted USING fts5vocab (words, row);
+
+-- THE SERVERS
+
+-- The installation that this database belongs to, with the newest checkpoint of its embedded log. A log that does not continue
+-- the checkpoint is refused.
+CREATE TABLE installation (
+    id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    installation_id BLOB NOT NULL,
+    -- Null without an embedded log.
+    log_vkey TEXT,
+    log_checkpoint TEXT,
+    log_size INTEGER,
+    remembered_at TEXT
+) STRICT;
+
+-- The servers on this database. Each writes its row about every five seconds and deletes it when it stops; a row without writes
+-- belongs to a process that ended without stopping.
+CREATE TABLE nodes (
+    id BLOB NOT NULL PRIMARY KEY,
+    -- Name of its host.
+    name TEXT NOT NULL,
+    -- Bound addresses of the public and of the operator's listener.
+    address TEXT NOT NULL,
+    operator_address TEXT NOT NULL,
+    version TEXT NOT NULL,
+    -- SHA-256 of the settings that all nodes have in common.
+    configuration BLOB NOT NULL,
+    -- The same settings as JSON: for each path a prefix of the SHA-256 of its value, never the value.
+    settings TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    last_beat_at TEXT NOT NULL,
+    -- How far the clock of its machine is ahead of the database's.
+    clock_ahead_ms INTEGER NOT NULL,
+    -- Why it is not ready; null while it is.
+    unready TEXT,
+    is_draining INTEGER NOT NULL,
+    -- Whether it has the lease of the log's sequencer.
+    has_sequencer INTEGER NOT NULL,
+    -- Number of running batches with its lease.
+    batches INTEGER NOT NULL
+) STRICT;
+
+-- Written to find out whether the database accepts writes.
+CREATE TABLE heartbeat (
+    id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    beats INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO heartbeat (id, beats) VALUES (1, 0);

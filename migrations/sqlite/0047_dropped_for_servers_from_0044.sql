@@ -1,3 +1,0 @@
--- Notifications that got no row, because too many waited for the endpoint already: their number, and the time of the last one.
-ALTER TABLE webhooks ADD COLUMN dropped INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE webhooks ADD COLUMN dropped_at TEXT;
