@@ -10,7 +10,7 @@ use store::memory::MemoryScope;
 use store::passage::common::CommonWordsLimits;
 use store::passage::words::QueryStem;
 use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
-use store::{Pool, Store};
+use store::Store;
 
 use crate::memories::{Draft, space};
 use crate::world::World;
