@@ -3,11 +3,10 @@
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::usage::Plan;
 use domain::{Rng, Timestamp};
-use sqlx_macros::FromRow;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{query, scalar};
+use crate::pool::{probe, query, scalar};
 use crate::probes::rows::{AccountRow, IdentityRow, PersonRow};
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, joined, probes};
@@ -30,11 +29,11 @@ pub struct Account {
     pub owner: Option<(PersonId, Email)>,
 }
 
-#[derive(FromRow)]
-struct ListedRow {
-    #[sqlx(flatten)]
-    account: AccountRow,
-    closed_at: Option<Timestamp>,
+crate::row! {
+    struct ListedRow {
+        account: AccountRow,
+        closed_at: Option<Timestamp>,
+    }
 }
 
 /// A person who can sign in.
@@ -162,8 +161,8 @@ impl Store {
     /// An account with its owner, through an index on the caller's thread.
     #[boxed]
     pub async fn account_by_id(&self, account: &UserAccountId) -> Result<Option<Account>, StoreError> {
-        let row =
-            self.pool.probe_one(probes::ACCOUNT, &[account.as_str().into()]).during(Operation::ReadAccount).await?;
+        let row = probe(probes::ACCOUNT).bind(account.as_str()).fetch_optional(&self.pool);
+        let row = row.during(Operation::ReadAccount).await?;
         Ok(row.map(Account::try_from).transpose()?)
     }
 
@@ -222,19 +221,16 @@ impl Store {
     /// A person by id.
     #[boxed]
     pub async fn person_by_id(&self, person: PersonId) -> Result<Option<Person>, StoreError> {
-        let row = self.pool.probe_one(probes::PERSON, &[person.as_uuid().into()]).during(Operation::ReadPerson).await?;
+        let row = probe(probes::PERSON).bind(person.as_uuid()).fetch_optional(&self.pool);
+        let row = row.during(Operation::ReadPerson).await?;
         Ok(row.map(Person::try_from).transpose()?)
     }
 
     /// The identities that are linked to an account, in the order of their texts.
     #[boxed]
     pub async fn identities_of_account(&self, account: &UserAccountId) -> Result<Vec<UserCuid>, StoreError> {
-        let rows = self
-            .pool
-            .probe_kept_all(probes::IDENTITIES, &[account.as_str().into()])
-            .during(Operation::ListIdentitiesOfAccount)
-            .await?;
-        let mut rows = rows;
+        let rows = probe(probes::IDENTITIES).bind(account.as_str()).fetch_all(&self.pool);
+        let mut rows = rows.during(Operation::ListIdentitiesOfAccount).await?;
         rows.sort_unstable_by(|left, right| left.user_cuid.cmp(&right.user_cuid));
         Ok(rows.iter().map(|row| parsed("identities.user_cuid", &row.user_cuid)).collect::<Result<_, _>>()?)
     }
@@ -242,8 +238,8 @@ impl Store {
     /// An identity by its `user_cuid`.
     #[boxed]
     pub async fn identity(&self, user_cuid: &UserCuid) -> Result<Option<Identity>, StoreError> {
-        let row =
-            self.pool.probe_one(probes::IDENTITY, &[user_cuid.as_str().into()]).during(Operation::ReadIdentity).await?;
+        let row = probe(probes::IDENTITY).bind(user_cuid.as_str()).fetch_optional(&self.pool);
+        let row = row.during(Operation::ReadIdentity).await?;
         Ok(row.map(Identity::try_from).transpose()?)
     }
 }

@@ -7,7 +7,7 @@ use domain::secret::SecretHash;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{Tx, query, scalar};
+use crate::pool::{Tx, probe, query, scalar};
 use crate::probes::rows::KeyRow;
 use crate::row::{limit, parsed};
 use crate::{Store, in_transaction, probes};
@@ -129,11 +129,8 @@ impl Store {
     /// The key of this secret, if it is still good.
     #[boxed]
     pub async fn api_key_by_hash(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<ApiKey>, StoreError> {
-        let row = self
-            .pool
-            .probe_one(probes::API_KEY, &[hash.as_bytes().into(), now.into()])
-            .during(Operation::LookUpApiKey)
-            .await?;
+        let key = probe(probes::API_KEY).bind(hash.as_bytes()).bind(now).fetch_optional(&self.pool);
+        let row = key.during(Operation::LookUpApiKey).await?;
         Ok(row.map(ApiKey::try_from).transpose()?)
     }
 

@@ -2,7 +2,6 @@
 
 use domain::ids::UserAccountId;
 use domain::{Rng, Timestamp};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
@@ -102,13 +101,14 @@ impl Store {
     }
 }
 
-#[derive(FromRow)]
-struct EntryRow {
-    id: Uuid,
-    account_id: String,
-    cents: i64,
-    reason: String,
-    created_at: Timestamp,
+crate::row! {
+    struct EntryRow {
+        id: Uuid,
+        account_id: String,
+        cents: i64,
+        reason: String,
+        created_at: Timestamp,
+    }
 }
 
 impl TryFrom<EntryRow> for BalanceEntry {

@@ -14,14 +14,12 @@ use domain::webhook::NotificationKind;
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
 use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
-use crate::pool::{QueryBuilder, Tx, query, scalar};
+use crate::pool::{Columns, DatabaseRow, QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, limit, parsed, storable, undecodable};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
@@ -437,13 +435,14 @@ async fn known_by_key(
     Ok(Some(BatchCreate::Known(BatchAccess { id: found.id.into(), is_running: found.state == "running", spaces })))
 }
 
-#[derive(FromRow)]
-struct KeyRow {
-    id: Uuid,
-    state: String,
-    spaces: String,
-    created_at: Timestamp,
-    body_sha256: Option<Vec<u8>>,
+crate::row! {
+    struct KeyRow {
+        id: Uuid,
+        state: String,
+        spaces: String,
+        created_at: Timestamp,
+        body_sha256: Option<Vec<u8>>,
+    }
 }
 
 /// A note as its row keeps it.
@@ -474,15 +473,12 @@ struct TitleRow {
     note: serde_json::Result<TitleColumn>,
 }
 
-impl<'r, R: Row> FromRow<'r, R> for TitleRow
-where
-    for<'c> &'c str: ColumnIndex<R>,
-    i64: Decode<'r, R::Database> + Type<R::Database>,
-    &'r str: Decode<'r, R::Database> + Type<R::Database>,
-{
-    fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
-        let note: &str = row.try_get("note")?;
-        Ok(Self { position: row.try_get("position")?, note: serde_json::from_str(note) })
+impl DatabaseRow for TitleRow {
+    const COLUMNS: &'static [&'static str] = &["position", "note"];
+
+    fn read(columns: &mut Columns<'_>) -> Result<Self, sqlx::Error> {
+        let (position, note): (i64, String) = (columns.get("position")?, columns.get("note")?);
+        Ok(Self { position, note: serde_json::from_str(&note) })
     }
 }
 
@@ -535,25 +531,27 @@ fn written(outcome: &ItemOutcome) -> String {
     serde_json::to_string(outcome).unwrap_or_default()
 }
 
-#[derive(FromRow)]
-struct BatchRow {
-    account_id: String,
-    spaces: String,
-    key_spaces: Option<String>,
-    total: i64,
-    state: String,
-    reason: Option<String>,
-    cancelled_at: Option<Timestamp>,
-    created_at: Timestamp,
-    kind: String,
+crate::row! {
+    struct BatchRow {
+        account_id: String,
+        spaces: String,
+        key_spaces: Option<String>,
+        total: i64,
+        state: String,
+        reason: Option<String>,
+        cancelled_at: Option<Timestamp>,
+        created_at: Timestamp,
+        kind: String,
+    }
 }
 
-#[derive(FromRow)]
-struct PlaceRow {
-    position: i64,
-    url: Option<String>,
-    finished: Option<i64>,
-    outcome: Option<String>,
+crate::row! {
+    struct PlaceRow {
+        position: i64,
+        url: Option<String>,
+        finished: Option<i64>,
+        outcome: Option<String>,
+    }
 }
 
 impl BatchRow {
@@ -591,13 +589,14 @@ impl BatchRow {
     }
 }
 
-#[derive(FromRow)]
-struct SummaryRow {
-    id: Uuid,
-    total: i64,
-    state: String,
-    created_at: Timestamp,
-    processed: i64,
+crate::row! {
+    struct SummaryRow {
+        id: Uuid,
+        total: i64,
+        state: String,
+        created_at: Timestamp,
+        processed: i64,
+    }
 }
 
 impl TryFrom<SummaryRow> for BatchSummary {

@@ -5,12 +5,11 @@
 use std::collections::HashMap;
 
 use domain::usage::Day;
-use sqlx_macros::FromRow;
 
 use crate::error::StoreError;
 use crate::held::Sender;
 use crate::operation::{During, Operation};
-use crate::pool::QueryBuilder;
+use crate::pool::{QueryBuilder, probe};
 use crate::row::chunks;
 use crate::{Store, in_transaction, probes};
 use async_recursion::async_recursion as boxed;
@@ -24,12 +23,13 @@ pub struct Spent {
     pub bytes: i64,
 }
 
-#[derive(FromRow)]
-struct SumRow {
-    sender: String,
-    day: i64,
-    events: i64,
-    bytes: i64,
+crate::row! {
+    struct SumRow {
+        sender: String,
+        day: i64,
+        events: i64,
+        bytes: i64,
+    }
 }
 
 impl Store {
@@ -37,11 +37,8 @@ impl Store {
     #[boxed]
     pub async fn budget_spent(&self, sender: &Sender, day: Day) -> Result<Spent, StoreError> {
         let key = sender.to_string();
-        let row = self
-            .pool
-            .probe_one(probes::SPENT, &[key.as_str().into(), day.number().into()])
-            .during(Operation::ReadUsageOfSender)
-            .await?;
+        let row = probe(probes::SPENT).bind(&key).bind(day.number()).fetch_optional(&self.pool);
+        let row = row.during(Operation::ReadUsageOfSender).await?;
         Ok(row.map(|row| Spent { events: row.events, bytes: row.bytes }).unwrap_or_default())
     }
 

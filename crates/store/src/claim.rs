@@ -15,7 +15,6 @@ use domain::label::Label;
 use domain::secret::SecretHash;
 use domain::webhook::NotificationKind;
 use serde_json::json;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use self::row::{RegistrationRow, SELECT_REGISTRATION, SELECT_STANDING, StandingRow};
@@ -435,12 +434,12 @@ pub struct Agent {
     pub claimed_by: Option<RegistrationId>,
 }
 
-#[derive(FromRow)]
-struct AgentRow {
-    #[sqlx(flatten)]
-    registration: RegistrationRow,
-    claimed_via: Option<String>,
-    claimed_by: Option<Uuid>,
+crate::row! {
+    struct AgentRow {
+        registration: RegistrationRow,
+        claimed_via: Option<String>,
+        claimed_by: Option<Uuid>,
+    }
 }
 
 impl TryFrom<AgentRow> for Agent {

@@ -9,7 +9,6 @@
 use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::ids::{UserAccountId, UserCuid};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::change::Change;
@@ -33,11 +32,12 @@ const ACCOUNTS_MAX: i64 = 100;
 /// Memories that are listed at once.
 const MEMORIES_AT_ONCE: usize = 50;
 
-#[derive(FromRow)]
-struct ClosingRow {
-    account_id: String,
-    person_id: Option<Uuid>,
-    closed_at: Timestamp,
+crate::row! {
+    struct ClosingRow {
+        account_id: String,
+        person_id: Option<Uuid>,
+        closed_at: Timestamp,
+    }
 }
 
 impl Store {

@@ -12,7 +12,6 @@ use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::webhook::NotificationKind;
 use domain::{Rng, Timestamp};
 use serde_json::json;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use self::baseline::{account_of, identities_of, is_common, lock_baseline};
@@ -376,13 +375,14 @@ async fn write_report(
     move_chain(tx, user_cuid, &after(&chain.position, written.seal)).await
 }
 
-#[derive(FromRow)]
-struct RecordRow {
-    user_cuid: String,
-    machine_uuid: Option<Uuid>,
-    lane: Option<String>,
-    level: String,
-    set_by: String,
+crate::row! {
+    struct RecordRow {
+        user_cuid: String,
+        machine_uuid: Option<Uuid>,
+        lane: Option<String>,
+        level: String,
+        set_by: String,
+    }
 }
 
 impl TryFrom<RecordRow> for ConsentRecord {

@@ -13,7 +13,6 @@ use domain::label::Label;
 use domain::secret::SecretHash;
 use domain::tool::Tool;
 use domain::{Rng, Timestamp};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::api_key::{ComputersKey, KeyCreate, KeyGrant, add_key_of_computer, scopes_of_text, scopes_text};
@@ -24,7 +23,7 @@ use crate::error::{Corrupt, StoreError};
 use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machine};
 use crate::mail::{QueuedMail, insert_mail};
 use crate::operation::{During, Operation};
-use crate::pool::{Tx, query, scalar};
+use crate::pool::{Tx, probe, query, scalar};
 use crate::probes::rows::CodeRow;
 use crate::row::{count, limit, parsed, parsed_opt, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, probes};
@@ -269,11 +268,8 @@ impl Store {
     /// A device code by its hash.
     #[boxed]
     pub async fn device_by_code(&self, code: &SecretHash) -> Result<Option<DeviceCode>, StoreError> {
-        let row = self
-            .pool
-            .probe_one(probes::DEVICE_CODE, &[code.as_bytes().into()])
-            .during(Operation::ReadDeviceCode)
-            .await?;
+        let row = probe(probes::DEVICE_CODE).bind(code.as_bytes()).fetch_optional(&self.pool);
+        let row = row.during(Operation::ReadDeviceCode).await?;
         Ok(row.map(DeviceCode::try_from).transpose()?)
     }
 
@@ -536,28 +532,29 @@ impl TryFrom<CodeRow> for DeviceCode {
     }
 }
 
-#[derive(FromRow)]
-struct AskingRow {
-    #[sqlx(flatten)]
-    code: CodeRow,
-    ip_address: Option<String>,
-    name: Option<String>,
-    first_seen_at: Option<Timestamp>,
-    others: i64,
-    key_scopes: Option<String>,
-    is_attached: bool,
-    agent_registration: Option<Uuid>,
-    agent_tool: Option<String>,
-    agent_token: Option<Vec<u8>>,
-    agent_account: Option<String>,
+crate::row! {
+    struct AskingRow {
+        code: CodeRow,
+        ip_address: Option<String>,
+        name: Option<String>,
+        first_seen_at: Option<Timestamp>,
+        others: i64,
+        key_scopes: Option<String>,
+        is_attached: bool,
+        agent_registration: Option<Uuid>,
+        agent_tool: Option<String>,
+        agent_token: Option<Vec<u8>>,
+        agent_account: Option<String>,
+    }
 }
 
-#[derive(FromRow)]
-struct AttachedRow {
-    name: Option<String>,
-    ip_address: Option<String>,
-    key_hash: Option<Vec<u8>>,
-    key_scopes: Option<String>,
+crate::row! {
+    struct AttachedRow {
+        name: Option<String>,
+        ip_address: Option<String>,
+        key_hash: Option<Vec<u8>>,
+        key_scopes: Option<String>,
+    }
 }
 
 impl TryFrom<AskingRow> for AskingDevice {

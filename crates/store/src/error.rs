@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::pool::DirectError;
+use sqlx::migrate::MigrateError;
+use sqlx::postgres::PgDatabaseError;
 
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +53,7 @@ pub enum StoreError {
     },
     /// The tables cannot be brought up to date.
     #[error("the database cannot be migrated")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
+    Migrate(#[from] MigrateError),
     /// The database refused or did not answer.
     #[error("cannot {operation}")]
     Database {
@@ -100,9 +101,8 @@ impl StoreError {
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Open { .. } => true,
-            Self::Migrate(sqlx::migrate::MigrateError::Execute(source)) | Self::Database { source, .. } => {
-                is_unavailable(source)
-            }
+            Self::Migrate(MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _))
+            | Self::Database { source, .. } => is_unavailable(source),
             _ => false,
         }
     }
@@ -162,9 +162,8 @@ pub fn is_unavailable(error: &sqlx::Error) -> bool {
         E::Database(error) => {
             let code = error.code();
             let code = code.as_deref().unwrap_or_default();
-            let is_sqlite = error.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some()
-                || error.try_downcast_ref::<DirectError>().is_some();
-            if is_sqlite { sqlite_is_unavailable(code) } else { postgres_is_unavailable(code) }
+            let is_postgres = error.try_downcast_ref::<PgDatabaseError>().is_some();
+            if is_postgres { postgres_is_unavailable(code) } else { sqlite_is_unavailable(code) }
         }
         _ => false,
     }

@@ -7,7 +7,6 @@ use domain::secret::SecretHash;
 use domain::webhook::NotificationKind;
 use serde::Deserialize;
 use serde_json::Value;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
@@ -107,11 +106,12 @@ impl Store {
     }
 }
 
-#[derive(FromRow)]
-struct FeedRow {
-    account_id: String,
-    kinds: String,
-    created_at: Timestamp,
+crate::row! {
+    struct FeedRow {
+        account_id: String,
+        kinds: String,
+        created_at: Timestamp,
+    }
 }
 
 impl TryFrom<FeedRow> for Feed {
@@ -126,13 +126,14 @@ impl TryFrom<FeedRow> for Feed {
     }
 }
 
-#[derive(FromRow)]
-struct EntryRow {
-    notification_id: Uuid,
-    kind: String,
-    body: String,
-    created_at: Timestamp,
-    more: i64,
+crate::row! {
+    struct EntryRow {
+        notification_id: Uuid,
+        kind: String,
+        body: String,
+        created_at: Timestamp,
+        more: i64,
+    }
 }
 
 /// The part of a body that an entry shows.

@@ -3,7 +3,6 @@
 use domain::Timestamp;
 use domain::filter::{FilterSettings, FilterVerdict};
 use domain::ids::{BatchId, UserAccountId};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
@@ -153,11 +152,12 @@ enum Unchanged<E> {
     Unreadable(serde_json::Error),
 }
 
-#[derive(FromRow)]
-struct VerdictRow {
-    subject: String,
-    verdict: String,
-    created_at: Timestamp,
+crate::row! {
+    struct VerdictRow {
+        subject: String,
+        verdict: String,
+        created_at: Timestamp,
+    }
 }
 
 impl TryFrom<VerdictRow> for FiledVerdict {

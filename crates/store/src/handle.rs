@@ -8,7 +8,7 @@ use sqlx::migrate::Migrator;
 use crate::error::StoreError;
 use crate::notice::NoticeLimits;
 use crate::operation::{During, Operation};
-use crate::pool::{DatabaseSettings, Pool, query};
+use crate::pool::{DatabaseSettings, Pool, probe, query};
 use crate::replica::Replica;
 use crate::{in_transaction, probes};
 use async_recursion::async_recursion as boxed;
@@ -98,10 +98,8 @@ impl Store {
     #[boxed]
     pub async fn readable(&self) -> Result<(), StoreError> {
         // No secret has this hash.
-        self.pool
-            .try_probe(probes::MACHINE_BY_SECRET, &[[].as_slice().into()])
-            .during(Operation::LookCredentialUp)
-            .await
+        let no_hash = [].as_slice();
+        probe(probes::MACHINE_BY_SECRET).bind(no_hash).check(&self.pool).during(Operation::LookCredentialUp).await
     }
 
     /// The connections, for metrics.

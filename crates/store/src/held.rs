@@ -25,7 +25,7 @@ pub use self::counts::HeldCount;
 use self::row::{EntryRow, SELECT_ENTRY, UnclassifiedRow};
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{Tx, query, scalar};
+use crate::pool::{Tx, probe, query, scalar};
 use crate::row::limit;
 use crate::{Store, in_transaction, joined, probes};
 use async_recursion::async_recursion as boxed;
@@ -373,7 +373,8 @@ impl Store {
                 AND (account_id = $4 OR machine_uuid IN (SELECT machine_uuid FROM machines WHERE account_id = $4))
             RETURNING sender, charged_bytes";
         // Most events of a sender that has something held are not the held ones: they need not wait for the writer.
-        let waiting = self.pool.probe_one(probes::HELD_OF_EVENT, &[event.as_uuid().into()]).during(OPERATION).await?;
+        let waiting = probe(probes::HELD_OF_EVENT).bind(event.as_uuid()).fetch_optional(&self.pool);
+        let waiting = waiting.during(OPERATION).await?;
         if waiting.is_none_or(|waiting| waiting.entries == 0) {
             return Ok(0);
         }

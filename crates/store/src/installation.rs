@@ -3,7 +3,6 @@
 use domain::Timestamp;
 use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::ids::InstallationId;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
@@ -39,12 +38,13 @@ impl RememberedLog {
     }
 }
 
-#[derive(FromRow)]
-struct InstallationRow {
-    installation_id: Uuid,
-    log_vkey: Option<String>,
-    log_checkpoint: Option<String>,
-    log_size: Option<i64>,
+crate::row! {
+    struct InstallationRow {
+        installation_id: Uuid,
+        log_vkey: Option<String>,
+        log_checkpoint: Option<String>,
+        log_size: Option<i64>,
+    }
 }
 
 impl TryFrom<InstallationRow> for Installation {

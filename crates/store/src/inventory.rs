@@ -1,7 +1,6 @@
 //! The number of rows of each table, for comparing a backup with its original.
 
 use serde::Serialize;
-use sqlx_macros::FromRow;
 
 use crate::Store;
 use crate::error::StoreError;
@@ -9,21 +8,23 @@ use crate::operation::{During, Operation};
 use crate::pool::query;
 use async_recursion::async_recursion as boxed;
 
-/// Rows of the facts that people know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, FromRow)]
-pub struct Inventory {
-    /// Accounts.
-    pub accounts: i64,
-    /// Computers.
-    pub computers: i64,
-    /// Agents, claimed or not.
-    pub agents: i64,
-    /// Events that are held.
-    pub held_events: i64,
-    /// Spaces.
-    pub spaces: i64,
-    /// Pages and notes.
-    pub memories: i64,
+crate::row! {
+    /// Rows of the facts that people know.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    pub struct Inventory {
+        /// Accounts.
+        pub accounts: i64,
+        /// Computers.
+        pub computers: i64,
+        /// Agents, claimed or not.
+        pub agents: i64,
+        /// Events that are held.
+        pub held_events: i64,
+        /// Spaces.
+        pub spaces: i64,
+        /// Pages and notes.
+        pub memories: i64,
+    }
 }
 
 impl Inventory {

@@ -10,7 +10,6 @@ use domain::secret::SecretHash;
 use domain::webhook::NotificationKind;
 use domain::{Rng, Timestamp};
 use serde_json::json;
-use sqlx_macros::FromRow;
 
 use crate::account::IDENTITY_ADD;
 use crate::api_key::REVOKE_OF_MACHINE;
@@ -18,7 +17,7 @@ use crate::consent::baseline::inherit_baseline;
 use crate::error::{Corrupt, StoreError};
 use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
-use crate::pool::{QueryBuilder, Tx, query, scalar};
+use crate::pool::{QueryBuilder, Tx, probe, query, scalar};
 use crate::probes::KNOWN_COLUMNS;
 use crate::probes::rows::{ComputerRow, KnownRow};
 use crate::row::{chunks, limit, parsed, parsed_opt, storable, undecodable};
@@ -137,11 +136,8 @@ impl Store {
     /// The computer whose secret was presented. Every event begins with this.
     #[boxed]
     pub async fn machine_by_secret(&self, secret: &SecretHash) -> Result<Option<KnownMachine>, StoreError> {
-        let rows = self
-            .pool
-            .probe_kept_all(probes::MACHINE_BY_SECRET, &[secret.as_bytes().into()])
-            .during(Operation::FindMachineByItsSecret)
-            .await?;
+        let rows = probe(probes::MACHINE_BY_SECRET).bind(secret.as_bytes()).fetch_all(&self.pool);
+        let rows = rows.during(Operation::FindMachineByItsSecret).await?;
         Ok(known(rows.iter())?)
     }
 
@@ -184,8 +180,8 @@ impl Store {
     /// The same of a computer that an account names. Whose it is, is for the caller to compare.
     #[boxed]
     pub async fn machine_facts(&self, machine: MachineUuid) -> Result<Option<KnownMachine>, StoreError> {
-        let rows =
-            self.pool.probe_all(probes::MACHINE, &[machine.as_uuid().into()]).during(Operation::ReadMachine).await?;
+        let rows = probe(probes::MACHINE).bind(machine.as_uuid()).fetch_all(&self.pool);
+        let rows = rows.during(Operation::ReadMachine).await?;
         Ok(known(rows.iter())?)
     }
 
@@ -276,11 +272,8 @@ impl Store {
         account: &UserAccountId,
         rows_max: usize,
     ) -> Result<Vec<Computer>, StoreError> {
-        let rows = self
-            .pool
-            .probe_kept_all(probes::COMPUTERS, &[account.as_str().into(), limit(rows_max).into()])
-            .during(Operation::ListComputersOfAccount)
-            .await?;
+        let rows = probe(probes::COMPUTERS).bind(account.as_str()).bind(limit(rows_max)).fetch_all(&self.pool);
+        let rows = rows.during(Operation::ListComputersOfAccount).await?;
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -423,11 +416,11 @@ pub(crate) const DETACH_APPROVED_BY: &str =
 pub(crate) const FIRST_OF_IDENTITY: &str = "SELECT machine_uuid FROM machines WHERE user_cuid = $1
     ORDER BY first_seen_at, machine_uuid LIMIT 1";
 
-#[derive(FromRow)]
-struct SecretRow {
-    secret_hash: Vec<u8>,
-    #[sqlx(flatten)]
-    machine: KnownRow,
+crate::row! {
+    struct SecretRow {
+        secret_hash: Vec<u8>,
+        machine: KnownRow,
+    }
 }
 
 /// One computer out of its rows, which differ in the level only.

@@ -5,7 +5,6 @@
 use domain::Timestamp;
 use domain::ids::MailId;
 use domain::mail::OutgoingMail;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
@@ -126,14 +125,15 @@ pub(crate) async fn insert_mail(tx: &mut Tx<'_>, mail: &QueuedMail, now: Timesta
         .map(drop)
 }
 
-#[derive(FromRow)]
-struct MailRow {
-    id: Uuid,
-    recipient: String,
-    subject: String,
-    text: String,
-    created_at: Timestamp,
-    tries: i64,
+crate::row! {
+    struct MailRow {
+        id: Uuid,
+        recipient: String,
+        subject: String,
+        text: String,
+        created_at: Timestamp,
+        tries: i64,
+    }
 }
 
 impl TryFrom<MailRow> for DueMail {

@@ -21,7 +21,6 @@ use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId, Tag};
 use domain::usage::ByPlan;
 use domain::{Digest, Timestamp};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
@@ -303,19 +302,20 @@ pub(crate) fn json<T: serde::Serialize>(values: &[T]) -> String {
     serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned())
 }
 
-#[derive(FromRow)]
-struct MemoryRow {
-    id: Uuid,
-    account_id: String,
-    kind: String,
-    title: String,
-    url: Option<String>,
-    content: String,
-    spaces: String,
-    tags: String,
-    changed: i64,
-    created_at: Timestamp,
-    updated_at: Timestamp,
+crate::row! {
+    struct MemoryRow {
+        id: Uuid,
+        account_id: String,
+        kind: String,
+        title: String,
+        url: Option<String>,
+        content: String,
+        spaces: String,
+        tags: String,
+        changed: i64,
+        created_at: Timestamp,
+        updated_at: Timestamp,
+    }
 }
 
 impl TryFrom<MemoryRow> for Memory {

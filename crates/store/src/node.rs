@@ -6,7 +6,6 @@ use chrono::TimeDelta;
 use domain::ids::NodeId;
 use domain::node::{NodeRecord, NodeTraits};
 use domain::{Clock, Timestamp};
-use sqlx_macros::FromRow;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -165,23 +164,24 @@ impl Store {
     }
 }
 
-#[derive(FromRow)]
-struct NodeRow {
-    id: Uuid,
-    name: String,
-    address: String,
-    operator_address: String,
-    version: String,
-    configuration: Vec<u8>,
-    started_at: Timestamp,
-    clock_ahead_ms: i64,
-    unready: Option<String>,
-    is_draining: bool,
-    has_sequencer: bool,
-    batches: i64,
-    settings: String,
-    last_beat_at: Timestamp,
-    read_at: Timestamp,
+crate::row! {
+    struct NodeRow {
+        id: Uuid,
+        name: String,
+        address: String,
+        operator_address: String,
+        version: String,
+        configuration: Vec<u8>,
+        started_at: Timestamp,
+        clock_ahead_ms: i64,
+        unready: Option<String>,
+        is_draining: bool,
+        has_sequencer: bool,
+        batches: i64,
+        settings: String,
+        last_beat_at: Timestamp,
+        read_at: Timestamp,
+    }
 }
 
 impl TryFrom<NodeRow> for NodeRecord {

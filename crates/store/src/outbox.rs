@@ -4,7 +4,6 @@ use domain::Timestamp;
 use domain::chain::{Position, Prev};
 use domain::consent::change::{after, moved_to};
 use domain::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
@@ -145,13 +144,14 @@ pub(crate) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-#[derive(FromRow)]
-pub(crate) struct ChainRow {
-    account_id: Option<String>,
-    control_machine_uuid: Option<Uuid>,
-    control_chain_epoch: i64,
-    control_seq: i64,
-    control_prev: Option<Vec<u8>>,
+crate::row! {
+    pub(crate) struct ChainRow {
+        account_id: Option<String>,
+        control_machine_uuid: Option<Uuid>,
+        control_chain_epoch: i64,
+        control_seq: i64,
+        control_prev: Option<Vec<u8>>,
+    }
 }
 
 impl ChainRow {
@@ -185,11 +185,12 @@ impl ChainRow {
     }
 }
 
-#[derive(FromRow)]
-struct OutboxRow {
-    event_id: Uuid,
-    account_id: Option<String>,
-    body: Vec<u8>,
+crate::row! {
+    struct OutboxRow {
+        event_id: Uuid,
+        account_id: Option<String>,
+        body: Vec<u8>,
+    }
 }
 
 impl TryFrom<OutboxRow> for OutboxEvent {

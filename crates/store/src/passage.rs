@@ -15,7 +15,6 @@ pub mod words;
 use domain::ids::MemoryId;
 use domain::language::{Language, LanguageSet};
 use domain::memory::ModelId;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::StoreError;
@@ -28,19 +27,21 @@ use async_recursion::async_recursion as boxed;
 /// A chunk's number; a number is never used twice.
 pub type ChunkId = i64;
 
-/// What an account keeps, in numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, FromRow)]
-pub struct AccountStatistics {
-    /// Number of the shelf.
-    pub number: i64,
-    /// Chunks of all its memories.
-    pub chunks: i64,
-    /// The sum of their lengths, in words.
-    pub words: i64,
-    /// Number of the newest change.
-    pub changes: i64,
-    /// The languages of its memories, as [`LanguageSet::bits`].
-    pub languages: i64,
+crate::row! {
+    /// What an account keeps, in numbers.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct AccountStatistics {
+        /// Number of the shelf.
+        pub number: i64,
+        /// Chunks of all its memories.
+        pub chunks: i64,
+        /// The sum of their lengths, in words.
+        pub words: i64,
+        /// Number of the newest change.
+        pub changes: i64,
+        /// The languages of its memories, as [`LanguageSet::bits`].
+        pub languages: i64,
+    }
 }
 
 /// Maximum number of chunks of a search.
@@ -163,16 +164,17 @@ impl Store {
     }
 }
 
-#[derive(FromRow)]
-struct PassageRow {
-    id: i64,
-    memory_id: Uuid,
-    shelf: i64,
-    title: String,
-    language: String,
-    content: String,
-    words: i64,
-    vector: Option<Vec<u8>>,
+crate::row! {
+    struct PassageRow {
+        id: i64,
+        memory_id: Uuid,
+        shelf: i64,
+        title: String,
+        language: String,
+        content: String,
+        words: i64,
+        vector: Option<Vec<u8>>,
+    }
 }
 
 impl PassageRow {

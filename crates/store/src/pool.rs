@@ -9,7 +9,10 @@
 //! | `query(SQL).execute(pool.writer())` | one statement that writes, committed by itself |
 //! | `query(SQL).execute(&mut *tx)` | in a transaction: [`in_transaction!`](crate::in_transaction), or a function that takes `tx: &mut` [`Tx`] |
 //!
-//! A short read through an index is a [`Probe`], which SQLite answers on the caller's thread.
+//! A short read through an index is a [`Probe`], `probe(PROBE).fetch_optional(&pool)`, which SQLite answers on the caller's thread.
+//!
+//! sqlx runs the statements of PostgreSQL, `rusqlite` those of SQLite: a connection of sqlx to SQLite is a thread, and the way of a statement
+//! there and back costs several times the CPU of a short statement (`sqlite/connection.rs`).
 //!
 //! `$1` placeholders, `RETURNING`, `ON CONFLICT`, CTEs and partial indexes work on both. What does not: arrays, `now()`,
 //! `FOR UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL makes them NUMERIC). Timestamps are bound
@@ -18,46 +21,42 @@
 
 mod argument;
 mod array;
-mod database_row;
-mod direct;
-mod file;
 mod handle;
-mod parameters;
-mod place;
 mod postgres;
 mod probe;
 mod query;
 mod replication;
+mod row;
 mod schema;
 mod settings;
 mod sqlite;
 mod text;
 mod transaction;
-mod wal;
-mod writer;
 
 use std::path::Path;
 
 pub use self::argument::{Argument, Kind, Nullable};
 pub use self::array::Array;
-pub use self::database_row::DatabaseRow;
-pub use self::direct::{Direct, DirectConnection, DirectError};
-pub use self::file::SqliteFile;
 pub use self::handle::Pool;
-pub use self::place::refused_commit;
 pub use self::postgres::transaction::PgTransaction;
 pub use self::postgres::{
     PostgresConnection, PostgresListener, PostgresPool, SCHEMA_OF_LOG, ServerRole, StatementWatch, check_url,
 };
-pub use self::probe::{Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
+pub use self::probe::{Probe, ProbeQuery, ROWS_MAX, not_a_probe, probe};
 pub use self::query::{Query, QueryBuilder, ScalarQuery, Script, Target, Values, query, scalar, script};
 pub use self::replication::{ServerStatus, Standby};
+pub use self::row::{Column, Columns, DatabaseRow, Member};
 pub use self::settings::DatabaseSettings;
+pub use self::sqlite::connection::SqliteConnection;
+pub use self::sqlite::error::SqliteError;
+pub use self::sqlite::file::SqliteFile;
+pub use self::sqlite::place::refused_commit;
+pub use self::sqlite::readers::SqliteReaders;
+pub use self::sqlite::wal::{WalCopier, WalGrowth};
+pub use self::sqlite::writer::{Undo, WriteGuard, Writer, WriterCounts};
 #[doc(hidden)]
 pub use self::text::{bytes, length};
 pub use self::transaction::{Transaction, Tx, driver_errors};
-pub use self::wal::{WalCopier, WalGrowth};
-pub use self::writer::{Undo, WriteGuard, Writer, WriterCounts};
 use crate::error::{Context, StoreError};
 use async_recursion::async_recursion as boxed;
 
@@ -161,7 +160,7 @@ impl Pool {
     #[boxed]
     pub async fn faults(&self) -> Result<Vec<String>, StoreError> {
         match self {
-            Self::Sqlite { reader, .. } => sqlite::faults(reader).await,
+            Self::Sqlite { readers, .. } => sqlite::faults(readers).await,
             Self::Postgres(pool) => postgres::faults(pool).await,
         }
     }
@@ -172,9 +171,8 @@ impl Pool {
     pub async fn close(&self) {
         match self {
             // The writer goes last: the last connection to a file removes the log beside it.
-            Self::Sqlite { writer, reader, file } => {
-                file.readers.close();
-                reader.close().await;
+            Self::Sqlite { writer, readers, .. } => {
+                readers.close().await;
                 sqlite::close(writer).await;
             }
             Self::Postgres(pool) => pool.close().await,
@@ -184,11 +182,14 @@ impl Pool {
     /// How many connections there are, for metrics.
     pub fn connections(&self) -> Connections {
         match self {
-            Self::Sqlite { writer, reader, .. } => Connections {
-                open: 1 + u64::from(reader.size()),
-                idle: u64::from(writer.is_idle()) + reader.num_idle() as u64,
-                waiting: Some(writer.counts().waiting as u64),
-            },
+            Self::Sqlite { writer, readers, .. } => {
+                let (open, idle) = readers.counts();
+                Connections {
+                    open: 1 + open,
+                    idle: u64::from(writer.is_idle()) + idle,
+                    waiting: Some(writer.counts().waiting as u64),
+                }
+            }
             Self::Postgres(pool) => {
                 Connections { open: u64::from(pool.size()), idle: pool.num_idle() as u64, waiting: None }
             }

@@ -5,6 +5,7 @@ use domain::recorder::{Recorder, Recorders};
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
+use crate::pool::probe;
 use crate::probes::rows::RecorderRow;
 use crate::row::parsed;
 use crate::{Store, probes};
@@ -22,11 +23,8 @@ impl Store {
     /// The computers that are or were attached to an account, and the chains on which the service reports about its identities.
     #[boxed]
     pub async fn recorders_of_account(&self, account: &UserAccountId) -> Result<Recorders, StoreError> {
-        let rows = self
-            .pool
-            .probe_kept_all(probes::RECORDERS, &[account.as_str().into()])
-            .during(Operation::ListRecordersOfAccount)
-            .await?;
+        let rows = probe(probes::RECORDERS).bind(account.as_str()).fetch_all(&self.pool);
+        let rows = rows.during(Operation::ListRecordersOfAccount).await?;
         let mut recorders = Recorders::default();
         for row in rows {
             let kind = if row.is_service { &mut recorders.service } else { &mut recorders.computers };

@@ -4,12 +4,11 @@ use domain::Timestamp;
 use domain::ids::{Email, PersonId, SessionId, UserAccountId};
 use domain::secret::SecretHash;
 use domain::signin::SignInMethod;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{Tx, query};
+use crate::pool::{Tx, probe, query};
 use crate::probes::rows::SessionFactsRow;
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, probes};
@@ -94,11 +93,8 @@ impl Store {
         token: &SecretHash,
         now: Timestamp,
     ) -> Result<Option<SessionFacts>, StoreError> {
-        let row = self
-            .pool
-            .probe_kept_one(probes::SESSION, &[token.as_bytes().into()])
-            .during(Operation::FindSession)
-            .await?;
+        let row = probe(probes::SESSION).bind(token.as_bytes()).fetch_optional(&self.pool);
+        let row = row.during(Operation::FindSession).await?;
         // Not in the statement: with the time as an argument no two of them would be equal.
         let row = row.filter(|row| row.expires_at > now);
         Ok(row.map(SessionFacts::try_from).transpose()?)
@@ -248,14 +244,15 @@ impl TryFrom<SessionFactsRow> for SessionFacts {
     }
 }
 
-#[derive(FromRow)]
-struct SessionRow {
-    id: Uuid,
-    created_at: Timestamp,
-    expires_at: Timestamp,
-    via: String,
-    address: Option<String>,
-    user_agent: Option<String>,
+crate::row! {
+    struct SessionRow {
+        id: Uuid,
+        created_at: Timestamp,
+        expires_at: Timestamp,
+        via: String,
+        address: Option<String>,
+        user_agent: Option<String>,
+    }
 }
 
 impl TryFrom<SessionRow> for Session {

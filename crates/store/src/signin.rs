@@ -5,7 +5,6 @@ use domain::Timestamp;
 use domain::ids::Email;
 use domain::secret::SecretHash;
 use domain::signin::{ReturnPath, Ticket};
-use sqlx_macros::FromRow;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
@@ -191,16 +190,17 @@ impl Store {
 /// The columns of [`TicketRow`].
 const TICKET_COLUMNS: &str = "ticket_hash, email, sealed_code, next, created_at, expires_at, tries, state";
 
-#[derive(FromRow)]
-struct TicketRow {
-    ticket_hash: Vec<u8>,
-    email: String,
-    sealed_code: Vec<u8>,
-    next: Option<String>,
-    created_at: Timestamp,
-    expires_at: Timestamp,
-    tries: i64,
-    state: String,
+crate::row! {
+    struct TicketRow {
+        ticket_hash: Vec<u8>,
+        email: String,
+        sealed_code: Vec<u8>,
+        next: Option<String>,
+        created_at: Timestamp,
+        expires_at: Timestamp,
+        tries: i64,
+        state: String,
+    }
 }
 
 impl TryFrom<TicketRow> for Ticket {

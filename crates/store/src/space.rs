@@ -3,7 +3,6 @@
 use domain::Timestamp;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::space::{AccessType, DEFAULT_NAME, Space, SpaceName};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
@@ -263,17 +262,18 @@ impl Store {
     }
 }
 
-#[derive(FromRow)]
-struct SpaceRow {
-    id: Uuid,
-    account_id: String,
-    owner_name: Option<String>,
-    name: String,
-    is_public: bool,
-    is_favorite: bool,
-    is_default: bool,
-    access: String,
-    created_at: Timestamp,
+crate::row! {
+    struct SpaceRow {
+        id: Uuid,
+        account_id: String,
+        owner_name: Option<String>,
+        name: String,
+        is_public: bool,
+        is_favorite: bool,
+        is_default: bool,
+        access: String,
+        created_at: Timestamp,
+    }
 }
 
 impl TryFrom<SpaceRow> for Space {

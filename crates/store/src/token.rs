@@ -5,12 +5,11 @@ use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::SecretHash;
 use domain::token::{AssertionKey, KeyState, TokenScope};
 use domain::{Rng, Timestamp};
-use sqlx_macros::FromRow;
 
 use crate::change::Change;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{Tx, query, scalar};
+use crate::pool::{Tx, probe, query, scalar};
 use crate::probes::rows::TokenFactsRow;
 use crate::row::{bytes, parsed, parsed_opt};
 use crate::{Store, in_transaction, probes};
@@ -78,8 +77,8 @@ impl Store {
     /// was issued to.
     #[boxed]
     pub async fn token_by_hash(&self, token: &SecretHash, now: Timestamp) -> Result<Option<TokenFacts>, StoreError> {
-        let row =
-            self.pool.probe_kept_one(probes::TOKEN, &[token.as_bytes().into()]).during(Operation::FindToken).await?;
+        let row = probe(probes::TOKEN).bind(token.as_bytes()).fetch_optional(&self.pool);
+        let row = row.during(Operation::FindToken).await?;
         let row = row.filter(|row| row.expires_at > now);
         Ok(row.map(TokenFacts::try_from).transpose()?)
     }
@@ -185,14 +184,15 @@ impl TryFrom<TokenFactsRow> for TokenFacts {
     }
 }
 
-#[derive(FromRow)]
-struct KeyRow {
-    kid: String,
-    seed: Vec<u8>,
-    state: String,
-    created_at: Timestamp,
-    activated_at: Option<Timestamp>,
-    retired_at: Option<Timestamp>,
+crate::row! {
+    struct KeyRow {
+        kid: String,
+        seed: Vec<u8>,
+        state: String,
+        created_at: Timestamp,
+        activated_at: Option<Timestamp>,
+        retired_at: Option<Timestamp>,
+    }
 }
 
 impl TryFrom<KeyRow> for AssertionKey {

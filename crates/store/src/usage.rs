@@ -2,7 +2,6 @@
 
 use domain::recorder::Recorder;
 use domain::usage::{Day, QuotaUsed, UsageWindow};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
@@ -139,14 +138,15 @@ impl Store {
     }
 }
 
-/// Usage of a computer on a day, as a row of a history.
-#[derive(FromRow)]
-struct DayRow {
-    user_cuid: String,
-    machine_uuid: Uuid,
-    day: i64,
-    memory: i64,
-    retrospectives: i64,
+crate::row! {
+    /// Usage of a computer on a day, as a row of a history.
+    struct DayRow {
+        user_cuid: String,
+        machine_uuid: Uuid,
+        day: i64,
+        memory: i64,
+        retrospectives: i64,
+    }
 }
 
 impl TryFrom<DayRow> for UsageDay {

@@ -6,7 +6,6 @@ use domain::ids::{UserAccountId, WebhookId};
 use domain::webhook::{DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, Webhook};
 use domain::{Timestamp, webhook};
 use serde_json::Value;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
@@ -450,20 +449,21 @@ async fn disable(tx: &mut Tx<'_>, id: WebhookId, why: DisabledWhy, now: Timestam
     query(END).bind(id.as_uuid()).bind(now).execute(tx).await.map(drop)
 }
 
-#[derive(FromRow)]
-struct WebhookRow {
-    id: Uuid,
-    account_id: String,
-    url: String,
-    description: String,
-    kinds: String,
-    created_at: Timestamp,
-    disabled_at: Option<Timestamp>,
-    disabled_why: Option<String>,
-    failing_since: Option<Timestamp>,
-    dropped: i64,
-    dropped_at: Option<Timestamp>,
-    old_secret_until: Option<Timestamp>,
+crate::row! {
+    struct WebhookRow {
+        id: Uuid,
+        account_id: String,
+        url: String,
+        description: String,
+        kinds: String,
+        created_at: Timestamp,
+        disabled_at: Option<Timestamp>,
+        disabled_why: Option<String>,
+        failing_since: Option<Timestamp>,
+        dropped: i64,
+        dropped_at: Option<Timestamp>,
+        old_secret_until: Option<Timestamp>,
+    }
 }
 
 impl TryFrom<WebhookRow> for Webhook {
@@ -487,17 +487,18 @@ impl TryFrom<WebhookRow> for Webhook {
     }
 }
 
-#[derive(FromRow)]
-struct DeliveryRow {
-    notification_id: Uuid,
-    kind: String,
-    created_at: Timestamp,
-    next_try_at: Option<Timestamp>,
-    tries: i64,
-    last_try_at: Option<Timestamp>,
-    status: Option<i64>,
-    error: Option<String>,
-    is_delivered: bool,
+crate::row! {
+    struct DeliveryRow {
+        notification_id: Uuid,
+        kind: String,
+        created_at: Timestamp,
+        next_try_at: Option<Timestamp>,
+        tries: i64,
+        last_try_at: Option<Timestamp>,
+        status: Option<i64>,
+        error: Option<String>,
+        is_delivered: bool,
+    }
 }
 
 impl TryFrom<DeliveryRow> for DeliveryRecord {
@@ -519,23 +520,25 @@ impl TryFrom<DeliveryRow> for DeliveryRecord {
     }
 }
 
-#[derive(FromRow)]
-struct LeasedRow {
-    url: String,
-    secret: Vec<u8>,
-    old_secret: Option<Vec<u8>>,
-    old_secret_until: Option<Timestamp>,
-    failing_since: Option<Timestamp>,
-    dropped: i64,
+crate::row! {
+    struct LeasedRow {
+        url: String,
+        secret: Vec<u8>,
+        old_secret: Option<Vec<u8>>,
+        old_secret_until: Option<Timestamp>,
+        failing_since: Option<Timestamp>,
+        dropped: i64,
+    }
 }
 
-#[derive(FromRow)]
-struct DueRow {
-    notification_id: Uuid,
-    body: String,
-    created_at: Timestamp,
-    tries: i64,
-    more: i64,
+crate::row! {
+    struct DueRow {
+        notification_id: Uuid,
+        body: String,
+        created_at: Timestamp,
+        tries: i64,
+        more: i64,
+    }
 }
 
 impl LeasedRow {

@@ -3,7 +3,7 @@
 pub(super) mod appends;
 
 use domain::Timestamp;
-use store::pool::query;
+use store::pool::{probe, query};
 
 use super::error::{During, LogError};
 use super::handle::Log;
@@ -37,7 +37,7 @@ impl Log {
     /// Reads as requests for proofs do, to test whether the database answers short reads.
     #[boxed]
     pub async fn readable(&self) -> Result<(), LogError> {
-        self.pool.try_probe(statements::TREE, &[]).await.during("read the signed tree")
+        probe(statements::TREE).check(&self.pool).await.during("read the signed tree")
     }
 
     /// Reads tree size, time of the last checkpoint, and the number of waiting events.

@@ -15,7 +15,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::Pool;
-use store::pool::{query, scalar};
+use store::pool::{probe, query, scalar};
 
 use super::error::{During, LogError};
 use super::handle::Log;
@@ -120,7 +120,7 @@ impl Log {
         let row = match &self.pool {
             Pool::Sqlite { .. } => match self.number(event_id).await? {
                 Some(number) => {
-                    self.pool.probe_one(statements::PLACED, &[number.into(), event_id.as_uuid().into()]).await
+                    probe(statements::PLACED).bind(number).bind(event_id.as_uuid()).fetch_optional(&self.pool).await
                 }
                 None => Ok(None),
             },
@@ -158,12 +158,12 @@ impl Log {
             return Ok(recent);
         }
         let id = event_id.as_uuid();
-        let chunks = self.pool.probe_all(statements::CHUNKS, &[id.into()]).await.during(OPERATION)?;
+        let chunks = probe(statements::CHUNKS).bind(id).fetch_all(&self.pool).await.during(OPERATION)?;
         if let Some(number) = chunks.iter().find_map(|row| number_in(&row.entries, id.as_bytes())) {
             return Ok(Some(number));
         }
-        let unindexed =
-            self.pool.probe_one(statements::UNINDEXED, &[known.into(), id.into()]).await.during(OPERATION)?;
+        let unindexed = probe(statements::UNINDEXED).bind(known).bind(id).fetch_optional(&self.pool);
+        let unindexed = unindexed.await.during(OPERATION)?;
         Ok(unindexed.map(|row| row.id))
     }
 
@@ -222,7 +222,7 @@ impl Log {
 
     async fn tree_row(&self) -> Result<statements::TreeRow, LogError> {
         const OPERATION: &str = "read the signed tree";
-        let row = self.pool.probe_one(statements::TREE, &[]).await.during(OPERATION)?;
+        let row = probe(statements::TREE).fetch_optional(&self.pool).await.during(OPERATION)?;
         row.ok_or(sqlx::Error::RowNotFound).during(OPERATION)
     }
 }

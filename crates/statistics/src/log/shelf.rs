@@ -11,6 +11,7 @@ use domain::Digest;
 use http::StatusCode;
 use serde_json::json;
 use store::Pool;
+use store::pool::probe;
 
 use self::cache::{CachedTiles, Group, Signed, SignedTree, digests};
 use super::error::{During, LogError};
@@ -96,7 +97,7 @@ impl Log {
         }
         for id in ids {
             let place = i64::try_from(id.index).map_err(|_| LogError::Corrupt("tree.size"))?;
-            let row = self.pool.probe_one(statements::TILE, &[i64::from(id.level).into(), place.into()]).await;
+            let row = probe(statements::TILE).bind(i64::from(id.level)).bind(place).fetch_optional(&self.pool).await;
             let row = row.during("read a tile")?.ok_or(TreeFault::Missing(*id))?;
             found.push((*id, digests(&row.hashes)));
         }

@@ -105,99 +105,108 @@ pub type FoundHead = (Uuid, String, i64, i64, Vec<u8>, Uuid, i64);
 /// `(level, place, hashes)` of [`Dialect::tiles`].
 pub type FoundTile = (i64, i64, Vec<u8>);
 
-/// The columns of a head of a chain, all null in a row without one.
-#[derive(Debug, sqlx_macros::FromRow)]
-pub struct HeadColumns {
-    pub chain_epoch: Option<i64>,
-    pub seq: Option<i64>,
-    #[sqlx(rename = "self")]
-    pub self_hash: Option<Vec<u8>>,
-    pub event_id: Option<Uuid>,
-    pub moves: Option<i64>,
+store::row! {
+    /// The columns of a head of a chain, all null in a row without one.
+    #[derive(Debug)]
+    pub struct HeadColumns {
+        pub chain_epoch: Option<i64>,
+        pub seq: Option<i64>,
+        pub self_hash as "self": Option<Vec<u8>>,
+        pub event_id: Option<Uuid>,
+        pub moves: Option<i64>,
+    }
 }
 
-/// A row of [`postgres::READ`]: a head with its `chain`, a stored event (`event_id`, `receipt_id`, `self`), or a source (`chain`: its place,
-/// `source`: its number).
-#[derive(Debug, sqlx_macros::FromRow)]
-pub struct FoundRow {
-    pub chain: Option<i64>,
-    pub source: Option<i64>,
-    pub receipt_id: Option<Uuid>,
-    #[sqlx(flatten)]
-    pub head: HeadColumns,
+store::row! {
+    /// A row of [`postgres::READ`]: a head with its `chain`, a stored event (`event_id`, `receipt_id`, `self`), or a source (`chain`: its place,
+    /// `source`: its number).
+    #[derive(Debug)]
+    pub struct FoundRow {
+        pub chain: Option<i64>,
+        pub source: Option<i64>,
+        pub receipt_id: Option<Uuid>,
+        pub head: HeadColumns,
+    }
 }
 
-/// A row of [`postgres::APPEND`]: whether the events of a chain are stored, whether one of their ids was stored before, and the head before
-/// the group; null for a new chain and for a head that another transaction has locked.
-#[derive(Debug, sqlx_macros::FromRow)]
-pub struct AppendedRow {
-    pub chain: i64,
-    pub won: bool,
-    pub taken: bool,
-    #[sqlx(flatten)]
-    pub head: HeadColumns,
+store::row! {
+    /// A row of [`postgres::APPEND`]: whether the events of a chain are stored, whether one of their ids was stored before, and the head before
+    /// the group; null for a new chain and for a head that another transaction has locked.
+    #[derive(Debug)]
+    pub struct AppendedRow {
+        pub chain: i64,
+        pub won: bool,
+        pub taken: bool,
+        pub head: HeadColumns,
+    }
 }
 
-/// A row of [`postgres::STATE`].
-#[derive(Debug, sqlx_macros::FromRow)]
-pub struct State {
-    pub size: i64,
-    pub root: Vec<u8>,
-    pub vkey: String,
-    pub name: String,
-    pub seed: Vec<u8>,
-    pub holder: Option<Uuid>,
-    pub halted: Option<String>,
-    pub recovering: bool,
-    pub lease_ms: i64,
-    pub waiting: bool,
+store::row! {
+    /// A row of [`postgres::STATE`].
+    #[derive(Debug)]
+    pub struct State {
+        pub size: i64,
+        pub root: Vec<u8>,
+        pub vkey: String,
+        pub name: String,
+        pub seed: Vec<u8>,
+        pub holder: Option<Uuid>,
+        pub halted: Option<String>,
+        pub recovering: bool,
+        pub lease_ms: i64,
+        pub waiting: bool,
+    }
 }
 
-/// A row of a page of activity.
-#[derive(Debug, sqlx_macros::FromRow)]
-pub struct ActivityRow {
-    pub id: i64,
-    pub event_id: Uuid,
-    pub event_type: String,
-    pub lane: String,
-    pub agent_id: String,
-    pub machine_id: Uuid,
-    pub ts_edge_ms: i64,
-    pub received_at_ms: i64,
-    pub consent_level: String,
-    pub redacted: bool,
-    pub chain_epoch: i64,
-    pub seq: i64,
-    pub receipt_id: Uuid,
-    /// Canonical bytes of an event of the service's own agent, which may report on a computer.
-    pub report: Option<Vec<u8>>,
+store::row! {
+    /// A row of a page of activity.
+    #[derive(Debug)]
+    pub struct ActivityRow {
+        pub id: i64,
+        pub event_id: Uuid,
+        pub event_type: String,
+        pub lane: String,
+        pub agent_id: String,
+        pub machine_id: Uuid,
+        pub ts_edge_ms: i64,
+        pub received_at_ms: i64,
+        pub consent_level: String,
+        pub redacted: bool,
+        pub chain_epoch: i64,
+        pub seq: i64,
+        pub receipt_id: Uuid,
+        /// Canonical bytes of an event of the service's own agent, which may report on a computer.
+        pub report: Option<Vec<u8>>,
+    }
 }
 
-/// The columns of an event that its proof needs.
-#[derive(Debug, sqlx_macros::FromRow)]
-pub struct ProofRow {
-    pub event_id: Uuid,
-    pub receipt_id: Uuid,
-    pub machine_id: Uuid,
-    pub agent_id: String,
-    pub chain_epoch: i64,
-    pub seq: i64,
-    #[sqlx(rename = "self")]
-    pub self_hash: Vec<u8>,
-    pub prev_event_id: Option<Uuid>,
-    pub received_at_ms: i64,
-    pub leaf_hash: Vec<u8>,
-    pub canonical: Vec<u8>,
-    pub leaf_index: Option<i64>,
+store::row! {
+    /// The columns of an event that its proof needs.
+    #[derive(Debug)]
+    pub struct ProofRow {
+        pub event_id: Uuid,
+        pub receipt_id: Uuid,
+        pub machine_id: Uuid,
+        pub agent_id: String,
+        pub chain_epoch: i64,
+        pub seq: i64,
+        pub self_hash as "self": Vec<u8>,
+        pub prev_event_id: Option<Uuid>,
+        pub received_at_ms: i64,
+        pub leaf_hash: Vec<u8>,
+        pub canonical: Vec<u8>,
+        pub leaf_index: Option<i64>,
+    }
 }
 
-/// The columns of an event that an audit needs, with its number.
-#[derive(Debug, sqlx_macros::FromRow)]
-pub struct AuditRow {
-    pub id: i64,
-    pub source_id: i64,
-    #[sqlx(flatten)]
-    pub proof: ProofRow,
+store::row! {
+    /// The columns of an event that an audit needs, with its number.
+    #[derive(Debug)]
+    pub struct AuditRow {
+        pub id: i64,
+        pub source_id: i64,
+        pub proof: ProofRow,
+    }
 }
 
 /// All heads, as [`FoundHead`].
@@ -216,14 +225,11 @@ pub const TREE_BEGIN: &str =
 pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
 /// The number of the last event in activity, heads and the runs of ids, on SQLite.
 pub const INDEXED: &str = "SELECT events FROM indexed WHERE id = 1";
-/// `(source_id, received_at_ms, id)` of the index of activity, in order. Parameters: the last entry read, maximum number of entries.
-pub const ACTIVITY_AFTER: &str = "SELECT source_id, received_at_ms, id FROM activity
-    WHERE (source_id, received_at_ms, id) > ($1, $2, $3) ORDER BY source_id, received_at_ms, id LIMIT $4";
-/// `(run, first_id, entries)` of the chunks of finished runs, in order. Parameters: the last chunk read, maximum number of chunks.
-pub const CHUNKS_AFTER: &str =
-    "SELECT f.run, f.first_id, c.entries FROM id_fences f JOIN id_chunks c ON c.chunk = f.chunk
-    WHERE (f.run, f.first_id) > ($1, $2) AND (SELECT r.state FROM id_runs r WHERE r.run = f.run) = 'whole'
-    ORDER BY f.run, f.first_id LIMIT $3";
+/// `(source_id, received_at_ms, id)` of the index of activity. Parameter: the number of the last event.
+pub const ACTIVITY: &str = "SELECT source_id, received_at_ms, id FROM activity WHERE id <= $1";
+/// `(first_id, entries)` of the chunks of finished runs.
+pub const CHUNKS: &str = "SELECT f.first_id, c.entries FROM id_fences f JOIN id_chunks c ON c.chunk = f.chunk
+    WHERE (SELECT r.state FROM id_runs r WHERE r.run = f.run) = 'whole'";
 /// The statements that differ between the databases.
 #[derive(Debug)]
 pub struct Dialect {

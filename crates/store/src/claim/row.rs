@@ -3,7 +3,6 @@
 use domain::Timestamp;
 use domain::claim::{Attempt, Claim, Registration};
 use domain::ids::RegistrationId;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use crate::error::Corrupt;
@@ -27,23 +26,24 @@ pub const SELECT_STANDING: &str = joined!(
         AND a.number = (SELECT MAX(n.number) FROM claim_attempts n WHERE n.registration_id = r.id)"
 );
 
-#[derive(FromRow)]
-pub struct RegistrationRow {
-    id: Uuid,
-    registration_type: String,
-    login_hint: Option<String>,
-    claim_token_hash: Vec<u8>,
-    claim_token_expires_at: Timestamp,
-    created_at: Timestamp,
-    ip_address: Option<String>,
-    last_token_at: Option<Timestamp>,
-    account_id: Option<String>,
-    person_id: Option<Uuid>,
-    claimed_email: Option<String>,
-    claimed_at: Option<Timestamp>,
-    revoked_at: Option<Timestamp>,
-    label: Option<String>,
-    rights: Option<String>,
+crate::row! {
+    pub struct RegistrationRow {
+        id: Uuid,
+        registration_type: String,
+        login_hint: Option<String>,
+        claim_token_hash: Vec<u8>,
+        claim_token_expires_at: Timestamp,
+        created_at: Timestamp,
+        ip_address: Option<String>,
+        last_token_at: Option<Timestamp>,
+        account_id: Option<String>,
+        person_id: Option<Uuid>,
+        claimed_email: Option<String>,
+        claimed_at: Option<Timestamp>,
+        revoked_at: Option<Timestamp>,
+        label: Option<String>,
+        rights: Option<String>,
+    }
 }
 
 impl TryFrom<RegistrationRow> for Registration {
@@ -77,17 +77,17 @@ impl TryFrom<RegistrationRow> for Registration {
     }
 }
 
-/// A registration with its newest attempt, whose columns are all null when there is none.
-#[derive(FromRow)]
-pub struct StandingRow {
-    #[sqlx(flatten)]
-    registration: RegistrationRow,
-    token_hash: Option<Vec<u8>>,
-    sealed_code: Option<Vec<u8>>,
-    email: Option<String>,
-    expires_at: Option<Timestamp>,
-    wrong_tries: Option<i64>,
-    state: Option<String>,
+crate::row! {
+    /// A registration with its newest attempt, whose columns are all null when there is none.
+    pub struct StandingRow {
+        registration: RegistrationRow,
+        token_hash: Option<Vec<u8>>,
+        sealed_code: Option<Vec<u8>>,
+        email: Option<String>,
+        expires_at: Option<Timestamp>,
+        wrong_tries: Option<i64>,
+        state: Option<String>,
+    }
 }
 
 impl StandingRow {

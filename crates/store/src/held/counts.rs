@@ -2,7 +2,6 @@
 
 use domain::Timestamp;
 use domain::held::HoldReason;
-use sqlx_macros::FromRow;
 
 use crate::Store;
 use crate::error::{Corrupt, StoreError};
@@ -22,11 +21,12 @@ pub struct HeldCount {
     pub oldest_at: Timestamp,
 }
 
-#[derive(FromRow)]
-struct CountRow {
-    reason: String,
-    number: i64,
-    oldest_at: Timestamp,
+crate::row! {
+    struct CountRow {
+        reason: String,
+        number: i64,
+        oldest_at: Timestamp,
+    }
 }
 
 impl TryFrom<CountRow> for HeldCount {

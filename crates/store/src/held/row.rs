@@ -3,7 +3,6 @@
 use domain::Timestamp;
 use domain::envelope::PartialEnvelope;
 use domain::ids::{EventId, MachineUuid, ReceiptId};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::{HeldEntry, Unclassified};
@@ -15,25 +14,26 @@ pub const SELECT_ENTRY: &str =
     "SELECT id, sender, account_id, user_cuid, event_id, event_type, agent_id, event_machine_uuid,
         reason, detail, body_sha256, body_bytes, seal, received_at, state, state_at, receipt_id FROM held_events";
 
-#[derive(FromRow)]
-pub struct EntryRow {
-    id: Uuid,
-    sender: String,
-    account_id: Option<String>,
-    user_cuid: Option<String>,
-    event_id: Option<Uuid>,
-    event_type: Option<String>,
-    agent_id: Option<String>,
-    event_machine_uuid: Option<Uuid>,
-    reason: String,
-    detail: String,
-    body_sha256: Vec<u8>,
-    body_bytes: i64,
-    seal: Option<Vec<u8>>,
-    received_at: Timestamp,
-    state: String,
-    state_at: Option<Timestamp>,
-    receipt_id: Option<Uuid>,
+crate::row! {
+    pub struct EntryRow {
+        id: Uuid,
+        sender: String,
+        account_id: Option<String>,
+        user_cuid: Option<String>,
+        event_id: Option<Uuid>,
+        event_type: Option<String>,
+        agent_id: Option<String>,
+        event_machine_uuid: Option<Uuid>,
+        reason: String,
+        detail: String,
+        body_sha256: Vec<u8>,
+        body_bytes: i64,
+        seal: Option<Vec<u8>>,
+        received_at: Timestamp,
+        state: String,
+        state_at: Option<Timestamp>,
+        receipt_id: Option<Uuid>,
+    }
 }
 
 impl TryFrom<EntryRow> for HeldEntry {
@@ -64,16 +64,17 @@ impl TryFrom<EntryRow> for HeldEntry {
     }
 }
 
-#[derive(FromRow)]
-pub struct UnclassifiedRow {
-    id: Uuid,
-    event_id: Option<Uuid>,
-    event_type: Option<String>,
-    agent_id: Option<String>,
-    machine_uuid: Option<Uuid>,
-    reason: String,
-    detail: String,
-    received_at: Timestamp,
+crate::row! {
+    pub struct UnclassifiedRow {
+        id: Uuid,
+        event_id: Option<Uuid>,
+        event_type: Option<String>,
+        agent_id: Option<String>,
+        machine_uuid: Option<Uuid>,
+        reason: String,
+        detail: String,
+        received_at: Timestamp,
+    }
 }
 
 impl TryFrom<UnclassifiedRow> for Unclassified {

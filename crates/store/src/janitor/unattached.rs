@@ -7,7 +7,6 @@
 
 use domain::Timestamp;
 use domain::usage::Day;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::PurgeSettings;
@@ -17,11 +16,12 @@ use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::{Store, in_transaction};
 
-/// A computer that is removed and not cleaned up.
-#[derive(FromRow)]
-struct SpentRow {
-    machine_uuid: Uuid,
-    user_cuid: String,
+crate::row! {
+    /// A computer that is removed and not cleaned up.
+    struct SpentRow {
+        machine_uuid: Uuid,
+        user_cuid: String,
+    }
 }
 
 impl Store {

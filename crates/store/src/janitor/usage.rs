@@ -3,7 +3,6 @@
 
 use domain::recorder::Recorder;
 use domain::usage::{Day, QuotaUsed};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::PurgeSettings;
@@ -14,13 +13,14 @@ use crate::row::parsed;
 use crate::usage::{EARLIER, UsageDay, add_days, number, ordered};
 use crate::{Store, in_transaction};
 
-/// The usage of a computer on a day that was removed.
-#[derive(FromRow)]
-struct FoldedRow {
-    user_cuid: String,
-    machine_uuid: Uuid,
-    memory: i64,
-    retrospectives: i64,
+crate::row! {
+    /// The usage of a computer on a day that was removed.
+    struct FoldedRow {
+        user_cuid: String,
+        machine_uuid: Uuid,
+        memory: i64,
+        retrospectives: i64,
+    }
 }
 
 impl Store {

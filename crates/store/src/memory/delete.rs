@@ -1,7 +1,6 @@
 //! Deleting memories, and unlinking them from spaces.
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
-use sqlx_macros::FromRow;
 
 use super::links::{COUNT_OUT, link, show_chunks, unlink};
 use super::piece::delete_chunks;
@@ -170,34 +169,36 @@ async fn delete_whole(
     query(COUNT).bind(number).bind(there.chunks).bind(there.words).bind(there.bytes).execute(tx).await.map(drop)
 }
 
-/// The shelf of an account, locked.
-#[derive(FromRow)]
-pub(super) struct TurnRow {
-    /// Number of the shelf.
-    pub(super) number: i64,
-    /// Number of the change that the transaction is.
-    pub(super) changes: i64,
-    /// Size of its memories.
-    pub(super) bytes: i64,
-    /// Plan of the account.
-    pub(super) plan: String,
+crate::row! {
+    /// The shelf of an account, locked.
+    pub(super) struct TurnRow {
+        /// Number of the shelf.
+        pub(super) number: i64,
+        /// Number of the change that the transaction is.
+        pub(super) changes: i64,
+        /// Size of its memories.
+        pub(super) bytes: i64,
+        /// Plan of the account.
+        pub(super) plan: String,
+    }
 }
 
-/// A memory before the change.
-#[derive(FromRow)]
-pub(super) struct ThereRow {
-    /// Its spaces as a JSON array.
-    pub(super) spaces: String,
-    /// Number of its chunks.
-    pub(super) chunks: i64,
-    /// Sum of the lengths of its chunks.
-    pub(super) words: i64,
-    /// Its size.
-    pub(super) bytes: i64,
-    /// The change in which it got as it is.
-    pub(super) changed: i64,
-    pub(super) kind: String,
-    pub(super) url: Option<String>,
-    pub(super) version: Vec<u8>,
-    pub(super) title: String,
+crate::row! {
+    /// A memory before the change.
+    pub(super) struct ThereRow {
+        /// Its spaces as a JSON array.
+        pub(super) spaces: String,
+        /// Number of its chunks.
+        pub(super) chunks: i64,
+        /// Sum of the lengths of its chunks.
+        pub(super) words: i64,
+        /// Its size.
+        pub(super) bytes: i64,
+        /// The change in which it got as it is.
+        pub(super) changed: i64,
+        pub(super) kind: String,
+        pub(super) url: Option<String>,
+        pub(super) version: Vec<u8>,
+        pub(super) title: String,
+    }
 }

@@ -4,7 +4,6 @@
 
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::{MemoryPut, json, spaces_of};
@@ -113,15 +112,16 @@ fn is_within(spaces: &[SpaceId], all: &[SpaceId]) -> bool {
     spaces.iter().all(|space| all.contains(space))
 }
 
-#[derive(FromRow)]
-struct KnownRow {
-    id: Uuid,
-    version: Vec<u8>,
-    spaces: String,
-    chunks: i64,
-    words: i64,
-    bytes: i64,
-    writer_spaces: Option<String>,
+crate::row! {
+    struct KnownRow {
+        id: Uuid,
+        version: Vec<u8>,
+        spaces: String,
+        chunks: i64,
+        words: i64,
+        bytes: i64,
+        writer_spaces: Option<String>,
+    }
 }
 
 impl TryFrom<KnownRow> for KnownMemory {

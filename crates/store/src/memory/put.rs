@@ -4,7 +4,6 @@ use domain::ids::{MemoryId, SpaceId};
 use domain::language::{Language, LanguageSet};
 use domain::memory::Tag;
 use domain::{Digest, Timestamp};
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::known::{covers_all, known_memory};
@@ -302,11 +301,12 @@ pub(super) fn version_of(head: [&str; 4], chunks: &[ChunkPut<'_>]) -> Digest {
     Digest::of_parts(&parts)
 }
 
-#[derive(FromRow)]
-struct ShelfRow {
-    number: i64,
-    memories: i64,
-    changes: i64,
-    bytes: i64,
-    plan: String,
+crate::row! {
+    struct ShelfRow {
+        number: i64,
+        memories: i64,
+        changes: i64,
+        bytes: i64,
+        plan: String,
+    }
 }

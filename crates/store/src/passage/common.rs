@@ -9,7 +9,6 @@ use std::collections::HashSet;
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::language::Language;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::words::{B, K1, QueryStem, array, quoted};
@@ -357,14 +356,15 @@ fn numbers(list: &str) -> Result<Vec<ChunkId>, Corrupt> {
     serde_json::from_str(list).map_err(|error| Corrupt::new("space_chunks.chunk_id", error))
 }
 
-#[derive(FromRow)]
-struct TextRow {
-    id: i64,
-    memory_id: Uuid,
-    title: String,
-    language: String,
-    content: String,
-    words: i64,
+crate::row! {
+    struct TextRow {
+        id: i64,
+        memory_id: Uuid,
+        title: String,
+        language: String,
+        content: String,
+        words: i64,
+    }
 }
 
 impl TryFrom<TextRow> for ChunkText {
@@ -392,7 +392,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
         store.migrate().await.unwrap();
-        let Pool::Sqlite { reader, .. } = store.pool() else { unreachable!() };
+        let Pool::Sqlite { file, .. } = store.pool() else { unreachable!() };
+        let reader = file.reader().unwrap();
         for sql in [
             NEWEST_SQLITE,
             FLOOR_SQLITE,
@@ -403,9 +404,10 @@ mod tests {
             MEMORIES_SQLITE,
             MEMORIES_OF_SPACES_SQLITE,
         ] {
-            let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
-            let rows = sqlx::query(explain).fetch_all(reader).await.unwrap();
-            let steps: Vec<String> = rows.iter().map(|row| sqlx::Row::get(row, "detail")).collect();
+            // A plan needs no arguments.
+            let mut plan = reader.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let steps = plan.raw_query().mapped(|row| row.get("detail"));
+            let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
             assert!(!steps.is_empty());
             for step in &steps {
                 let is_bounded = step.contains(" VIRTUAL TABLE INDEX ")

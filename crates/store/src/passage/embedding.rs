@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use domain::memory::ModelId;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::ChunkId;
@@ -16,16 +15,17 @@ use crate::row::{chunks, limit};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// A chunk that waits for its vector.
-#[derive(Debug, Clone, PartialEq, Eq, FromRow)]
-pub struct Unembedded {
-    /// Number of the chunk.
-    #[sqlx(rename = "id")]
-    pub chunk: ChunkId,
-    /// Title of the memory.
-    pub title: String,
-    /// Text of the chunk.
-    pub content: String,
+crate::row! {
+    /// A chunk that waits for its vector.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Unembedded {
+        /// Number of the chunk.
+        pub chunk as "id": ChunkId,
+        /// Title of the memory.
+        pub title: String,
+        /// Text of the chunk.
+        pub content: String,
+    }
 }
 
 impl Store {

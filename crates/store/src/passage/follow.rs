@@ -2,7 +2,6 @@
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::memory::ModelId;
-use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::ChunkId;
@@ -109,11 +108,12 @@ impl Store {
     }
 }
 
-#[derive(FromRow)]
-struct ChangedRow {
-    id: Uuid,
-    changed: i64,
-    spaces: String,
-    chunk: Option<i64>,
-    vector: Option<Vec<u8>>,
+crate::row! {
+    struct ChangedRow {
+        id: Uuid,
+        changed: i64,
+        spaces: String,
+        chunk: Option<i64>,
+        vector: Option<Vec<u8>>,
+    }
 }

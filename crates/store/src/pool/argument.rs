@@ -1,21 +1,16 @@
-//! Arguments of statements: one type for all drivers.
+//! Arguments of statements, and their encodings for both drivers.
 
 use std::borrow::Cow;
 
 use domain::Timestamp;
 use domain::clock::stored;
 use rusqlite::types::Null;
+use sqlx::Arguments;
 use sqlx::error::BoxDynError;
-use sqlx::postgres::{PgArguments, Postgres};
-use sqlx::sqlite::{Sqlite, SqliteArguments};
-use sqlx::{Arguments, Database, Encode, Type};
+use sqlx::postgres::PgArguments;
 use uuid::Uuid;
 
 use super::array::{self, Array};
-use super::parameters::bind_numbered;
-
-/// Why SQLite refuses an array.
-const NO_ARRAYS: &str = "SQLite has no arrays";
 
 /// The value of a parameter; the first one is `$1`.
 #[derive(Debug, Clone)]
@@ -77,121 +72,38 @@ impl<'a> From<&'a Option<String>> for Argument<'a> {
     }
 }
 
-impl Nullable for &str {
-    const KIND: Kind = Kind::Text;
+macro_rules! arguments {
+    ($($type:ty => $kind:ident, $value:ident => $argument:expr;)*) => { $(
+        impl<'a> From<$type> for Argument<'a> {
+            fn from($value: $type) -> Self {
+                Self::$kind($argument)
+            }
+        }
+
+        impl<'a> Nullable for $type {
+            const KIND: Kind = Kind::$kind;
+        }
+    )* };
 }
 
-impl<'a> From<&'a str> for Argument<'a> {
-    fn from(text: &'a str) -> Self {
-        Self::Text(Cow::Borrowed(text))
-    }
-}
-
-impl<'a> From<&'a String> for Argument<'a> {
-    fn from(text: &'a String) -> Self {
-        Self::Text(Cow::Borrowed(text))
-    }
-}
-
-impl Nullable for String {
-    const KIND: Kind = Kind::Text;
-}
-
-impl From<String> for Argument<'_> {
-    fn from(text: String) -> Self {
-        Self::Text(Cow::Owned(text))
-    }
-}
-
-impl Nullable for Cow<'_, str> {
-    const KIND: Kind = Kind::Text;
-}
-
-impl<'a> From<Cow<'a, str>> for Argument<'a> {
-    fn from(text: Cow<'a, str>) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl Nullable for &[u8] {
-    const KIND: Kind = Kind::Bytes;
-}
-
-impl<'a> From<&'a [u8]> for Argument<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self::Bytes(Cow::Borrowed(bytes))
-    }
+arguments! {
+    &'a str => Text, text => Cow::Borrowed(text);
+    &'a String => Text, text => Cow::Borrowed(text);
+    String => Text, text => Cow::Owned(text);
+    Cow<'a, str> => Text, text => text;
+    &'a [u8] => Bytes, bytes => Cow::Borrowed(bytes);
+    &'a Vec<u8> => Bytes, bytes => Cow::Borrowed(bytes);
+    Vec<u8> => Bytes, bytes => Cow::Owned(bytes);
+    Uuid => Uuid, id => id;
+    Timestamp => Time, time => time;
+    i64 => Integer, number => number;
+    f64 => Real, number => number;
+    bool => Boolean, value => value;
 }
 
 impl<'a, const N: usize> From<&'a [u8; N]> for Argument<'a> {
     fn from(bytes: &'a [u8; N]) -> Self {
         Self::Bytes(Cow::Borrowed(bytes))
-    }
-}
-
-impl<'a> From<&'a Vec<u8>> for Argument<'a> {
-    fn from(bytes: &'a Vec<u8>) -> Self {
-        Self::Bytes(Cow::Borrowed(bytes))
-    }
-}
-
-impl Nullable for Vec<u8> {
-    const KIND: Kind = Kind::Bytes;
-}
-
-impl From<Vec<u8>> for Argument<'_> {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Bytes(Cow::Owned(bytes))
-    }
-}
-
-impl Nullable for Uuid {
-    const KIND: Kind = Kind::Uuid;
-}
-
-impl From<Uuid> for Argument<'_> {
-    fn from(id: Uuid) -> Self {
-        Self::Uuid(id)
-    }
-}
-
-impl Nullable for Timestamp {
-    const KIND: Kind = Kind::Time;
-}
-
-impl From<Timestamp> for Argument<'_> {
-    fn from(time: Timestamp) -> Self {
-        Self::Time(time)
-    }
-}
-
-impl Nullable for i64 {
-    const KIND: Kind = Kind::Integer;
-}
-
-impl From<i64> for Argument<'_> {
-    fn from(number: i64) -> Self {
-        Self::Integer(number)
-    }
-}
-
-impl Nullable for f64 {
-    const KIND: Kind = Kind::Real;
-}
-
-impl From<f64> for Argument<'_> {
-    fn from(number: f64) -> Self {
-        Self::Real(number)
-    }
-}
-
-impl Nullable for bool {
-    const KIND: Kind = Kind::Boolean;
-}
-
-impl From<bool> for Argument<'_> {
-    fn from(value: bool) -> Self {
-        Self::Boolean(value)
     }
 }
 
@@ -216,7 +128,22 @@ impl Argument<'_> {
         }
     }
 
-    /// Binds the argument to a statement of SQLite, in the encoding of sqlx's driver.
+    /// The argument without borrowed parts. An array loses its values, because SQLite refuses any.
+    pub(super) fn into_owned(self) -> Argument<'static> {
+        match self {
+            Self::Text(text) => Argument::Text(Cow::Owned(text.into_owned())),
+            Self::Bytes(bytes) => Argument::Bytes(Cow::Owned(bytes.into_owned())),
+            Self::Uuid(id) => Argument::Uuid(id),
+            Self::Time(time) => Argument::Time(time),
+            Self::Integer(number) => Argument::Integer(number),
+            Self::Real(number) => Argument::Real(number),
+            Self::Boolean(value) => Argument::Boolean(value),
+            Self::Array(_) => Argument::Array(Array::Integer(Vec::new())),
+            Self::Null(kind) => Argument::Null(kind),
+        }
+    }
+
+    /// Binds the argument to a parameter of SQLite.
     fn bind(&self, statement: &mut rusqlite::Statement<'_>, place: usize) -> rusqlite::Result<()> {
         match self {
             Self::Text(text) => statement.raw_bind_parameter(place, &**text),
@@ -227,57 +154,41 @@ impl Argument<'_> {
             Self::Integer(number) => statement.raw_bind_parameter(place, number),
             Self::Real(number) => statement.raw_bind_parameter(place, number),
             Self::Boolean(value) => statement.raw_bind_parameter(place, value),
-            Self::Array(_) => Err(rusqlite::Error::ToSqlConversionFailure(NO_ARRAYS.into())),
+            Self::Array(_) => Err(rusqlite::Error::ToSqlConversionFailure("SQLite has no arrays".into())),
             Self::Null(_) => statement.raw_bind_parameter(place, Null),
         }
     }
 }
 
-/// Binds the arguments to the parameters of a statement of SQLite.
+/// Binds the arguments to the parameters of a statement of SQLite. The argument of `$3` and `?3` is the third one, that of `?` the one after the
+/// last `?`: SQLite numbers named parameters in the order of the text, where `$2` may precede `$1`.
 pub(super) fn bind_arguments(
     statement: &mut rusqlite::Statement<'_>,
     arguments: &[Argument<'_>],
 ) -> rusqlite::Result<()> {
-    bind_numbered(statement, |statement, place, index| match arguments.get(index) {
-        Some(argument) => argument.bind(statement, place),
-        None => Err(rusqlite::Error::InvalidParameterCount(arguments.len(), index + 1)),
-    })
-}
-
-/// The arguments in the encoding of sqlx's driver of SQLite.
-pub(super) fn encoded_for_sqlite(arguments: &[Argument<'_>]) -> Result<SqliteArguments, BoxDynError> {
-    encoded::<Sqlite>(arguments, |_, _| Err(NO_ARRAYS.into()))
+    let mut unnamed = 0;
+    for place in 1..=statement.parameter_count() {
+        let number = match statement.parameter_name(place) {
+            None => {
+                unnamed += 1;
+                unnamed
+            }
+            Some(name) => match name.get(1..).and_then(|number| number.parse::<usize>().ok()) {
+                Some(number) => number,
+                None => return Err(rusqlite::Error::InvalidParameterName(name.to_owned())),
+            },
+        };
+        match number.checked_sub(1).and_then(|index| arguments.get(index)) {
+            Some(argument) => argument.bind(statement, place)?,
+            None => return Err(rusqlite::Error::InvalidParameterCount(arguments.len(), number)),
+        }
+    }
+    Ok(())
 }
 
 /// The arguments in the encoding of sqlx's driver of PostgreSQL.
 pub(super) fn encoded_for_postgres(arguments: &[Argument<'_>]) -> Result<PgArguments, BoxDynError> {
-    encoded::<Postgres>(arguments, array::add)
-}
-
-fn encoded<DB>(
-    arguments: &[Argument<'_>],
-    add_array: fn(&Array<'_>, &mut DB::Arguments) -> Result<(), BoxDynError>,
-) -> Result<DB::Arguments, BoxDynError>
-where
-    DB: Database,
-    for<'t> &'t str: Encode<'t, DB> + Type<DB>,
-    for<'t> &'t [u8]: Encode<'t, DB> + Type<DB>,
-    for<'t> Uuid: Encode<'t, DB> + Type<DB>,
-    for<'t> Timestamp: Encode<'t, DB> + Type<DB>,
-    for<'t> i64: Encode<'t, DB> + Type<DB>,
-    for<'t> f64: Encode<'t, DB> + Type<DB>,
-    for<'t> bool: Encode<'t, DB> + Type<DB>,
-    for<'t> Option<String>: Encode<'t, DB>,
-    for<'t> Option<Vec<u8>>: Encode<'t, DB>,
-    for<'t> Option<Uuid>: Encode<'t, DB>,
-    for<'t> Option<Timestamp>: Encode<'t, DB>,
-    for<'t> Option<i64>: Encode<'t, DB>,
-    for<'t> Option<f64>: Encode<'t, DB>,
-    for<'t> Option<bool>: Encode<'t, DB>,
-    String: Type<DB>,
-    Vec<u8>: Type<DB>,
-{
-    let mut encoded = DB::Arguments::default();
+    let mut encoded = PgArguments::default();
     encoded.reserve(arguments.len(), 0);
     for argument in arguments {
         match argument {
@@ -288,7 +199,7 @@ where
             Argument::Integer(number) => encoded.add(*number),
             Argument::Real(number) => encoded.add(*number),
             Argument::Boolean(value) => encoded.add(*value),
-            Argument::Array(array) => add_array(array, &mut encoded),
+            Argument::Array(array) => array::add(array, &mut encoded),
             Argument::Null(Kind::Text) => encoded.add(None::<String>),
             Argument::Null(Kind::Bytes) => encoded.add(None::<Vec<u8>>),
             Argument::Null(Kind::Uuid) => encoded.add(None::<Uuid>),

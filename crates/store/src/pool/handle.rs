@@ -1,10 +1,9 @@
 //! The connections to one database.
 
-use sqlx::sqlite::SqlitePool;
-
-use super::file::SqliteFile;
 use super::postgres::PostgresPool;
-use super::writer::Writer;
+use super::sqlite::file::SqliteFile;
+use super::sqlite::readers::SqliteReaders;
+use super::sqlite::writer::Writer;
 
 /// Connections to one database.
 #[derive(Debug, Clone)]
@@ -14,7 +13,7 @@ pub enum Pool {
         /// The one connection that writes. Concurrent writes share commits.
         writer: Writer,
         /// Connections that cannot write.
-        reader: SqlitePool,
+        readers: SqliteReaders,
         /// Opens connections that a thread owns.
         file: SqliteFile,
     },

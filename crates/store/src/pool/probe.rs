@@ -1,41 +1,37 @@
-//! Short reads on the caller's thread.
+//! Statements that read a few rows through indexes.
 //!
-//! Passing a statement to a driver thread and back costs ten times the CPU of an index lookup in SQLite. A [`Probe`] therefore runs
-//! on the calling thread, on a connection borrowed for a few microseconds. It sees every transaction that was committed before it
-//! began, by any process. Rows that many requests read, such as those of credentials, are kept until the next commit
-//! (`probe/kept.rs`).
+//! SQLite answers a probe on the caller's thread (`sqlite/readers.rs`). It sees every transaction that was committed before it began, by any
+//! process. Rows that many requests read, such as those of credentials, are kept until the next commit (`sqlite/kept.rs`).
 //!
 //! A runtime thread serves no other request during a probe. A statement may be a probe only if every table is read through an index,
 //! without a scan and without a sort. [`probes!`](crate::probes) lists all probes of a crate, and a test checks the query plan of
-//! each. In addition, a probe reads at most [`ROWS_MAX`] rows.
+//! each. In addition, a probe reads at most [`ROWS_MAX`] rows in place.
 //!
-//! The pool answers in all other cases: on PostgreSQL, and on SQLite when there are more rows, when the file is locked, or when the
-//! connection fails. A connection that failed is closed, and the next probe opens a new one.
-
-mod kept;
-pub(super) mod readers;
+//! In all other cases a probe is a statement like any other: on PostgreSQL, and on SQLite when there are more rows, when the file is
+//! locked, or when the connection fails. A connection that failed is closed, and the next probe opens a new one.
 
 use std::marker::PhantomData;
 
-use domain::Timestamp;
-use domain::clock::from_stored;
 use rusqlite::Connection;
-use rusqlite::types::ValueRef;
-use uuid::Uuid;
+use sqlx::Error;
 
-pub use self::readers::NotInPlace;
-use self::readers::is_lock;
+use super::Pool;
 use super::argument::Argument;
 use super::query::query;
-use super::{DatabaseRow, DirectError, Pool, SqliteFile};
+use super::row::{DatabaseRow, Decoded};
+use super::sqlite::error::SqliteError;
+use super::sqlite::file::SqliteFile;
+use super::sqlite::readers::{NotInPlace, SqliteReaders, is_temporary};
 
-/// Maximum number of rows read on the caller's thread; with more, the pool answers.
+/// Maximum number of rows that a probe reads on the caller's thread.
 pub const ROWS_MAX: usize = 64;
 
-/// A statement that reads a few rows through indexes, with the type of its rows. Only [`probes!`](crate::probes) creates it.
+/// A statement that reads a few rows through indexes, with the type of its rows. [`probes!`](crate::probes) declares it.
 #[derive(Debug)]
 pub struct Probe<R> {
     sql: &'static str,
+    /// SQLite keeps the rows in memory until the next commit of any process, because many requests read them.
+    is_kept: bool,
     rows: PhantomData<fn() -> R>,
 }
 
@@ -47,10 +43,15 @@ impl<R> Clone for Probe<R> {
 
 impl<R> Copy for Probe<R> {}
 
-impl<R: Row> Probe<R> {
-    #[doc(hidden)]
-    pub const fn new(sql: &'static str) -> Self {
-        Self { sql, rows: PhantomData }
+impl<R: DatabaseRow> Probe<R> {
+    /// A probe.
+    pub const fn short(sql: &'static str) -> Self {
+        Self { sql, is_kept: false, rows: PhantomData }
+    }
+
+    /// A probe whose rows many requests read: SQLite keeps them in memory until the next commit of any process.
+    pub const fn kept(sql: &'static str) -> Self {
+        Self { sql, is_kept: true, rows: PhantomData }
     }
 
     /// The SQL text, and the expected columns.
@@ -61,12 +62,13 @@ impl<R: Row> Probe<R> {
 
 /// Declares all probes of a crate.
 ///
-/// `probes! { pub(crate) const SESSION: FactsRow = "SELECT …"; … }` declares a [`Probe`] for each statement, and for tests `ALL`
-/// with their [outlines](Probe::outline). A statement returns its columns in the order of the fields of the row.
+/// `probes! { pub(crate) short PERSON: PersonRow = "SELECT …"; pub(crate) kept SESSION: SessionRow = "SELECT …"; … }` declares constants with
+/// [`Probe::short`] and [`Probe::kept`], and for tests `ALL` with their [outlines](Probe::outline). A statement returns its columns in the
+/// order of the fields of the row.
 #[macro_export]
 macro_rules! probes {
-    ($($(#[$meta:meta])* $vis:vis const $name:ident: $row:ty = $sql:expr;)*) => {
-        $($(#[$meta])* $vis const $name: $crate::pool::Probe<$row> = $crate::pool::Probe::new($sql);)*
+    ($($(#[$meta:meta])* $vis:vis $kind:ident $name:ident: $row:ty = $sql:expr;)*) => {
+        $($(#[$meta])* $vis const $name: $crate::pool::Probe<$row> = $crate::pool::Probe::$kind($sql);)*
 
         /// Every probe of this crate.
         #[cfg(test)]
@@ -74,197 +76,92 @@ macro_rules! probes {
     };
 }
 
-/// A row of a probe. Declared by [`row!`](crate::row!).
-pub trait Row: DatabaseRow + Clone + Sized + 'static {
-    /// The columns, in order.
-    const COLUMNS: &'static [&'static str];
-
-    #[doc(hidden)]
-    fn read(row: &rusqlite::Row<'_>) -> Result<Self, NotInPlace>;
-}
-
-/// Declares a struct with a field for each column. The pool decodes columns by name, a probe by position.
-#[macro_export]
-macro_rules! row {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$member_meta:meta])* $member_vis:vis $member:ident: $type:ty,)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, sqlx_macros::FromRow)]
-        $vis struct $name { $($(#[$member_meta])* $member_vis $member: $type,)* }
-
-        impl $crate::pool::Row for $name {
-            const COLUMNS: &'static [&'static str] = &[$(stringify!($member)),*];
-
-            fn read(row: &rusqlite::Row<'_>) -> Result<Self, $crate::pool::NotInPlace> {
-                let mut columns = $crate::pool::Columns::of(row);
-                Ok(Self { $($member: columns.next()?,)* })
-            }
-        }
-    };
-}
-
-/// Iterates over the columns of a row.
-#[doc(hidden)]
+/// A [`Probe`] with its arguments.
 #[derive(Debug)]
-pub struct Columns<'row, 'statement> {
-    row: &'row rusqlite::Row<'statement>,
-    place: usize,
+#[must_use]
+pub struct ProbeQuery<'q, R> {
+    probe: Probe<R>,
+    arguments: Vec<Argument<'q>>,
 }
 
-impl<'row, 'statement> Columns<'row, 'statement> {
-    #[doc(hidden)]
-    pub fn of(row: &'row rusqlite::Row<'statement>) -> Self {
-        Self { row, place: 0 }
+/// A probe, whose arguments are bound next.
+pub fn probe<'q, R>(probe: Probe<R>) -> ProbeQuery<'q, R> {
+    ProbeQuery { probe, arguments: Vec::new() }
+}
+
+impl<'q, R: DatabaseRow + Clone> ProbeQuery<'q, R> {
+    /// Binds the next argument: the first one is `$1`.
+    pub fn bind(mut self, argument: impl Into<Argument<'q>>) -> Self {
+        self.arguments.push(argument.into());
+        self
     }
 
-    #[doc(hidden)]
-    #[expect(clippy::should_implement_trait, reason = "each column has a type of its own")]
-    pub fn next<C: Column>(&mut self) -> Result<C, NotInPlace> {
-        let value = self.row.get_ref(self.place)?;
-        self.place += 1;
-        C::read(value).ok_or(NotInPlace::Unreadable)
-    }
-}
-
-/// A column value in the encoding of the pool.
-pub trait Column: Sized {
-    /// `None`: another encoding.
-    fn read(value: ValueRef<'_>) -> Option<Self>;
-}
-
-impl<C: Column> Column for Option<C> {
-    fn read(value: ValueRef<'_>) -> Option<Self> {
-        if matches!(value, ValueRef::Null) { Some(None) } else { C::read(value).map(Some) }
-    }
-}
-
-impl Column for String {
-    fn read(value: ValueRef<'_>) -> Option<Self> {
-        value.as_str().ok().map(str::to_owned)
-    }
-}
-
-impl Column for Vec<u8> {
-    fn read(value: ValueRef<'_>) -> Option<Self> {
-        value.as_blob().ok().map(<[u8]>::to_vec)
-    }
-}
-
-impl Column for i64 {
-    fn read(value: ValueRef<'_>) -> Option<Self> {
-        value.as_i64().ok()
-    }
-}
-
-impl Column for bool {
-    fn read(value: ValueRef<'_>) -> Option<Self> {
-        value.as_i64().ok().map(|number| number != 0)
-    }
-}
-
-impl Column for Uuid {
-    fn read(value: ValueRef<'_>) -> Option<Self> {
-        value.as_blob().ok().and_then(|bytes| Self::from_slice(bytes).ok())
-    }
-}
-
-impl Column for Timestamp {
-    fn read(value: ValueRef<'_>) -> Option<Self> {
-        from_stored(value.as_str().ok()?).ok()
-    }
-}
-
-impl Pool {
-    /// Runs a probe and returns its first row.
-    pub async fn probe_one<R: Row>(
-        &self,
-        probe: Probe<R>,
-        arguments: &[Argument<'_>],
-    ) -> Result<Option<R>, sqlx::Error> {
-        if let Self::Sqlite { file, .. } = self
-            && let Some(row) = file.in_place(probe.sql, arguments, first)
+    /// Runs the probe and returns all rows.
+    pub async fn fetch_all(self, on: &Pool) -> Result<Vec<R>, Error> {
+        if let Pool::Sqlite { readers, .. } = on
+            && let Ok(rows) = self.in_place(readers, ROWS_MAX + 1)
         {
-            return Ok(row);
+            return rows;
         }
-        query(probe.sql).bind_all(arguments).fetch_optional(self).await
+        query(self.probe.sql).bind_all(self.arguments).fetch_all(on).await
     }
 
-    /// Runs a probe to test whether probes are answered. On SQLite an error of the connection is returned even if the pool would answer
-    /// instead, except that of a lock.
-    pub async fn try_probe<R: Row>(&self, probe: Probe<R>, arguments: &[Argument<'_>]) -> Result<(), sqlx::Error> {
-        if let Self::Sqlite { file, .. } = self {
-            match file.readers.run(file, |reader| reader.read(probe.sql, arguments, first::<R>)) {
-                Ok(_) => return Ok(()),
-                Err(NotInPlace::Failed(error)) if !is_lock(&error) => {
-                    return Err(sqlx::Error::Database(Box::new(DirectError::from(&error))));
-                }
+    /// Runs the probe and returns its first row.
+    pub async fn fetch_optional(self, on: &Pool) -> Result<Option<R>, Error> {
+        if let Pool::Sqlite { readers, .. } = on
+            && let Ok(rows) = self.in_place(readers, 1)
+        {
+            return rows.map(|rows| rows.into_iter().next());
+        }
+        query(self.probe.sql).bind_all(self.arguments).fetch_optional(on).await
+    }
+
+    /// Runs the probe to test whether probes are answered. On SQLite an error of its connection is returned, except that of a lock, although
+    /// another connection might answer.
+    pub async fn check(self, on: &Pool) -> Result<(), Error> {
+        if let Pool::Sqlite { readers, .. } = on {
+            match self.in_place(readers, 1) {
+                Ok(rows) => return rows.map(drop),
+                Err(NotInPlace::Failed(error)) if !is_temporary(&error) => return Err(SqliteError::from(&error).into()),
                 Err(_) => {}
             }
         }
-        self.probe_one(probe, arguments).await.map(drop)
+        self.fetch_optional(on).await.map(drop)
     }
 
-    /// Like [`Self::probe_one`], for a row that many requests read: SQLite keeps it in memory until the next commit of any process.
-    pub async fn probe_kept_one<R: Row>(
-        &self,
-        probe: Probe<R>,
-        arguments: &[Argument<'_>],
-    ) -> Result<Option<R>, sqlx::Error> {
-        if let Self::Sqlite { file, .. } = self
-            && let Some(row) = file.in_place_kept(probe.sql, arguments, first)
-        {
-            return Ok(row);
-        }
-        self.probe_one(probe, arguments).await
+    /// Runs the probe on the calling thread, for `rows_max` rows at most; for all rows if they are kept.
+    fn in_place(&self, readers: &SqliteReaders, rows_max: usize) -> Result<Result<Vec<R>, Error>, NotInPlace> {
+        let Probe { sql, is_kept, .. } = self.probe;
+        let rows_max = if is_kept { ROWS_MAX + 1 } else { rows_max };
+        readers.in_place(|reader| {
+            let key = if is_kept { reader.kept.key(&reader.connection, sql, &self.arguments)? } else { None };
+            if let Some(rows) = key.as_deref().and_then(|key| reader.kept.get(key)) {
+                return Ok(Ok(rows));
+            }
+            let mut decoded = Decoded::default();
+            reader.run(sql, &self.arguments, rows_max, &mut decoded)?;
+            let Decoded(rows) = decoded;
+            if let Ok(rows) = &rows {
+                if rows.len() > ROWS_MAX {
+                    return Err(NotInPlace::TooMany);
+                }
+                if let Some(key) = key {
+                    reader.kept.keep(key, rows);
+                }
+            }
+            Ok(rows)
+        })
     }
-
-    /// The same for all rows.
-    pub async fn probe_kept_all<R: Row>(
-        &self,
-        probe: Probe<R>,
-        arguments: &[Argument<'_>],
-    ) -> Result<Vec<R>, sqlx::Error> {
-        if let Self::Sqlite { file, .. } = self
-            && let Some(rows) = file.in_place_kept(probe.sql, arguments, all)
-        {
-            return Ok(rows);
-        }
-        self.probe_all(probe, arguments).await
-    }
-
-    /// Runs a probe and returns all rows.
-    pub async fn probe_all<R: Row>(&self, probe: Probe<R>, arguments: &[Argument<'_>]) -> Result<Vec<R>, sqlx::Error> {
-        if let Self::Sqlite { file, .. } = self
-            && let Some(rows) = file.in_place(probe.sql, arguments, all)
-        {
-            return Ok(rows);
-        }
-        query(probe.sql).bind_all(arguments).fetch_all(self).await
-    }
-}
-
-fn first<R: Row>(rows: &mut rusqlite::Rows<'_>) -> Result<Option<R>, NotInPlace> {
-    rows.next()?.map(R::read).transpose()
-}
-
-fn all<R: Row>(rows: &mut rusqlite::Rows<'_>) -> Result<Vec<R>, NotInPlace> {
-    let mut read = Vec::new();
-    while let Some(row) = rows.next()? {
-        if read.len() == ROWS_MAX {
-            return Err(NotInPlace::TooMany);
-        }
-        read.push(R::read(row)?);
-    }
-    Ok(read)
 }
 
 /// Returns the first violation of the rule for probes. A sort of rows that are equal in the index is allowed.
 #[doc(hidden)]
 pub fn not_a_probe(file: &SqliteFile, sql: &str, columns: &[&str]) -> Option<String> {
     let explain = |connection: &Connection| -> rusqlite::Result<Vec<String>> {
-        let found = connection.prepare(sql)?;
-        let found: Vec<String> = found.column_names().into_iter().map(str::to_owned).collect();
-        if found != columns {
-            return Ok(vec![format!("columns {found:?} instead of {columns:?}")]);
+        let statement = connection.prepare(sql)?;
+        let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+        if names != columns {
+            return Ok(vec![format!("columns {names:?} instead of {columns:?}")]);
         }
         let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
         let steps: Vec<String> = plan.raw_query().mapped(|row| row.get("detail")).collect::<Result<_, _>>()?;

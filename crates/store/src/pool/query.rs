@@ -4,28 +4,30 @@
 //! uses it is compiled once. A [`Target`] says where it runs: `&Pool` reads, [`Pool::writer`] commits one statement by itself, and
 //! `&mut Tx` is a transaction.
 
+use std::any::Any;
 use std::fmt::Write;
 
 use futures_util::future::BoxFuture;
-use sqlx::postgres::{PgRow, Postgres};
-use sqlx::sqlite::{Sqlite, SqlitePool, SqliteRow};
+use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::{AssertSqlSafe, Error, RawSql, SqlSafeStr, SqlStr};
 
-use super::argument::{Argument, encoded_for_postgres, encoded_for_sqlite};
-use super::database_row::DatabaseRow;
-use super::direct::{DirectConnection, DirectRow};
+use super::argument::{Argument, encoded_for_postgres};
 use super::postgres::{Access, PostgresConnection, PostgresPool};
-use super::{Pool, Tx, Undo, Writer};
+use super::row::{Columns, DatabaseRow, Decoded, Decoder, Ignored};
+use super::sqlite::connection::SqliteConnection;
+use super::sqlite::readers::SqliteReaders;
+use super::sqlite::writer::{Undo, Writer};
+use super::{Pool, Tx};
 
 /// Where a statement runs.
 #[derive(Debug)]
 pub enum Target<'t> {
     /// SQLite, on a connection that cannot write.
-    SqliteReader(&'t SqlitePool),
+    SqliteReader(&'t SqliteReaders),
     /// SQLite, in a transaction of its own. Concurrent writes share commits ([`super::Writer`]).
     SqliteWriter(&'t Writer),
     /// SQLite, in the transaction of the caller.
-    SqliteTransaction(&'t mut DirectConnection),
+    SqliteTransaction(&'t mut SqliteConnection),
     /// PostgreSQL, on a connection that may be unable to write.
     PostgresReader(&'t PostgresPool),
     /// PostgreSQL, in a transaction of its own.
@@ -37,9 +39,15 @@ pub enum Target<'t> {
 impl<'t> From<&'t Pool> for Target<'t> {
     fn from(pool: &'t Pool) -> Self {
         match pool {
-            Pool::Sqlite { reader, .. } => Self::SqliteReader(reader),
+            Pool::Sqlite { readers, .. } => Self::SqliteReader(readers),
             Pool::Postgres(pool) => Self::PostgresReader(pool),
         }
+    }
+}
+
+impl<'t> From<&'t mut SqliteConnection> for Target<'t> {
+    fn from(connection: &'t mut SqliteConnection) -> Self {
+        Self::SqliteTransaction(connection)
     }
 }
 
@@ -100,9 +108,8 @@ impl<'q> Query<'q> {
     }
 
     /// Binds all arguments, in their order.
-    pub(super) fn bind_all(mut self, arguments: &[Argument<'q>]) -> Self {
-        self.arguments.extend_from_slice(arguments);
-        self
+    pub(super) fn bind_all(self, arguments: Vec<Argument<'q>>) -> Self {
+        Self { arguments, ..self }
     }
 
     /// Runs the statement to its end and returns the number of rows that it inserted, updated or deleted.
@@ -110,17 +117,18 @@ impl<'q> Query<'q> {
     where
         'q: 'f,
     {
-        self.changes(on.into())
+        let on = on.into();
+        Box::pin(async move { self.run(on, Wanted::Changes, Box::new(Ignored)).await.map(|(changes, _)| changes) })
     }
 
     /// Runs the statement and returns all rows.
     pub async fn fetch_all<R: DatabaseRow>(self, on: impl Into<Target<'_>>) -> Result<Vec<R>, Error> {
-        self.rows(on.into(), Wanted::All).await?.decoded()
+        self.rows(on.into(), Wanted::All).await
     }
 
     /// The first row, if there is one.
     pub async fn fetch_optional<R: DatabaseRow>(self, on: impl Into<Target<'_>>) -> Result<Option<R>, Error> {
-        self.rows(on.into(), Wanted::First).await?.first()
+        Ok(self.rows(on.into(), Wanted::First).await?.into_iter().next())
     }
 
     /// The first row; [`Error::RowNotFound`] if there is none.
@@ -128,111 +136,96 @@ impl<'q> Query<'q> {
         self.fetch_optional(on).await?.ok_or(Error::RowNotFound)
     }
 
-    fn changes<'f>(self, on: Target<'f>) -> BoxFuture<'f, Result<u64, Error>>
+    async fn rows<R: DatabaseRow>(self, on: Target<'_>, wanted: Wanted) -> Result<Vec<R>, Error> {
+        let (_, rows) = self.run(on, wanted, Box::new(Decoded::<R>::default())).await?;
+        let rows: Box<dyn Any> = rows;
+        // It is the decoder that was passed.
+        rows.downcast::<Decoded<R>>().map_err(|_| Error::WorkerCrashed)?.0
+    }
+
+    /// Runs the statement and returns the number of rows that it changed, and the decoder. What waits for a database is compiled once, and not
+    /// for each type of rows.
+    fn run<'f>(
+        self,
+        on: Target<'f>,
+        wanted: Wanted,
+        mut rows: Box<dyn Decoder>,
+    ) -> BoxFuture<'f, Result<(u64, Box<dyn Decoder>), Error>>
     where
         'q: 'f,
     {
         Box::pin(async move {
-            match on {
-                Target::SqliteReader(pool) => Ok(self.of_sqlite()?.execute(pool).await?.rows_affected()),
+            let changes = match on {
+                Target::SqliteReader(readers) => return self.read(readers, wanted, rows).await,
                 Target::SqliteWriter(writer) => {
-                    on_writer(writer, |connection| connection.execute_with(self.sql.as_str(), &self.arguments)).await
+                    on_writer(writer, |connection| self.run_on_sqlite(connection, wanted, &mut *rows)).await
                 }
-                Target::SqliteTransaction(connection) => connection.execute_with(self.sql.as_str(), &self.arguments),
-                Target::PostgresReader(pool) => self.changes_on(&mut pool.acquire(Access::Read).await?).await,
-                Target::PostgresWriter(pool) => self.changes_on(&mut pool.acquire(Access::Write).await?).await,
-                Target::PostgresConnection(connection) => self.changes_on(connection).await,
-            }
+                Target::SqliteTransaction(connection) => self.run_on_sqlite(connection, wanted, &mut *rows),
+                Target::PostgresReader(pool) => {
+                    self.run_on_postgres(&mut pool.acquire(Access::Read).await?, wanted, &mut *rows).await
+                }
+                Target::PostgresWriter(pool) => {
+                    self.run_on_postgres(&mut pool.acquire(Access::Write).await?, wanted, &mut *rows).await
+                }
+                Target::PostgresConnection(connection) => self.run_on_postgres(connection, wanted, &mut *rows).await,
+            }?;
+            Ok((changes, rows))
         })
     }
 
-    /// The rows before they are decoded: what waits for a database is compiled once, and not for each type of rows.
-    fn rows<'f>(self, on: Target<'f>, wanted: Wanted) -> BoxFuture<'f, Result<Rows, Error>>
-    where
-        'q: 'f,
-    {
-        Box::pin(async move {
-            let rows_max = match wanted {
-                Wanted::All => usize::MAX,
-                Wanted::First => 1,
-            };
-            match on {
-                Target::SqliteReader(pool) => {
-                    let statement = self.of_sqlite()?;
-                    Ok(Rows::Sqlite(match wanted {
-                        Wanted::All => statement.fetch_all(pool).await?,
-                        Wanted::First => statement.fetch_optional(pool).await?.into_iter().collect(),
-                    }))
-                }
-                Target::SqliteWriter(writer) => {
-                    let run = |connection: &mut DirectConnection| {
-                        connection.fetch_with(self.sql.as_str(), &self.arguments, rows_max)
-                    };
-                    on_writer(writer, run).await.map(Rows::Direct)
-                }
-                Target::SqliteTransaction(connection) => {
-                    connection.fetch_with(self.sql.as_str(), &self.arguments, rows_max).map(Rows::Direct)
-                }
-                Target::PostgresReader(pool) => self.rows_on(&mut pool.acquire(Access::Read).await?, wanted).await,
-                Target::PostgresWriter(pool) => self.rows_on(&mut pool.acquire(Access::Write).await?, wanted).await,
-                Target::PostgresConnection(connection) => self.rows_on(connection, wanted).await,
-            }
-        })
+    async fn read(
+        self,
+        readers: &SqliteReaders,
+        wanted: Wanted,
+        rows: Box<dyn Decoder>,
+    ) -> Result<(u64, Box<dyn Decoder>), Error> {
+        let arguments = self.arguments.into_iter().map(Argument::into_owned).collect();
+        // A connection that cannot write changes no rows.
+        readers.run(self.sql, arguments, wanted.rows_max(), rows).await.map(|rows| (0, rows))
     }
 
-    async fn changes_on(self, connection: &mut PostgresConnection) -> Result<u64, Error> {
-        let statement = self.of_postgres()?;
-        let (connection, watch) = connection.statement()?;
-        Ok(watch.over(statement.execute(connection)).await?.rows_affected())
+    fn run_on_sqlite(
+        &self,
+        connection: &mut SqliteConnection,
+        wanted: Wanted,
+        rows: &mut dyn Decoder,
+    ) -> Result<u64, Error> {
+        connection.run(self.sql.as_str(), &self.arguments, wanted.rows_max(), rows)
     }
 
-    async fn rows_on(self, connection: &mut PostgresConnection, wanted: Wanted) -> Result<Rows, Error> {
-        let statement = self.of_postgres()?;
+    async fn run_on_postgres(
+        self,
+        connection: &mut PostgresConnection,
+        wanted: Wanted,
+        rows: &mut dyn Decoder,
+    ) -> Result<u64, Error> {
+        let arguments = encoded_for_postgres(&self.arguments).map_err(Error::Encode)?;
+        let statement = sqlx::query_with::<Postgres, PgArguments>(self.sql, arguments);
         let (connection, watch) = connection.statement()?;
-        Ok(Rows::Postgres(match wanted {
+        let found_rows = match wanted {
+            Wanted::Changes => return Ok(watch.over(statement.execute(connection)).await?.rows_affected()),
             Wanted::All => watch.over(statement.fetch_all(connection)).await?,
             Wanted::First => watch.over(statement.fetch_optional(connection)).await?.into_iter().collect(),
-        }))
-    }
-
-    fn of_sqlite(self) -> Result<sqlx::query::Query<'static, Sqlite, sqlx::sqlite::SqliteArguments>, Error> {
-        let arguments = encoded_for_sqlite(&self.arguments).map_err(Error::Encode)?;
-        Ok(sqlx::query_with(self.sql, arguments))
-    }
-
-    fn of_postgres(self) -> Result<sqlx::query::Query<'static, Postgres, sqlx::postgres::PgArguments>, Error> {
-        let arguments = encoded_for_postgres(&self.arguments).map_err(Error::Encode)?;
-        Ok(sqlx::query_with(self.sql, arguments))
+        };
+        for row in &found_rows {
+            rows.take(&mut Columns::of_postgres(row));
+        }
+        Ok(0)
     }
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Wanted {
+    Changes,
     All,
     First,
 }
 
-/// Rows as their driver returns them.
-enum Rows {
-    Sqlite(Vec<SqliteRow>),
-    Direct(Vec<DirectRow>),
-    Postgres(Vec<PgRow>),
-}
-
-impl Rows {
-    fn decoded<R: DatabaseRow>(&self) -> Result<Vec<R>, Error> {
+impl Wanted {
+    fn rows_max(self) -> usize {
         match self {
-            Self::Sqlite(rows) => rows.iter().map(R::from_row).collect(),
-            Self::Direct(rows) => rows.iter().map(R::from_row).collect(),
-            Self::Postgres(rows) => rows.iter().map(R::from_row).collect(),
-        }
-    }
-
-    fn first<R: DatabaseRow>(&self) -> Result<Option<R>, Error> {
-        match self {
-            Self::Sqlite(rows) => rows.first().map(R::from_row).transpose(),
-            Self::Direct(rows) => rows.first().map(R::from_row).transpose(),
-            Self::Postgres(rows) => rows.first().map(R::from_row).transpose(),
+            Self::Changes | Self::All => usize::MAX,
+            Self::First => 1,
         }
     }
 }
@@ -250,18 +243,19 @@ pub fn script(sql: impl SqlSafeStr) -> Script {
 impl Script {
     /// Runs all statements and returns the number of rows that they inserted, updated or deleted.
     pub async fn execute(self, on: impl Into<Target<'_>>) -> Result<u64, Error> {
-        let script = sqlx::raw_sql(self.0);
+        let Self(sql) = self;
+        let script = sqlx::raw_sql(sql.clone());
         match on.into() {
-            Target::SqliteReader(pool) => Ok(script.execute(pool).await?.rows_affected()),
+            // A connection that cannot write changes no rows.
+            Target::SqliteReader(readers) => {
+                readers.visit(move |connection| connection.execute_batch(sql.as_str())).await.map(|()| 0)
+            }
             Target::SqliteWriter(writer) => {
                 let mut turn = writer.begin(Undo::Whole).await?;
-                let outcome = match turn.connection() {
-                    Ok(connection) => script.execute(connection).await.map(|done| done.rows_affected()),
-                    Err(error) => Err(error),
-                };
-                turn.settle(outcome, |_| true).await
+                let changes = turn.connection().and_then(|connection| connection.run_script(sql.as_str()));
+                turn.settle(changes, |_| true).await
             }
-            Target::SqliteTransaction(connection) => Ok(script.execute(connection).await?.rows_affected()),
+            Target::SqliteTransaction(connection) => connection.run_script(sql.as_str()),
             Target::PostgresReader(pool) => on_postgres(script, &mut pool.acquire(Access::Read).await?).await,
             Target::PostgresWriter(pool) => on_postgres(script, &mut pool.acquire(Access::Write).await?).await,
             Target::PostgresConnection(connection) => on_postgres(script, connection).await,
@@ -277,7 +271,7 @@ async fn on_postgres(script: RawSql, connection: &mut PostgresConnection) -> Res
 /// Runs one statement in the next group of the writer and returns its outcome after the commit.
 async fn on_writer<T>(
     writer: &Writer,
-    run: impl FnOnce(&mut DirectConnection) -> Result<T, Error>,
+    run: impl FnOnce(&mut SqliteConnection) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let mut turn = writer.begin(Undo::Statement).await?;
     let outcome = turn.connection().and_then(run);

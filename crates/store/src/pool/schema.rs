@@ -46,7 +46,7 @@ impl Pool {
             return Ok(());
         }
         match self {
-            Self::Sqlite { writer, file, .. } => super::sqlite::migrate(writer, file, migrator).await,
+            Self::Sqlite { writer, .. } => super::sqlite::migration::migrate(writer, migrator).await,
             Self::Postgres(pool) => {
                 // A migration may take longer than any other statement, and waits for another process that migrates.
                 let mut connection = pool.acquire_apart().await.context(ASK)?;

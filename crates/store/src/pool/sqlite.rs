@@ -1,19 +1,30 @@
 //! SQLite: one file, one writer, several readers.
 
+pub(super) mod connection;
+pub(super) mod error;
+pub(super) mod file;
+mod kept;
+pub(super) mod migration;
+pub(super) mod place;
+pub(super) mod readers;
+pub(super) mod wal;
+pub(super) mod writer;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use sqlx::migrate::Migrator;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection};
-
-use super::file::LOG_BYTES_MAX;
-use super::{DatabaseSettings, DirectError, Pool, SqliteFile, Undo, Writer};
+use self::error::SqliteError;
+use self::file::SqliteFile;
+use self::readers::SqliteReaders;
+use self::writer::{Undo, Writer};
+use super::query::{Target, scalar};
+use super::{DatabaseSettings, Pool};
 use crate::error::{Context, StoreError};
 
 /// Run before the writer is closed. The limit is the number of rows that `PRAGMA optimize` reads per index: enough for the planner, and closing stays quick.
 const LAST_WORDS: &str = "PRAGMA analysis_limit = 400; PRAGMA optimize";
+
+/// Opens the file for writing; makes it if it is not there.
 pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, StoreError> {
     make_file(path)?;
     let file = SqliteFile::new(settings, path, false);
@@ -21,51 +32,34 @@ pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, Stor
     let cannot = |source: sqlx::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
     drop(writer.alone().await.map_err(cannot)?);
     check_durable(&writer).await?;
-    let options = options(path, settings.busy_timeout, settings).pragma("query_only", "ON");
-    let reader = connect(settings, &file, options, settings.readers_max.max(1)).await?;
-    Ok(Pool::Sqlite { writer, reader, file })
+    let readers = readers_of(settings, &file, settings.readers_max).await?;
+    Ok(Pool::Sqlite { writer, readers, file })
 }
 
 /// A file without writers. It is opened as one that cannot change, so that no log is made beside it.
 pub async fn open_copy(path: &Path) -> Result<Pool, StoreError> {
-    let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(true);
     let settings = DatabaseSettings::default();
     let file = SqliteFile::new(&settings, path, true);
-    let reader = connect(&settings, &file, options, 1).await?;
-    Ok(Pool::Sqlite { writer: start(&settings, &file)?, reader, file })
+    let readers = readers_of(&settings, &file, 1).await?;
+    Ok(Pool::Sqlite { writer: start(&settings, &file)?, readers, file })
+}
+
+/// Opens the first connection that reads.
+async fn readers_of(
+    settings: &DatabaseSettings,
+    file: &SqliteFile,
+    readers_max: u32,
+) -> Result<SqliteReaders, StoreError> {
+    let readers = SqliteReaders::new(file.clone(), readers_max, settings.acquire_timeout);
+    let cannot =
+        |source: sqlx::Error| StoreError::Open { what: file.path().display().to_string(), source: source.into() };
+    readers.visit(|_| Ok(())).await.map_err(cannot)?;
+    Ok(readers)
 }
 
 fn start(settings: &DatabaseSettings, file: &SqliteFile) -> Result<Writer, StoreError> {
     let cannot = |source: std::io::Error| StoreError::Open { what: "a thread".to_owned(), source: source.into() };
     Writer::start(file.clone(), settings.acquire_timeout).map_err(cannot)
-}
-
-fn options(path: &Path, busy_timeout: Duration, settings: &DatabaseSettings) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
-        .filename(path)
-        .busy_timeout(busy_timeout)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .pragma("cache_size", format!("-{}", settings.cache_kib))
-        .pragma("journal_size_limit", LOG_BYTES_MAX)
-        .pragma("secure_delete", "ON")
-        .pragma("temp_store", "MEMORY")
-        .statement_cache_capacity(settings.statements_max)
-}
-
-/// Runs all missing migrations in one transaction, on a connection of sqlx's driver. Other writes of this process wait for it.
-pub async fn migrate(writer: &Writer, file: &SqliteFile, migrator: &Migrator) -> Result<(), StoreError> {
-    const DO: &str = "migrate the database";
-    let turn = writer.alone().await.context(DO)?;
-    let options = options(file.path(), file.busy_timeout(), &DatabaseSettings::default());
-    let mut connection = options.connect().await.context(DO)?;
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.context(DO)?;
-    migrator.run_direct(None, &mut *transaction, false).await?;
-    transaction.commit().await.context("commit the migrations")?;
-    connection.close().await.context(DO)?;
-    drop(turn);
-    Ok(())
 }
 
 /// Commits a page: `PRAGMA user_version` writes the header of the file even if the number stays the same, and needs no table.
@@ -102,7 +96,7 @@ pub async fn copy_to(original: &SqliteFile, path: &Path) -> Result<(), StoreErro
     let copied = copied
         .await
         .map_err(|_| sqlx::Error::WorkerCrashed)
-        .and_then(|copied| copied.map_err(|error| sqlx::Error::Database(Box::new(DirectError::from(&error)))));
+        .and_then(|copied| copied.map_err(|error| SqliteError::from(&error).into()));
     copied.context("copy the database")?;
     let cannot = |source: std::io::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
     fs::File::open(path).and_then(|file| file.sync_all()).map_err(cannot)
@@ -121,7 +115,7 @@ pub async fn describe(writer: &Writer) -> Result<Vec<String>, StoreError> {
 /// Reads one text value on the writer's connection, outside of any transaction.
 async fn asked(writer: &Writer, sql: &'static str) -> Result<String, sqlx::Error> {
     let mut turn = writer.alone().await?;
-    sqlx::query_scalar(sql).fetch_one(turn.connection()?).await
+    scalar(sql).fetch_one(turn.connection()?).await
 }
 
 /// Updates SQLite's statistics and closes the writer.
@@ -130,11 +124,12 @@ pub async fn close(writer: &Writer) {
 }
 
 /// What `PRAGMA integrity_check` and `foreign_key_check` find.
-pub async fn faults(pool: &SqlitePool) -> Result<Vec<String>, StoreError> {
+pub async fn faults(readers: &SqliteReaders) -> Result<Vec<String>, StoreError> {
     const ASK: &str = "check the database";
-    let lines: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check").fetch_all(pool).await.context(ASK)?;
-    let strays: Vec<String> = sqlx::query_scalar("SELECT DISTINCT \"table\" FROM pragma_foreign_key_check")
-        .fetch_all(pool)
+    let lines: Vec<String> =
+        scalar("PRAGMA integrity_check").fetch_all(Target::SqliteReader(readers)).await.context(ASK)?;
+    let strays: Vec<String> = scalar("SELECT DISTINCT \"table\" FROM pragma_foreign_key_check")
+        .fetch_all(Target::SqliteReader(readers))
         .await
         .context(ASK)?;
     let strays = strays.into_iter().map(|table| format!("{table}: rows refer to others that are not there"));
@@ -192,30 +187,6 @@ pub fn set_file_aside(path: &Path, mark: &str) -> Result<String, StoreError> {
         fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(cannot)?;
     }
     Ok(aside.display().to_string())
-}
-
-async fn connect(
-    settings: &DatabaseSettings,
-    file: &SqliteFile,
-    options: SqliteConnectOptions,
-    connections_max: u32,
-) -> Result<SqlitePool, StoreError> {
-    let opened = file.clone();
-    SqlitePoolOptions::new()
-        .max_connections(connections_max)
-        .min_connections(1)
-        .acquire_timeout(settings.acquire_timeout)
-        // A file does not hang up: connections stay, with the statements that they prepared.
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .test_before_acquire(false)
-        .after_connect(move |_, _| {
-            let fault = opened.fault();
-            Box::pin(async move { fault.map_or(Ok(()), |fault| Err(sqlx::Error::Io(std::io::Error::other(fault)))) })
-        })
-        .connect_with(options)
-        .await
-        .map_err(|source| StoreError::Open { what: file.path().display().to_string(), source: source.into() })
 }
 
 /// Reads the effective settings of the connection: a network disk or a read-only file may refuse the log without an error.

@@ -2,17 +2,18 @@
 
 use sqlx::Error;
 
-use super::direct::DirectConnection;
+use super::Pool;
 use super::postgres::PostgresConnection;
 use super::postgres::transaction::PgTransaction;
-use super::{Pool, Undo, WriteGuard};
+use super::sqlite::connection::SqliteConnection;
+use super::sqlite::writer::{Undo, WriteGuard};
 use async_recursion::async_recursion as boxed;
 
 /// The connection of a transaction that the caller of a function began, and ends.
 #[derive(Debug)]
 pub enum Tx<'t> {
     /// The one connection that writes to an SQLite file.
-    Sqlite(&'t mut DirectConnection),
+    Sqlite(&'t mut SqliteConnection),
     /// A connection to PostgreSQL.
     Postgres(&'t mut PostgresConnection),
 }

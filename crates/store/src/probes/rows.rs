@@ -4,6 +4,7 @@ use domain::Timestamp;
 use uuid::Uuid;
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct AccountRow {
         pub(crate) user_account_id: String,
         pub(crate) plan: String,
@@ -16,6 +17,7 @@ crate::row! {
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct PersonRow {
         pub(crate) id: Uuid,
         pub(crate) email: String,
@@ -25,6 +27,7 @@ crate::row! {
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct IdentityRow {
         pub(crate) user_cuid: String,
         pub(crate) account_id: Option<String>,
@@ -34,12 +37,14 @@ crate::row! {
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct LinkedRow {
         pub(crate) user_cuid: String,
     }
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct KeyRow {
         pub(crate) id: Uuid,
         pub(crate) account_id: String,
@@ -54,6 +59,7 @@ crate::row! {
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct SpentRow {
         pub(crate) events: i64,
         pub(crate) bytes: i64,
@@ -61,6 +67,7 @@ crate::row! {
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct CodeRow {
         pub(crate) device_code_hash: Vec<u8>,
         pub(crate) machine_uuid: Uuid,
@@ -74,12 +81,14 @@ crate::row! {
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct WaitingRow {
         pub(crate) entries: i64,
     }
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct KnownRow {
         pub(crate) machine_uuid: Uuid,
         pub(crate) user_cuid: String,
@@ -97,6 +106,7 @@ crate::row! {
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct ComputerRow {
         pub(crate) machine_uuid: Uuid,
         pub(crate) user_cuid: String,
@@ -112,6 +122,7 @@ crate::row! {
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct RecorderRow {
         pub(crate) machine_uuid: Uuid,
         pub(crate) user_cuid: String,
@@ -120,6 +131,7 @@ crate::row! {
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct SessionFactsRow {
         pub(crate) session_id: Uuid,
         pub(crate) id: Uuid,
@@ -132,6 +144,7 @@ crate::row! {
 }
 
 crate::row! {
+    #[derive(Clone)]
     pub(crate) struct TokenFactsRow {
         pub(crate) id: Uuid,
         pub(crate) scope: String,

@@ -10,7 +10,7 @@ use store::memory::MemoryScope;
 use store::passage::common::CommonWordsLimits;
 use store::passage::words::QueryStem;
 use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
-use store::{Pool, Store};
+use store::Store;
 
 use crate::memories::{Draft, space};
 use crate::world::World;
@@ -122,11 +122,9 @@ async fn fill(world: &World, account: &UserAccountId, keys: std::ops::Range<usiz
 async fn places(world: &World) -> Vec<String> {
     const SQLITE: &str = "SELECT hex(space_id) || shelf || '/' || chunk_id FROM space_chunks ORDER BY 1";
     const POSTGRES: &str = "SELECT CAST(space_id AS TEXT) || shelf || '/' || chunk_id FROM space_chunks ORDER BY 1";
-    match world.store.pool() {
-        Pool::Sqlite { reader, .. } => sqlx::query_scalar(SQLITE).fetch_all(reader).await,
-        Pool::Postgres(pool) => store::pool::scalar(POSTGRES).fetch_all(pool).await,
-    }
-    .unwrap()
+    let pool = world.store.pool();
+    let places = if pool.is_postgres() { POSTGRES } else { SQLITE };
+    store::pool::scalar(places).fetch_all(pool).await.unwrap()
 }
 
 /// Makes the rows of `space_chunks` from the tables that determine them.

@@ -414,3 +414,29 @@ async fn a_writer_in_another_process_is_waited_for_only_so_long() {
     drop(holder);
     hasty.writable().await.unwrap();
 }
+
+/// Several reads in one transaction, as an audit executes them.
+#[tokio::test]
+async fn a_snapshot_of_a_file_stays_the_same_while_others_write() {
+    let world = World::on_sqlite().await;
+    let pool = world.store.pool();
+    let Pool::Sqlite { readers, .. } = pool else { unreachable!() };
+    let (begins, begun) = tokio::sync::oneshot::channel();
+    let (writes, written) = std::sync::mpsc::channel::<()>();
+    let reads = readers.visit(move |connection| {
+        let snapshot = connection.unchecked_transaction()?;
+        let beats = || snapshot.query_row("SELECT beats FROM heartbeat", [], |row| row.get::<_, i64>(0));
+        let before = beats()?;
+        begins.send(()).unwrap();
+        written.recv().unwrap();
+        Ok((before, beats()?))
+    });
+    let write = async {
+        begun.await.unwrap();
+        world.store.writable().await.unwrap();
+        writes.send(()).unwrap();
+    };
+    let (read, ()) = tokio::join!(reads, write);
+    assert_eq!(read.unwrap(), (0, 0));
+    assert_eq!(beats_of(pool).await, 1);
+}

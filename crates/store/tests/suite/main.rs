@@ -32,6 +32,7 @@ mod outbox;
 mod passages;
 mod probes;
 mod replica;
+mod rows;
 mod schemas;
 mod signin;
 mod silence;

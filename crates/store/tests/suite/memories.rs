@@ -4,9 +4,9 @@ use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
 use domain::usage::{ByPlan, Plan};
+use store::Store;
 use store::memory::{ChunkPut, MemoryPut, MemoryQuota, MemoryScope, Put, Unlink};
 use store::pool::query;
-use store::{Pool, Store};
 
 use crate::world::{World, at, now};
 use harness::on_each_vector_index;
@@ -92,11 +92,7 @@ async fn rows_left(world: &World) -> i64 {
     const SQL: &str =
         "SELECT (SELECT COUNT(*) FROM chunks) + (SELECT COUNT(*) FROM vectors) + (SELECT COUNT(*) FROM words)
         + (SELECT COUNT(*) FROM memory_spaces) + (SELECT COUNT(*) FROM space_chunks) + (SELECT COUNT(*) FROM memories)";
-    match world.store.pool() {
-        Pool::Sqlite { reader, .. } => sqlx::query_scalar(SQL).fetch_one(reader).await,
-        Pool::Postgres(pool) => store::pool::scalar(SQL).fetch_one(pool).await,
-    }
-    .unwrap()
+    store::pool::scalar(SQL).fetch_one(world.store.pool()).await.unwrap()
 }
 
 on_each_vector_index! {

@@ -4,18 +4,16 @@ use std::process::Command;
 
 use domain::Timestamp;
 use store::machine::{Computer, NewMachine, Register};
-use store::pool::ROWS_MAX;
+use store::pool::{Probe, ROWS_MAX, probe};
 use store::{Pool, Store};
 
 use crate::world::{World, at, now};
 use harness::on_each_database;
 
-/// The pooled connections that read, of a store on SQLite.
-macro_rules! pooled_readers {
-    ($store:expr) => {{
-        let Pool::Sqlite { reader, .. } = $store.pool() else { unreachable!() };
-        reader
-    }};
+/// Closes the connections of all reads that are no probes, of a store on SQLite.
+async fn close_beside_probes(store: &Store) {
+    let Pool::Sqlite { readers, .. } = store.pool() else { unreachable!() };
+    readers.close_beside_probes().await;
 }
 
 /// Computers of an account, newest first, as `computers_of_account` has to list them.
@@ -45,6 +43,7 @@ async fn attach_many(world: &World, count: usize) -> (domain::ids::UserAccountId
 }
 
 store::row! {
+    #[derive(Clone)]
     struct FoundRow {
         id: uuid::Uuid,
         email: String,
@@ -62,33 +61,33 @@ on_each_database! {
         world.store.readable().await.unwrap_err();
         rename("ALTER TABLE elsewhere RENAME TO machines").await;
         world.store.readable().await.unwrap();
-        let found = store::pool::Probe::<FoundRow>::new("SELECT id, email FROM persons WHERE email = $1");
-        world.store.pool().try_probe(found, &["nobody@example.com".into()]).await.unwrap();
+        let found = Probe::<FoundRow>::short("SELECT id, email FROM persons WHERE email = $1");
+        probe(found).bind("nobody@example.com").check(world.store.pool()).await.unwrap();
     }
 
     async fn parameters_are_bound_by_number(world: &World) {
-        let found = store::pool::Probe::<FoundRow>::new("SELECT id, email FROM persons WHERE email = $2 AND id = $1");
-        let person = world.person("ada@example.com").await;
-        let arguments = [person.id.as_uuid().into(), person.email.as_str().into()];
-        let row = world.store.pool().probe_one(found, &arguments).await.unwrap().unwrap();
+        let found = Probe::<FoundRow>::short("SELECT id, email FROM persons WHERE email = $2 AND id = $1");
+        let (pool, person) = (world.store.pool(), world.person("ada@example.com").await);
+        let of = |id: uuid::Uuid| probe(found).bind(id).bind(person.email.as_str());
+        let row = of(person.id.as_uuid()).fetch_optional(pool).await.unwrap().unwrap();
         assert_eq!((row.id, row.email.as_str()), (person.id.as_uuid(), "ada@example.com"));
-        assert_eq!(world.store.pool().probe_all(found, &arguments).await.unwrap().len(), 1);
-        let arguments = [uuid::Uuid::nil().into(), person.email.as_str().into()];
-        assert!(world.store.pool().probe_one(found, &arguments).await.unwrap().is_none());
+        assert_eq!(of(person.id.as_uuid()).fetch_all(pool).await.unwrap().len(), 1);
+        assert!(of(uuid::Uuid::nil()).fetch_optional(pool).await.unwrap().is_none());
     }
 
     async fn kept_rows_are_those_of_their_arguments_until_a_commit(world: &World) {
-        let found = store::pool::Probe::<FoundRow>::new("SELECT id, email FROM persons WHERE email = $1");
+        let found = Probe::<FoundRow>::kept("SELECT id, email FROM persons WHERE email = $1");
         let (pool, first) = (world.store.pool(), world.person("ada@example.com").await);
         for _ in 0..3 {
-            let one = |email: &'static str| async move { pool.probe_kept_one(found, &[email.into()]).await.unwrap() };
-            assert_eq!(one("ada@example.com").await.unwrap().id, first.id.as_uuid());
-            assert!(one("grace@example.com").await.is_none());
+            let of = |email: &'static str| probe(found).bind(email);
+            let one = of("ada@example.com").fetch_optional(pool).await.unwrap();
+            assert_eq!(one.unwrap().id, first.id.as_uuid());
+            assert!(of("grace@example.com").fetch_optional(pool).await.unwrap().is_none());
             // The same statement and arguments, but all rows.
-            assert_eq!(pool.probe_kept_all(found, &["ada@example.com".into()]).await.unwrap().len(), 1);
+            assert_eq!(of("ada@example.com").fetch_all(pool).await.unwrap().len(), 1);
         }
         let second = world.person("grace@example.com").await;
-        let now = pool.probe_kept_one(found, &["grace@example.com".into()]).await.unwrap();
+        let now = probe(found).bind("grace@example.com").fetch_optional(pool).await.unwrap();
         assert_eq!(now.unwrap().id, second.id.as_uuid());
     }
 
@@ -122,7 +121,7 @@ on_each_database! {
     }
 }
 
-/// Probes succeed although the pooled readers are closed.
+/// Probes succeed although no other read does.
 #[tokio::test]
 async fn sqlite_answers_probes_in_place() {
     let world = World::on_sqlite().await;
@@ -134,7 +133,7 @@ async fn sqlite_answers_probes_in_place() {
     let token = world.secret();
     let scope = domain::token::TokenScope::Account;
     assert!(world.store.token_issue(&token, registration, scope, now(), at(100)).await.unwrap());
-    pooled_readers!(world.store).close().await;
+    close_beside_probes(&world.store).await;
     assert!(world.store.session_by_hash(&session, now()).await.unwrap().is_some());
     assert!(world.store.session_by_hash(&session, at(100)).await.unwrap().is_none());
     assert!(world.store.token_by_hash(&token, now()).await.unwrap().is_some());
@@ -147,7 +146,7 @@ async fn sqlite_answers_probes_in_place() {
     assert!(world.store.account_by_id(&account).await.unwrap().is_some());
     assert_eq!(world.store.person_by_id(person.id).await.unwrap(), Some(person));
     assert!(world.store.device_by_code(&token).await.unwrap().is_none());
-    assert!(world.store.persons(1).await.unwrap_err().is_unavailable(), "the pooled readers are closed");
+    assert!(world.store.persons(1).await.unwrap_err().is_unavailable(), "it is no probe");
 }
 
 /// SQLite compares moments as text, so a probe must encode them like the pool, with and without milliseconds.
@@ -162,12 +161,12 @@ async fn a_moment_is_the_same_in_place_and_through_the_pool() {
         assert_eq!(world.store.session_by_hash(&token, before).await.unwrap().unwrap().expires_at, end);
         assert_eq!(world.store.session_by_hash(&token, end).await.unwrap(), None);
         let after = |moment: Timestamp| {
-            let live = store::pool::Probe::<FoundRow>::new(
+            let live = Probe::<FoundRow>::short(
                 "SELECT p.id, p.email FROM sessions s JOIN persons p ON p.id = s.person_id
                 WHERE s.token_hash = $1 AND s.expires_at > $2",
             );
             let (pool, hash) = (world.store.pool().clone(), token);
-            async move { pool.probe_one(live, &[hash.as_bytes().into(), moment.into()]).await.unwrap().is_some() }
+            async move { probe(live).bind(hash.as_bytes()).bind(moment).fetch_optional(&pool).await.unwrap().is_some() }
         };
         assert!(after(before).await && !after(end).await);
     }
@@ -205,7 +204,7 @@ async fn threads_share_the_connections() {
     }
 }
 
-/// A failing probe is answered by the pool, and its connection is closed.
+/// A probe that fails is repeated on another connection, and its connection is closed.
 #[tokio::test]
 async fn a_probe_that_fails_leaves_no_connection_that_fails() {
     let world = World::on_sqlite().await;
@@ -215,7 +214,7 @@ async fn a_probe_that_fails_leaves_no_connection_that_fails() {
     let error = world.store.person_by_id(person.id).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot read person");
     world.tamper("ALTER TABLE people RENAME TO persons").await;
-    pooled_readers!(world.store).close().await;
+    close_beside_probes(&world.store).await;
     assert_eq!(world.store.person_by_id(person.id).await.unwrap(), Some(person));
 }
 

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sqlx::Row;
-use store::Pool;
+use store::pool::{query, scalar};
 
 use crate::world::World;
 
@@ -14,28 +13,22 @@ type Column = (String, String, String, bool);
 async fn both_databases_have_the_same_tables_columns_and_indexes() {
     let Some(postgres) = World::on_postgres().await else { return };
     let sqlite = World::on_sqlite().await;
-    let (Pool::Sqlite { reader, .. }, Pool::Postgres(pool)) = (sqlite.store.pool(), postgres.store.pool()) else {
-        unreachable!()
-    };
-
-    let in_sqlite: BTreeSet<Column> = sqlx::query(
+    let in_sqlite = query(
         "SELECT m.name AS table_name, c.name AS column_name, c.type AS type, NOT c.\"notnull\" AS may_be_null
         FROM sqlite_master m JOIN pragma_table_info(m.name) c
         WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name <> '_sqlx_migrations'
             AND m.name <> 'words' AND m.name NOT LIKE 'words!_%' ESCAPE '!'",
     )
-    .fetch_all(reader)
+    .fetch_all::<Column>(sqlite.store.pool())
     .await
-    .unwrap()
-    .iter()
-    .map(|row| (row.get(0), row.get(1), row.get(2), row.get(3)))
-    .collect();
-    let in_postgres: BTreeSet<Column> = store::pool::query(
+    .unwrap();
+    let in_sqlite = BTreeSet::from_iter(in_sqlite);
+    let in_postgres: BTreeSet<Column> = query(
         "SELECT table_name::text, column_name::text, data_type::text, is_nullable = 'YES'
         FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> '_sqlx_migrations'
             AND table_name <> 'words'",
     )
-    .fetch_all::<Column>(pool)
+    .fetch_all::<Column>(postgres.store.pool())
     .await
     .unwrap()
     .into_iter()
@@ -46,17 +39,17 @@ async fn both_databases_have_the_same_tables_columns_and_indexes() {
 
     let names = |rows: Vec<String>| rows.into_iter().collect::<BTreeSet<_>>();
     let in_sqlite = names(
-        sqlx::query_scalar("SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
-            .fetch_all(reader)
+        scalar("SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
+            .fetch_all(sqlite.store.pool())
             .await
             .unwrap(),
     );
     let in_postgres = names(
-        store::pool::scalar(
+        scalar(
             "SELECT i.indexname::text FROM pg_indexes i WHERE i.schemaname = 'public' AND i.tablename <> 'words'
             AND NOT EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conname = i.indexname)",
         )
-        .fetch_all(pool)
+        .fetch_all(postgres.store.pool())
         .await
         .unwrap()
         .into_iter()

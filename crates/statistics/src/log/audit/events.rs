@@ -23,12 +23,13 @@ pub struct EventPages {
     rest: Option<Vec<i64>>,
 }
 
-/// A row of [`postgres::REST`]; `follows` and hash are those of an event without a place.
-#[derive(Debug, sqlx_macros::FromRow)]
-struct RestRow {
-    leaf_index: Option<i64>,
-    #[sqlx(flatten)]
-    waiting: WaitingEvent,
+store::row! {
+    /// A row of [`postgres::REST`]; `follows` and hash are those of an event without a place.
+    #[derive(Debug)]
+    struct RestRow {
+        leaf_index: Option<i64>,
+        waiting: WaitingEvent,
+    }
 }
 
 impl Log {

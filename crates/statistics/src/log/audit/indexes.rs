@@ -4,6 +4,7 @@
 //! is missing, duplicate, or of another event.
 
 use domain::Digest;
+use rusqlite::Connection;
 use store::Pool;
 
 use super::super::error::During as _;
@@ -11,11 +12,6 @@ use super::super::handle::Log;
 use super::super::sql::{self, AuditRow};
 use super::super::writer::ENTRY_BYTES;
 use super::fault::AuditFault;
-
-/// Number of entries of one read.
-const PAGE: i64 = 2_000;
-/// Number of chunks of ids of one read.
-const CHUNKS: i64 = 64;
 
 const ASK: &str = "read the indexes";
 
@@ -44,6 +40,10 @@ impl Sum {
 }
 
 impl Indexes {
+    fn new(until: i64) -> Self {
+        Self { until, stored: [Sum::default(); 2], made: [Sum::default(); 2] }
+    }
+
     /// Adds an event to the sums that the indexes must have.
     pub fn add(&mut self, row: &AuditRow) {
         let number = row.id.to_be_bytes();
@@ -69,41 +69,36 @@ impl Indexes {
 impl Log {
     /// Sums the entries of the indexes in one snapshot.
     pub(super) async fn indexes(&self) -> Result<Indexes, AuditFault> {
-        let mut found = Indexes { until: i64::MAX, stored: [Sum::default(); 2], made: [Sum::default(); 2] };
-        let Pool::Sqlite { reader, .. } = &self.pool else { return Ok(found) };
-        let mut snapshot = reader.begin().await.during(ASK)?;
-        found.until = sqlx::query_scalar(sql::INDEXED).fetch_one(&mut *snapshot).await.during(ASK)?;
-        let [activity, ids] = &mut found.stored;
-        let mut after = (i64::MIN, i64::MIN, i64::MIN);
-        loop {
-            let page = sqlx::query_as(sql::ACTIVITY_AFTER).bind(after.0).bind(after.1).bind(after.2).bind(PAGE);
-            let rows: Vec<(i64, i64, i64)> = page.fetch_all(&mut *snapshot).await.during(ASK)?;
-            let Some(last) = rows.last() else { break };
-            after = *last;
-            for (source, received, number) in rows.iter().filter(|(_, _, number)| *number <= found.until) {
-                activity.add(&[&source.to_be_bytes(), &received.to_be_bytes(), &number.to_be_bytes()]);
-            }
+        match &self.pool {
+            Pool::Sqlite { readers, .. } => readers.visit(stored).await.during(ASK)?,
+            Pool::Postgres(_) => Ok(Indexes::new(i64::MAX)),
         }
-        let (mut run, mut first_id) = (i64::MIN, Vec::new());
-        loop {
-            let page = sqlx::query_as(sql::CHUNKS_AFTER).bind(run).bind(&first_id).bind(CHUNKS);
-            let rows: Vec<(i64, Vec<u8>, Vec<u8>)> = page.fetch_all(&mut *snapshot).await.during(ASK)?;
-            let Some((last_run, last_id, _)) = rows.last() else { break };
-            (run, first_id) = (*last_run, last_id.clone());
-            for (_, fence, entries) in &rows {
-                let (entries, rest) = entries.as_chunks::<ENTRY_BYTES>();
-                if !rest.is_empty()
-                    || !entries.is_sorted()
-                    || !entries.first().is_some_and(|entry| entry.starts_with(fence))
-                {
-                    return Err(AuditFault::Index("a chunk of the index of ids"));
-                }
-                for entry in entries {
-                    ids.add(&[entry]);
-                }
-            }
-        }
-        snapshot.rollback().await.during(ASK)?;
-        Ok(found)
     }
+}
+
+fn stored(connection: &Connection) -> rusqlite::Result<Result<Indexes, AuditFault>> {
+    // Dropping it ends it.
+    let snapshot = connection.unchecked_transaction()?;
+    let mut indexes = Indexes::new(snapshot.query_row(sql::INDEXED, [], |row| row.get(0))?);
+    let [activity, ids] = &mut indexes.stored;
+    let mut statement = snapshot.prepare(sql::ACTIVITY)?;
+    let mut rows = statement.query([indexes.until])?;
+    while let Some(row) = rows.next()? {
+        let [source, received, number] = [row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?].map(i64::to_be_bytes);
+        activity.add(&[&source, &received, &number]);
+    }
+    let mut statement = snapshot.prepare(sql::CHUNKS)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (first_id, entries): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
+        let (entries, rest) = entries.as_chunks::<ENTRY_BYTES>();
+        let begins_as_named = entries.first().is_some_and(|entry| entry.starts_with(&first_id));
+        if !rest.is_empty() || !entries.is_sorted() || !begins_as_named {
+            return Ok(Err(AuditFault::Index("a chunk of the index of ids")));
+        }
+        for entry in entries {
+            ids.add(&[entry]);
+        }
+    }
+    Ok(Ok(indexes))
 }

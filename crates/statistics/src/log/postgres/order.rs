@@ -11,14 +11,16 @@ use crate::log::error::{During, LogError};
 use crate::log::handle::Log;
 use crate::log::sql::postgres;
 
-/// An event without a place.
-#[derive(Debug, Clone, PartialEq, Eq, sqlx_macros::FromRow)]
-pub struct WaitingEvent {
-    /// Its number.
-    pub event: i64,
-    pub leaf_hash: Vec<u8>,
-    /// The number of the event before it in its chain.
-    pub follows: Option<i64>,
+store::row! {
+    /// An event without a place.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct WaitingEvent {
+        /// Its number.
+        pub event: i64,
+        pub leaf_hash: Vec<u8>,
+        /// The number of the event before it in its chain.
+        pub follows: Option<i64>,
+    }
 }
 
 impl WaitingEvent {

@@ -13,7 +13,7 @@ pub const GROUP_LEVELS: u8 = 4;
 
 store::row! {
     /// An event with its place, and the size of the signed tree in the same snapshot.
-    #[derive(Debug)]
+    #[derive(Debug, Clone)]
     pub struct PlacedRow {
         pub event_id: Uuid,
         pub receipt_id: Uuid,
@@ -36,7 +36,7 @@ store::row! {
 
 store::row! {
     /// The signed tree with its checkpoint and key.
-    #[derive(Debug)]
+    #[derive(Debug, Clone)]
     pub struct TreeRow {
         pub size: i64,
         pub root: Vec<u8>,
@@ -48,7 +48,7 @@ store::row! {
 
 store::row! {
     /// Hashes of a tile, concatenated.
-    #[derive(Debug)]
+    #[derive(Debug, Clone)]
     pub struct HashesRow {
         pub hashes: Vec<u8>,
     }
@@ -77,7 +77,7 @@ impl PlacedRow {
 
 store::row! {
     /// A chunk of a run of ids: sorted entries.
-    #[derive(Debug)]
+    #[derive(Debug, Clone)]
     pub struct ChunkRow {
         pub entries: Vec<u8>,
     }
@@ -85,7 +85,7 @@ store::row! {
 
 store::row! {
     /// Number of an event.
-    #[derive(Debug)]
+    #[derive(Debug, Clone)]
     pub struct NumberRow {
         pub id: i64,
     }
@@ -110,7 +110,7 @@ const PLACE_ON_SQLITE: &str = "CASE WHEN e.id <= t.size THEN e.id - 1 END";
 
 store::probes! {
     /// An event by its number and its id.
-    pub(in crate::log) const PLACED: PlacedRow =
+    pub(in crate::log) short PLACED: PlacedRow =
         joined!(
         SELECT_PLACED[0],
         PLACE_ON_SQLITE,
@@ -124,16 +124,16 @@ store::probes! {
         SELECT_PLACED[5]
     );
     /// The chunks of ids that may have an id, one for each run.
-    pub(in crate::log) const CHUNKS: ChunkRow = "SELECT c.entries FROM id_runs r CROSS JOIN id_chunks c
+    pub(in crate::log) short CHUNKS: ChunkRow = "SELECT c.entries FROM id_runs r CROSS JOIN id_chunks c
             ON c.chunk = (SELECT f.chunk FROM id_fences f WHERE f.run = r.run AND f.first_id <= $1 ORDER BY f.first_id DESC LIMIT 1)
         WHERE r.state = 'whole' AND r.first_id <= $1 AND r.last_id >= $1";
     /// The number of an unindexed event. Parameters: the number after which it is searched, its id.
-    pub(in crate::log) const UNINDEXED: NumberRow = "SELECT id FROM events
+    pub(in crate::log) short UNINDEXED: NumberRow = "SELECT id FROM events
         WHERE id > MAX($1, (SELECT events FROM indexed WHERE id = 1)) AND event_id = $2";
     /// The signed tree.
-    pub(in crate::log) const TREE: TreeRow = "SELECT size, root, checkpoint, vkey, signed_at FROM tree WHERE id = 1";
+    pub(in crate::log) short TREE: TreeRow = "SELECT size, root, checkpoint, vkey, signed_at FROM tree WHERE id = 1";
     /// A tile. Parameters: level, place.
-    pub(in crate::log) const TILE: HashesRow = "SELECT hashes FROM tiles WHERE level = $1 AND place = $2";
+    pub(in crate::log) short TILE: HashesRow = "SELECT hashes FROM tiles WHERE level = $1 AND place = $2";
 }
 
 /// An event by its id on PostgreSQL, where numbers and places differ.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Candidate, Key, Ledger, charge, clamped};
 use crate::held::{HeldOutcome, NewHeld, Sender};
-use crate::pool::DirectConnection;
+use crate::pool::SqliteConnection;
 use crate::row::storable;
 
 /// Rows that are inserted within a millisecond, at some 6 µs each.
@@ -18,7 +18,7 @@ const IN_PLACE_ROWS_MAX: usize = 128;
 
 /// Step 3: one outcome for each event.
 pub(super) fn hold<'a>(
-    on: &mut DirectConnection,
+    on: &mut SqliteConnection,
     candidates: &[Candidate<'a>],
     ledger: &mut Ledger<'a>,
 ) -> Result<Vec<HeldOutcome>, sqlx::Error> {

@@ -13,7 +13,7 @@ use std::{fmt, io};
 
 use rusqlite::Connection;
 
-use super::SqliteFile;
+use super::file::SqliteFile;
 
 /// Bytes of the header that each page has in the log (<https://www.sqlite.org/fileformat2.html#the_write_ahead_log>).
 const FRAME_HEADER_BYTES: u64 = 24;

@@ -8,17 +8,25 @@ use std::sync::Arc;
 use rusqlite::ffi;
 use sqlx::error::{DatabaseError, ErrorKind};
 
-use crate::pool::place::REFUSED;
+use super::place::REFUSED;
+
+/// The error of a statement. Arguments that do not fit the statement are no error of the database.
+pub(super) fn driver_error(error: &rusqlite::Error) -> sqlx::Error {
+    match error.sqlite_error() {
+        None => sqlx::Error::InvalidArgument(error.to_string()),
+        Some(_) => SqliteError::from(error).into(),
+    }
+}
 
 /// An error of SQLite. Every member of a group gets a clone.
 #[derive(Debug, Clone)]
-pub struct DirectError {
+pub struct SqliteError {
     /// <https://www.sqlite.org/rescode.html>, extended.
     code: i32,
     message: Arc<str>,
 }
 
-impl DirectError {
+impl SqliteError {
     /// The transaction ended without `COMMIT`.
     pub(in crate::pool) fn rolled_back() -> Self {
         Self { code: ffi::SQLITE_ABORT_ROLLBACK, message: "the transaction was rolled back by the database".into() }
@@ -26,8 +34,8 @@ impl DirectError {
 
     /// The error for the other members of a group. The error of one member, such as a violated constraint, is none of theirs: they may
     /// try again.
-    pub(in crate::pool) fn of_a_neighbour(&self) -> Self {
-        if self.is_of_the_file() || self.is_busy() {
+    pub(in crate::pool) fn for_other_members(&self) -> Self {
+        if self.is_file_error() || self.is_busy() {
             return self.clone();
         }
         let message = format!("the transaction was rolled back because of another member: {}", self.message);
@@ -35,7 +43,7 @@ impl DirectError {
     }
 
     /// Whether it is an error of the file, the disk or the memory, after which the connection must be closed.
-    pub(in crate::pool) fn is_of_the_file(&self) -> bool {
+    pub(in crate::pool) fn is_file_error(&self) -> bool {
         matches!(
             self.primary(),
             ffi::SQLITE_NOMEM
@@ -59,7 +67,7 @@ impl DirectError {
     }
 }
 
-impl From<&rusqlite::Error> for DirectError {
+impl From<&rusqlite::Error> for SqliteError {
     fn from(error: &rusqlite::Error) -> Self {
         match error {
             rusqlite::Error::SqliteFailure(failure, _)
@@ -82,15 +90,15 @@ impl From<&rusqlite::Error> for DirectError {
     }
 }
 
-impl fmt::Display for DirectError {
+impl fmt::Display for SqliteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "(code: {}) {}", self.code, self.message)
     }
 }
 
-impl StdError for DirectError {}
+impl StdError for SqliteError {}
 
-impl DatabaseError for DirectError {
+impl DatabaseError for SqliteError {
     fn message(&self) -> &str {
         &self.message
     }

@@ -10,7 +10,7 @@
 //!    every member gets its outcome, including a member that was refused: it may have read uncommitted rows of another member. If the
 //!    commit fails, every member gets the error.
 //!
-//! Between two groups the thread copies the write-ahead log into the file, when that has grown enough (`writer/wal.rs`).
+//! Between two groups the thread copies the write-ahead log into the file, when that has grown enough (`wal.rs`).
 //!
 //! A body without company runs without a savepoint: `BEGIN IMMEDIATE`, its statements, `COMMIT`.
 //!
@@ -32,8 +32,10 @@ use sqlx::Error;
 use tokio::sync::oneshot;
 
 use self::thread::WriterThread;
-use super::direct::{DirectConnection, DirectError};
-use super::{SqliteFile, WalGrowth};
+use super::connection::SqliteConnection;
+use super::error::SqliteError;
+use super::file::SqliteFile;
+use super::wal::WalGrowth;
 use crate::error::is_unavailable;
 
 /// When a group takes no more members.
@@ -75,7 +77,7 @@ struct Queue {
 #[derive(Default)]
 struct WriterConnection {
     /// `None`: not opened yet, or closed after a failure.
-    connection: Option<DirectConnection>,
+    connection: Option<SqliteConnection>,
     /// The transaction that is open.
     group: Option<Group>,
     wal: WalGrowth,
@@ -83,7 +85,7 @@ struct WriterConnection {
 
 /// Bodies that are committed together.
 struct Group {
-    members: Vec<oneshot::Sender<Result<(), DirectError>>>,
+    members: Vec<oneshot::Sender<Result<(), SqliteError>>>,
     opened: Instant,
 }
 
@@ -123,7 +125,7 @@ enum Begun {
 
 impl Writer {
     /// Starts the thread; the first turn opens the file.
-    pub(super) fn start(file: SqliteFile, wait_max: Duration) -> std::io::Result<Self> {
+    pub(in crate::pool) fn start(file: SqliteFile, wait_max: Duration) -> std::io::Result<Self> {
         Self::start_within(file, wait_max, GROUP_LIMITS)
     }
 
@@ -147,7 +149,7 @@ impl Writer {
     }
 
     /// Waits for a turn outside of any transaction, on an open connection.
-    pub(super) async fn alone(&self) -> Result<WriteGuard, Error> {
+    pub(in crate::pool) async fn alone(&self) -> Result<WriteGuard, Error> {
         let mut turn = self.turn().await?;
         if turn.desk.group.is_some() || turn.desk.connection.is_none() {
             turn = turn
@@ -161,7 +163,7 @@ impl Writer {
     }
 
     /// Runs `last` on the connection and closes it, after the body that is running. Those that wait, and all later ones, get an error.
-    pub(super) async fn close(&self, last: &'static str) {
+    pub(in crate::pool) async fn close(&self, last: &'static str) {
         self.0.queue().is_closed = true;
         let turn = match self.queue_up() {
             Ok(turn) => turn,
@@ -199,7 +201,7 @@ impl Writer {
     }
 
     /// Whether no transaction is open.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(in crate::pool) fn is_idle(&self) -> bool {
         self.0.queue().desk.is_some()
     }
 
@@ -291,7 +293,7 @@ impl Shared {
         let Some(group) = desk.group.take() else { return Answers::default() };
         let committed = match &mut desk.connection {
             Some(connection) => connection.command("COMMIT"),
-            None => Err(DirectError::rolled_back()),
+            None => Err(SqliteError::rolled_back()),
         };
         match &committed {
             Ok(()) => {
@@ -314,8 +316,8 @@ impl Group {
 /// The outcome of a group, for its members.
 #[derive(Default)]
 struct Answers {
-    members: Vec<oneshot::Sender<Result<(), DirectError>>>,
-    outcome: Option<Result<(), DirectError>>,
+    members: Vec<oneshot::Sender<Result<(), SqliteError>>>,
+    outcome: Option<Result<(), SqliteError>>,
 }
 
 impl Answers {
@@ -324,7 +326,7 @@ impl Answers {
         let is_alone = self.members.len() == 1;
         for member in self.members {
             let outcome = match &outcome {
-                Err(error) if !is_alone => Err(error.of_a_neighbour()),
+                Err(error) if !is_alone => Err(error.for_other_members()),
                 outcome => outcome.clone(),
             };
             // A caller may have been dropped.
@@ -335,7 +337,7 @@ impl Answers {
 
 impl WriterConnection {
     /// Closes the connection, which rolls the transaction back. Returns the error for the members.
-    fn fail(&mut self, error: &DirectError) -> Answers {
+    fn fail(&mut self, error: &SqliteError) -> Answers {
         self.connection = None;
         let members = self.group.take().map(|group| group.members).unwrap_or_default();
         Answers { members, outcome: Some(Err(error.clone())) }
@@ -353,10 +355,10 @@ impl WriterConnection {
         }
     }
 
-    fn command(&mut self, sql: &str) -> Result<(), DirectError> {
+    fn command(&mut self, sql: &str) -> Result<(), SqliteError> {
         match &mut self.connection {
             Some(connection) => connection.command(sql),
-            None => Err(DirectError::rolled_back()),
+            None => Err(SqliteError::rolled_back()),
         }
     }
 }
@@ -376,7 +378,7 @@ impl WriteGuard {
     }
 
     /// The connection, within the transaction.
-    pub fn connection(&mut self) -> Result<&mut DirectConnection, Error> {
+    pub fn connection(&mut self) -> Result<&mut SqliteConnection, Error> {
         self.desk.connection.as_mut().ok_or(Error::WorkerCrashed)
     }
 
@@ -388,13 +390,13 @@ impl WriteGuard {
             Ended::InGroup(committed) => match committed.await {
                 Ok(Ok(())) => outcome,
                 // Also in place of an error of its own, which may come from rows of another member that are rolled back now.
-                Ok(Err(error)) => Err(Error::Database(Box::new(error))),
+                Ok(Err(error)) => Err(error.into()),
                 Err(_) => Err(Error::WorkerCrashed),
             },
             Ended::Failed(error) => match outcome {
                 // The error that ended the transaction.
                 Err(own) if is_unavailable(&own) => Err(own),
-                _ => Err(Error::Database(Box::new(error))),
+                _ => Err(error.into()),
             },
         }
     }
@@ -403,7 +405,7 @@ impl WriteGuard {
         let begun = std::mem::replace(&mut self.begun, Begun::Nothing);
         let broken = match &self.desk.connection {
             Some(connection) => connection.broken(),
-            None => Some(DirectError::rolled_back()),
+            None => Some(SqliteError::rolled_back()),
         };
         let ended = match (broken, begun) {
             (Some(error), _) => Err(error),
@@ -435,7 +437,7 @@ impl WriteGuard {
                     Ok(()) => self.begun = Begun::Savepoint,
                     Err(error) => {
                         self.desk.fail(&error).give();
-                        return Err(Error::Database(Box::new(error)));
+                        return Err(error.into());
                     }
                 },
             }
@@ -443,7 +445,7 @@ impl WriteGuard {
             let begun = match &mut self.desk.connection {
                 Some(connection) => connection.command(BEGIN),
                 // The writer's thread opens the file.
-                None => Err(DirectError::rolled_back()),
+                None => Err(SqliteError::rolled_back()),
             };
             match begun {
                 Ok(()) => self.begun = Begun::Transaction,
@@ -454,7 +456,7 @@ impl WriteGuard {
                 }
                 Err(error) => {
                     self.desk.connection = None;
-                    return Err(Error::Database(Box::new(error)));
+                    return Err(error.into());
                 }
             }
         }
@@ -469,9 +471,9 @@ impl WriteGuard {
         if self.desk.connection.is_none() {
             let opened = self.shared.file.own_writer();
             let watched = opened.and_then(|connection| self.desk.wal.watch(&connection).map(|()| connection));
-            let connection = watched.map_err(|error| Error::Database(Box::new(DirectError::from(&error))))?;
+            let connection = watched.map_err(|error| SqliteError::from(&error))?;
             self.shared.opened.fetch_add(1, Ordering::Relaxed);
-            self.desk.connection = Some(DirectConnection::new(connection));
+            self.desk.connection = Some(SqliteConnection::new(connection));
         }
         Ok(())
     }
@@ -479,10 +481,10 @@ impl WriteGuard {
     /// `BEGIN IMMEDIATE` that waits for another process.
     fn wait_and_begin(&mut self) -> Result<(), Error> {
         let begun = match &mut self.desk.connection {
-            None => Err(DirectError::rolled_back()),
+            None => Err(SqliteError::rolled_back()),
             Some(connection) => {
-                let waits = |connection: &mut DirectConnection, longest: Duration| {
-                    connection.raw().busy_timeout(longest).map_err(|error| DirectError::from(&error))
+                let waits = |connection: &mut SqliteConnection, longest: Duration| {
+                    connection.raw().busy_timeout(longest).map_err(|error| SqliteError::from(&error))
                 };
                 waits(connection, self.shared.file.busy_timeout())
                     .and_then(|()| connection.command(BEGIN))
@@ -493,7 +495,7 @@ impl WriteGuard {
             Ok(()) => self.begun = Begun::Transaction,
             Err(error) => {
                 self.desk.connection = None;
-                return Err(Error::Database(Box::new(error)));
+                return Err(error.into());
             }
         }
         Ok(())
@@ -516,7 +518,7 @@ impl WriteGuard {
 
     /// Rolls back a body that was not settled. A connection that had an error of the file is closed.
     fn undo(&mut self) {
-        let fault = self.desk.connection.as_ref().and_then(DirectConnection::fault);
+        let fault = self.desk.connection.as_ref().and_then(SqliteConnection::fault);
         let undone = match (fault, std::mem::replace(&mut self.begun, Begun::Nothing)) {
             (Some(fault), _) => Err(fault),
             (None, Begun::Nothing | Begun::Statement) => return,
@@ -539,9 +541,9 @@ enum Ended {
     /// It was the only member, and is rolled back.
     Alone,
     /// It is a member of a group that is committed later.
-    InGroup(oneshot::Receiver<Result<(), DirectError>>),
+    InGroup(oneshot::Receiver<Result<(), SqliteError>>),
     /// The transaction is lost.
-    Failed(DirectError),
+    Failed(SqliteError),
 }
 
 impl Drop for WriteGuard {
@@ -557,6 +559,6 @@ impl Drop for WriteGuard {
 
 impl fmt::Debug for WriteGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turn").field("begun", &self.begun).finish_non_exhaustive()
+        f.debug_struct("WriteGuard").field("begun", &self.begun).finish_non_exhaustive()
     }
 }

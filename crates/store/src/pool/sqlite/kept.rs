@@ -22,7 +22,7 @@ const PAUSE_MAX: u32 = 4096;
 
 /// The rows of one connection.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(in crate::pool) struct Kept {
     /// `PRAGMA data_version` when the rows were read, or before.
     version: Option<i64>,
     rows: HashMap<Vec<u8>, Box<dyn Any + Send>>,
@@ -36,7 +36,7 @@ pub(super) struct Kept {
 
 impl Kept {
     /// The key of a statement with these arguments; `None` during a pause.
-    pub(super) fn key(
+    pub(in crate::pool) fn key(
         &mut self,
         connection: &Connection,
         sql: &'static str,
@@ -61,14 +61,14 @@ impl Kept {
     }
 
     /// The rows that were kept under this key.
-    pub(super) fn get<T: Any + Clone>(&mut self, key: &[u8]) -> Option<T> {
+    pub(in crate::pool) fn get<T: Any + Clone>(&mut self, key: &[u8]) -> Option<T> {
         let rows = self.rows.get(key)?.downcast_ref::<T>()?.clone();
         self.hits += 1;
         Some(rows)
     }
 
     /// Keeps rows that were read after the key was made.
-    pub(super) fn keep<T: Any + Clone + Send>(&mut self, key: Vec<u8>, rows: &T) {
+    pub(in crate::pool) fn keep<T: Any + Clone + Send>(&mut self, key: Vec<u8>, rows: &T) {
         if self.rows.len() >= ROWS_KEPT_MAX {
             self.renew();
         }
@@ -77,8 +77,8 @@ impl Kept {
 
     /// Drops all rows.
     fn renew(&mut self) {
-        let is_of_use = self.rows.is_empty() || self.hits * 2 >= self.rows.len();
-        self.next_pause = if is_of_use { 0 } else { (self.next_pause * 2).clamp(16, PAUSE_MAX) };
+        let is_useful = self.rows.is_empty() || self.hits * 2 >= self.rows.len();
+        self.next_pause = if is_useful { 0 } else { (self.next_pause * 2).clamp(16, PAUSE_MAX) };
         self.pause = self.next_pause;
         self.rows.clear();
         self.hits = 0;

@@ -1,8 +1,4 @@
-//! Connections to an SQLite file that a thread owns outright, beside the pooled ones.
-//!
-//! The pooled connections of the driver live on threads of their own, and each statement travels there and back. A thread that owns
-//! its connection runs a whole transaction, or a short read, without a hop. Both kinds are of the same library, so they share its
-//! locks, and they have the same settings.
+//! An SQLite file, and the settings of its connections.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,12 +7,11 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::DatabaseSettings;
 use super::place::FilePlace;
-use super::probe::readers::Readers;
+use crate::pool::DatabaseSettings;
 
 /// The log beside the file shrinks back to this after a burst.
-pub(super) const LOG_BYTES_MAX: &str = "67108864";
+const LOG_BYTES_MAX: &str = "67108864";
 
 /// An SQLite file, and how connections to it are opened. Clones name the same file.
 #[derive(Debug, Clone)]
@@ -30,12 +25,10 @@ pub struct SqliteFile {
     overwrites_deleted: bool,
     /// Absent for a copy that no process writes to, such as a backup.
     place: Option<FilePlace>,
-    /// Connections for probes.
-    pub(super) readers: Arc<Readers>,
 }
 
 impl SqliteFile {
-    pub(super) fn new(settings: &DatabaseSettings, path: &Path, is_immutable: bool) -> Self {
+    pub(in crate::pool) fn new(settings: &DatabaseSettings, path: &Path, is_immutable: bool) -> Self {
         Self {
             path: path.into(),
             busy_timeout: settings.busy_timeout,
@@ -45,7 +38,6 @@ impl SqliteFile {
             statements_max: settings.statements_max,
             overwrites_deleted: settings.overwrites_deleted,
             place: (!is_immutable).then(|| FilePlace::of(path)),
-            readers: Arc::new(Readers::new(settings.readers_max)),
         }
     }
 
@@ -55,12 +47,12 @@ impl SqliteFile {
     }
 
     /// Why commits are refused: the file is not at its path any more.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(in crate::pool) fn fault(&self) -> Option<String> {
         self.place.as_ref().and_then(FilePlace::fault)
     }
 
     /// Bytes of the write-ahead log.
-    pub(super) fn log_bytes(&self) -> Option<u64> {
+    pub(in crate::pool) fn log_bytes(&self) -> Option<u64> {
         self.place.as_ref().map(FilePlace::log_bytes)
     }
 
@@ -79,7 +71,7 @@ impl SqliteFile {
 
     /// The connection of the pool's writer. It sets the file to WAL mode. A lock of another process is an error at once: the writer's
     /// thread waits for it. A copy cannot be written.
-    pub(super) fn own_writer(&self) -> rusqlite::Result<Connection> {
+    pub(in crate::pool) fn own_writer(&self) -> rusqlite::Result<Connection> {
         if self.place.is_none() {
             return self.reader();
         }
@@ -91,12 +83,12 @@ impl SqliteFile {
         Ok(connection)
     }
 
-    pub(super) fn busy_timeout(&self) -> Duration {
+    pub(in crate::pool) fn busy_timeout(&self) -> Duration {
         self.busy_timeout
     }
 
     /// Bytes of the write-ahead log after which the pool's writer copies it into the file.
-    pub(super) fn wal_bytes(&self) -> u64 {
+    pub(in crate::pool) fn wal_bytes(&self) -> u64 {
         self.wal_bytes
     }
 
@@ -142,7 +134,7 @@ mod tests {
     use crate::Pool;
 
     #[tokio::test]
-    async fn an_owned_connection_has_the_settings_of_the_pooled_ones() {
+    async fn every_connection_has_the_settings_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("100% of it?.db");
         let pool = Pool::open(&DatabaseSettings::default(), &path, None).await.unwrap();

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::pool::DatabaseSettings;
+use crate::pool::{DatabaseSettings, query, scalar, script};
 
 /// A group stays open for as long as a test needs.
 const LONG: Duration = Duration::from_mins(10);
@@ -43,8 +43,8 @@ impl World {
     /// One statement, as `Pool::writer` runs it.
     async fn run(&self, sql: &'static str) -> Result<u64, Error> {
         let mut turn = self.writer.begin(Undo::Statement).await?;
-        let done = sqlx::raw_sql(sql).execute(turn.connection()?).await;
-        turn.settle(done.map(|done| done.rows_affected()), |_| true).await
+        let done = script(sql).execute(turn.connection()?).await;
+        turn.settle(done, |_| true).await
     }
 
     /// A body that adds a fact and is kept or not, as `in_transaction!` runs it.
@@ -52,7 +52,7 @@ impl World {
         let (writer, fact) = (self.writer.clone(), fact.into());
         tokio::spawn(async move {
             let mut turn = writer.begin(Undo::Whole).await?;
-            let added = sqlx::query_scalar("INSERT INTO facts (fact) VALUES ($1) RETURNING id");
+            let added = scalar("INSERT INTO facts (fact) VALUES ($1) RETURNING id");
             let id = added.bind(fact).fetch_one(turn.connection()?).await;
             turn.settle(id, |_| keep).await
         })
@@ -100,7 +100,7 @@ async fn those_who_wait_share_a_commit_in_their_order_and_are_answered_after_it(
     let world = World::new().await;
     let before = world.writer.counts();
     let mut first = world.writer.begin(Undo::Whole).await.unwrap();
-    sqlx::query("INSERT INTO facts (fact) VALUES ('first')").execute(first.connection().unwrap()).await.unwrap();
+    query("INSERT INTO facts (fact) VALUES ('first')").execute(first.connection().unwrap()).await.unwrap();
     let mut others = Vec::new();
     for number in 0..20 {
         others.push(world.add(number.to_string(), true));
@@ -204,8 +204,7 @@ async fn a_body_that_is_dropped_is_undone_and_its_neighbours_stay() {
         let writer = world.writer.clone();
         let dropped = tokio::spawn(async move {
             let mut turn = writer.begin(Undo::Whole).await.unwrap();
-            let done =
-                sqlx::query("INSERT INTO facts (fact) VALUES ('dropped')").execute(turn.connection().unwrap()).await;
+            let done = query("INSERT INTO facts (fact) VALUES ('dropped')").execute(turn.connection().unwrap()).await;
             done.unwrap();
             pending::<()>().await;
             turn.settle(Ok(()), |()| true).await
@@ -231,7 +230,7 @@ async fn a_body_that_is_dropped_is_undone_and_its_neighbours_stay() {
 async fn those_who_leave_the_queue_are_passed_over() {
     let world = World::new().await;
     let mut holder = world.writer.begin(Undo::Whole).await.unwrap();
-    sqlx::query("INSERT INTO facts (fact) VALUES ('held')").execute(holder.connection().unwrap()).await.unwrap();
+    query("INSERT INTO facts (fact) VALUES ('held')").execute(holder.connection().unwrap()).await.unwrap();
     let leaves = world.add("left", true);
     world.waiting(1).await;
     // It has been given the turn, and goes away before it takes it.
@@ -253,7 +252,7 @@ async fn a_commit_that_fails_reaches_every_member_and_the_next_group_is_whole() 
     let mut holder = world.writer.begin(Undo::Whole).await.unwrap();
     let connection = holder.connection().unwrap();
     // A promise that the commit finds broken.
-    sqlx::raw_sql("PRAGMA defer_foreign_keys = ON; INSERT INTO facts (fact, cause) VALUES ('orphan', 99)")
+    script("PRAGMA defer_foreign_keys = ON; INSERT INTO facts (fact, cause) VALUES ('orphan', 99)")
         .execute(connection)
         .await
         .unwrap();
@@ -313,7 +312,7 @@ async fn a_connection_with_an_error_of_the_file_is_closed_also_when_its_body_is_
         assert!(poll(full.as_mut()).is_pending());
         drop(holder);
         let mut full = full.await.unwrap();
-        let error = sqlx::raw_sql(FILL).execute(full.connection().unwrap()).await.unwrap_err();
+        let error = script(FILL).execute(full.connection().unwrap()).await.unwrap_err();
         assert_eq!(code(&error), "13", "{error}");
         drop(full);
         if let Some(neighbour) = neighbour {
@@ -330,7 +329,7 @@ async fn a_connection_that_failed_outside_of_any_transaction_is_closed() {
     let world = World::new().await;
     let mut alone = world.writer.alone().await.unwrap();
     let fill = "PRAGMA max_page_count = 1; INSERT INTO facts (fact) SELECT hex(zeroblob(100000))";
-    let error = sqlx::raw_sql(fill).execute(alone.connection().unwrap()).await.unwrap_err();
+    let error = script(fill).execute(alone.connection().unwrap()).await.unwrap_err();
     assert_eq!(code(&error), "13", "{error}");
     drop(alone);
     world.add("healed", true).await.unwrap().unwrap();
@@ -380,7 +379,7 @@ async fn another_process_that_writes_is_waited_for() {
 async fn a_turn_alone_waits_for_the_group_and_is_outside_of_it() {
     let world = World::new().await;
     let mut holder = world.writer.begin(Undo::Whole).await.unwrap();
-    sqlx::query("INSERT INTO facts (fact) VALUES ('held')").execute(holder.connection().unwrap()).await.unwrap();
+    query("INSERT INTO facts (fact) VALUES ('held')").execute(holder.connection().unwrap()).await.unwrap();
     let mut alone = pin!(world.writer.alone());
     assert!(poll(alone.as_mut()).is_pending());
     let (held, alone) = tokio::join!(holder.settle(Ok(()), |()| true), alone);
@@ -496,17 +495,15 @@ async fn beside_any_neighbours_a_member_is_written_once_or_not_at_all() {
                     let mut turn = world.writer.begin(Undo::Whole).await?;
                     let connection = turn.connection()?;
                     // The rows that it reads do not change until it is committed: no two members read the same.
-                    let before: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM facts")
-                        .fetch_one(&mut *connection)
-                        .await?;
+                    let before: i64 =
+                        scalar("SELECT COALESCE(MAX(id), 0) FROM facts").fetch_one(&mut *connection).await?;
                     tokio::task::yield_now().await;
-                    let add = sqlx::query("INSERT INTO facts (id, fact) VALUES ($1, $2)")
-                        .bind(before + 1)
-                        .bind(number.to_string());
+                    let add =
+                        query("INSERT INTO facts (id, fact) VALUES ($1, $2)").bind(before + 1).bind(number.to_string());
                     let mut added = add.execute(&mut *connection).await.map(drop);
                     tokio::task::yield_now().await;
                     if fate == Fate::Fails {
-                        added = sqlx::query("INSERT INTO facts (id, fact) VALUES ($1, 'twin')")
+                        added = query("INSERT INTO facts (id, fact) VALUES ($1, 'twin')")
                             .bind(before + 1)
                             .execute(connection)
                             .await

@@ -1,0 +1,367 @@
+//! The connections that read an SQLite file.
+//!
+//! - A probe reads a few rows through indexes. It runs on the calling thread, on a connection borrowed for a few microseconds, because passing
+//!   a statement to another thread and back costs ten times the CPU of an index lookup. A connection for probes waits for no lock.
+//! - Every other read runs on a thread of the runtime for blocking work and waits for a lock for `busy_timeout`. Dropping its future interrupts
+//!   it. At most `readers_max` such reads run at once; the others wait for `acquire_timeout`.
+//!
+//! Both kinds have connections of their own, so that a long read delays no probe. They are opened on first use, and closed after an error.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode};
+use sqlx::{Error, SqlStr};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::connection::run;
+use super::error::driver_error;
+use super::file::SqliteFile;
+use super::kept::Kept;
+use crate::pool::argument::Argument;
+use crate::pool::row::Decoder;
+
+/// Steps of SQLite's virtual machine after which a read checks whether its future was dropped: about 100 µs.
+const STEPS_BETWEEN_CHECKS: i32 = 10_000;
+
+/// Connections that cannot write. Clones share them.
+#[derive(Clone)]
+pub struct SqliteReaders(Arc<Shared>);
+
+struct Shared {
+    file: SqliteFile,
+    /// Longest wait for a connection.
+    wait_max: Duration,
+    readers_max: u32,
+    /// Connections of probes.
+    probes: Box<[Mutex<Option<Reader>>]>,
+    /// The last probe failed. Only the first failure of a row of failures is logged.
+    is_failing: AtomicBool,
+    is_closed: AtomicBool,
+    /// The right to run a read that is no probe.
+    permits: Arc<Semaphore>,
+    /// Connections of these reads that are not in use.
+    idle: Mutex<Vec<Connection>>,
+}
+
+/// A connection for probes.
+#[derive(Debug)]
+pub(in crate::pool) struct Reader {
+    pub(in crate::pool) connection: Connection,
+    pub(in crate::pool) kept: Kept,
+}
+
+/// Why a probe has to run like any other read.
+#[derive(Debug)]
+pub(in crate::pool) enum NotInPlace {
+    /// SQLite returned an error, or the file is locked.
+    Failed(rusqlite::Error),
+    /// More than [`ROWS_MAX`](crate::pool::ROWS_MAX) rows.
+    TooMany,
+    /// The file is closed.
+    Closed,
+}
+
+impl From<rusqlite::Error> for NotInPlace {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+thread_local! {
+    /// The connection that the last probe of this thread used. It is usually free, and its caches are warm.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
+impl SqliteReaders {
+    pub(super) fn new(file: SqliteFile, readers_max: u32, wait_max: Duration) -> Self {
+        let readers_max = readers_max.max(1);
+        Self(Arc::new(Shared {
+            file,
+            wait_max,
+            readers_max,
+            probes: (0..readers_max).map(|_| Mutex::new(None)).collect(),
+            is_failing: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            permits: Arc::new(Semaphore::new(readers_max as usize)),
+            idle: Mutex::default(),
+        }))
+    }
+
+    /// Runs a statement and returns its decoded rows, `rows_max` at most.
+    pub(in crate::pool) async fn run(
+        &self,
+        sql: SqlStr,
+        arguments: Vec<Argument<'static>>,
+        rows_max: usize,
+        mut rows: Box<dyn Decoder>,
+    ) -> Result<Box<dyn Decoder>, Error> {
+        let read = move |connection: &Connection| {
+            run(connection, sql.as_str(), &arguments, rows_max, &mut *rows)?;
+            Ok(rows)
+        };
+        self.visit(read).await
+    }
+
+    /// Runs `work` on a connection, on a thread for blocking work. It is interrupted when this future is dropped.
+    pub async fn visit<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let permit = match timeout(self.0.wait_max, Arc::clone(&self.0.permits).acquire_owned()).await {
+            Ok(permit) => permit.map_err(|_| Error::PoolClosed)?,
+            Err(_) => return Err(Error::PoolTimedOut),
+        };
+        let caller = Arc::new(());
+        let is_dropped = {
+            let caller = Arc::downgrade(&caller);
+            move || caller.strong_count() == 0
+        };
+        let shared = Arc::clone(&self.0);
+        let read = spawn_blocking(move || {
+            let read = shared.read(is_dropped, work);
+            drop(permit);
+            read
+        });
+        // A panic was reported where it occurred.
+        read.await.map_err(|_| Error::WorkerCrashed)?.map_err(|error| driver_error(&error))
+    }
+
+    /// Runs `work` on the calling thread. It has to be short.
+    pub(in crate::pool) fn in_place<T>(
+        &self,
+        work: impl FnOnce(&mut Reader) -> Result<T, NotInPlace>,
+    ) -> Result<T, NotInPlace> {
+        self.0.in_place(work)
+    }
+
+    /// Closes all connections after the reads that are running. All later reads get an error.
+    pub(in crate::pool) async fn close(&self) {
+        self.0.is_closed.store(true, Ordering::SeqCst);
+        for reader in &self.0.probes {
+            *reader.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        self.close_beside_probes().await;
+    }
+
+    /// Closes the connections of reads that are no probes, for tests.
+    #[doc(hidden)]
+    pub async fn close_beside_probes(&self) {
+        // An error: they were closed before.
+        let all: Result<SemaphorePermit<'_>, _> = self.0.permits.acquire_many(self.0.readers_max).await;
+        self.0.permits.close();
+        self.0.idle().clear();
+        drop(all);
+    }
+
+    /// How many connections are open, and how many of these are not in use. Those of probes are always free again.
+    pub(in crate::pool) fn counts(&self) -> (u64, u64) {
+        let idle = self.0.idle().len() as u64;
+        let in_use = u64::from(self.0.readers_max).saturating_sub(self.0.permits.available_permits() as u64);
+        (idle + in_use, idle)
+    }
+}
+
+impl fmt::Debug for SqliteReaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteReaders").field("file", &self.0.file.path()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(
+        &self,
+        is_dropped: impl FnMut() -> bool + Send + 'static,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let idle = self.idle().pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.file.reader()?,
+        };
+        connection.progress_handler(STEPS_BETWEEN_CHECKS, Some(is_dropped))?;
+        let read = work(&connection);
+        connection.progress_handler(0, None::<fn() -> bool>)?;
+        let is_healthy = read.as_ref().err().is_none_or(is_temporary);
+        if is_healthy && connection.is_autocommit() {
+            self.idle().push(connection);
+        }
+        read
+    }
+
+    /// Borrows a free connection for a probe, preferably the last one of this thread.
+    fn borrow(&self) -> MutexGuard<'_, Option<Reader>> {
+        let count = self.probes.len();
+        let last = LAST.get() % count;
+        for place in (last..count).chain(0..last) {
+            match self.probes[place].try_lock() {
+                Ok(reader) => {
+                    LAST.set(place);
+                    return reader;
+                }
+                Err(TryLockError::Poisoned(poisoned)) => return self.reopened(place, poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        // All are in use, for microseconds.
+        self.probes[last].lock().unwrap_or_else(|poisoned| self.reopened(last, poisoned.into_inner()))
+    }
+
+    /// Closes a connection whose last user panicked.
+    fn reopened<'s>(
+        &'s self,
+        place: usize,
+        mut reader: MutexGuard<'s, Option<Reader>>,
+    ) -> MutexGuard<'s, Option<Reader>> {
+        *reader = None;
+        self.probes[place].clear_poison();
+        reader
+    }
+
+    fn in_place<T>(&self, work: impl FnOnce(&mut Reader) -> Result<T, NotInPlace>) -> Result<T, NotInPlace> {
+        let mut slot = self.borrow();
+        let read = self.attempt(&mut slot, work);
+        match &read {
+            Ok(_) => {
+                if self.is_failing.load(Ordering::Relaxed) {
+                    self.is_failing.store(false, Ordering::Relaxed);
+                }
+            }
+            Err(NotInPlace::Failed(error)) => {
+                if !is_temporary(error) {
+                    *slot = None;
+                }
+                if !self.is_failing.swap(true, Ordering::Relaxed) {
+                    let file = self.file.path().display();
+                    tracing::warn!(%file, error = domain::reasons(error), "a short read failed in place; it is repeated like any other read");
+                }
+            }
+            Err(NotInPlace::TooMany | NotInPlace::Closed) => {}
+        }
+        read
+    }
+
+    fn attempt<T>(
+        &self,
+        slot: &mut Option<Reader>,
+        work: impl FnOnce(&mut Reader) -> Result<T, NotInPlace>,
+    ) -> Result<T, NotInPlace> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(NotInPlace::Closed);
+        }
+        work(match slot {
+            Some(reader) => reader,
+            None => {
+                let connection = self.file.reader()?;
+                // A thread of the runtime must not wait for a lock.
+                connection.busy_timeout(Duration::ZERO)?;
+                slot.insert(Reader { connection, kept: Kept::default() })
+            }
+        })
+    }
+}
+
+impl Reader {
+    pub(in crate::pool) fn run(
+        &self,
+        sql: &str,
+        arguments: &[Argument<'_>],
+        rows_max: usize,
+        rows: &mut dyn Decoder,
+    ) -> rusqlite::Result<()> {
+        run(&self.connection, sql, arguments, rows_max, rows)
+    }
+}
+
+/// Whether the file was locked, or the read was interrupted. Any other error may be caused by the connection itself.
+pub(in crate::pool) fn is_temporary(error: &rusqlite::Error) -> bool {
+    use ErrorCode::{DatabaseBusy, DatabaseLocked, OperationInterrupted};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | OperationInterrupted))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::pool::{DatabaseSettings, Target, scalar};
+
+    /// Longer than any statement of these tests.
+    const LONG: Duration = Duration::from_mins(1);
+
+    fn one_reader(folder: &tempfile::TempDir, wait_max: Duration) -> SqliteReaders {
+        let path = folder.path().join("facts.db");
+        std::fs::File::create(&path).unwrap();
+        SqliteReaders::new(SqliteFile::new(&DatabaseSettings::default(), &path, false), 1, wait_max)
+    }
+
+    async fn one(readers: &SqliteReaders) -> Result<i64, Error> {
+        scalar("SELECT 1").fetch_one(Target::SqliteReader(readers)).await
+    }
+
+    #[tokio::test]
+    async fn a_read_whose_future_is_dropped_is_interrupted() {
+        const ENDLESS: &str = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n) SELECT COUNT(*) FROM n";
+        let folder = tempfile::tempdir().unwrap();
+        let readers = one_reader(&folder, LONG);
+        {
+            let mut endless = pin!(scalar(ENDLESS).fetch_one::<i64>(Target::SqliteReader(&readers)));
+            assert!(endless.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        assert_eq!(one(&readers).await.unwrap(), 1);
+        assert_eq!(readers.counts(), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn a_read_waits_for_a_connection_only_so_long_and_a_probe_waits_for_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let readers = one_reader(&folder, Duration::from_millis(10));
+        let (release, released) = mpsc::channel::<()>();
+        let (holder, begun) = (readers.clone(), Arc::new(tokio::sync::Notify::new()));
+        let begins = Arc::clone(&begun);
+        let held = tokio::spawn(async move {
+            let hold = move |_: &Connection| {
+                begins.notify_one();
+                // An error: the test has failed.
+                let _ = released.recv();
+                Ok(())
+            };
+            holder.visit(hold).await
+        });
+        begun.notified().await;
+        assert_eq!(readers.counts(), (1, 0));
+        assert!(matches!(one(&readers).await, Err(Error::PoolTimedOut)));
+        readers.in_place(|reader| Ok(reader.connection.execute_batch("SELECT 1")?)).unwrap();
+        release.send(()).unwrap();
+        held.await.unwrap().unwrap();
+        assert_eq!(one(&readers).await.unwrap(), 1);
+        assert_eq!(readers.counts(), (1, 1));
+        readers.close().await;
+        assert!(matches!(one(&readers).await, Err(Error::PoolClosed)));
+        assert!(matches!(readers.in_place(|_| Ok(())), Err(NotInPlace::Closed)));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_failed_or_is_within_a_transaction_is_not_used_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let readers = one_reader(&folder, LONG);
+        for sql in ["BEGIN", "SELECT fact FROM nowhere"] {
+            assert_eq!(one(&readers).await.unwrap(), 1);
+            assert_eq!(readers.counts(), (1, 1));
+            let done = readers.visit(move |connection| connection.execute_batch(sql)).await;
+            assert_eq!(done.is_ok(), sql == "BEGIN");
+            assert_eq!(readers.counts(), (0, 0), "{sql}");
+        }
+    }
+}
