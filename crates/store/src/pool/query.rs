@@ -19,6 +19,9 @@ use super::sqlite::readers::SqliteReaders;
 use super::sqlite::writer::{Undo, Writer};
 use super::{Pool, Tx};
 
+/// The number of rows that a statement changed, and the decoder with those that it returned.
+type Outcome = Result<(u64, Box<dyn Decoder>), Error>;
+
 /// Where a statement runs.
 #[derive(Debug)]
 pub enum Target<'t> {
@@ -145,12 +148,7 @@ impl<'q> Query<'q> {
 
     /// Runs the statement and returns the number of rows that it changed, and the decoder. What waits for a database is compiled once, and not
     /// for each type of rows.
-    fn run<'f>(
-        self,
-        on: Target<'f>,
-        wanted: Wanted,
-        mut rows: Box<dyn Decoder>,
-    ) -> BoxFuture<'f, Result<(u64, Box<dyn Decoder>), Error>>
+    fn run<'f>(self, on: Target<'f>, wanted: Wanted, mut rows: Box<dyn Decoder>) -> BoxFuture<'f, Outcome>
     where
         'q: 'f,
     {
@@ -173,12 +171,7 @@ impl<'q> Query<'q> {
         })
     }
 
-    async fn read(
-        self,
-        readers: &SqliteReaders,
-        wanted: Wanted,
-        rows: Box<dyn Decoder>,
-    ) -> Result<(u64, Box<dyn Decoder>), Error> {
+    async fn read(self, readers: &SqliteReaders, wanted: Wanted, rows: Box<dyn Decoder>) -> Outcome {
         let arguments = self.arguments.into_iter().map(Argument::into_owned).collect();
         // A connection that cannot write changes no rows.
         readers.run(self.sql, arguments, wanted.rows_max(), rows).await.map(|rows| (0, rows))

@@ -6,11 +6,11 @@ use domain::Rng;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::language::Language;
 use domain::words::{asked, counted};
+use store::Store;
 use store::memory::MemoryScope;
 use store::passage::common::CommonWordsLimits;
 use store::passage::words::QueryStem;
 use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
-use store::Store;
 
 use crate::memories::{Draft, space};
 use crate::world::World;

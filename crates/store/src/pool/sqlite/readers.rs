@@ -258,14 +258,13 @@ impl Shared {
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(NotInPlace::Closed);
         }
-        work(match slot {
-            Some(reader) => reader,
-            None => {
-                let connection = self.file.reader()?;
-                // A thread of the runtime must not wait for a lock.
-                connection.busy_timeout(Duration::ZERO)?;
-                slot.insert(Reader { connection, kept: Kept::default() })
-            }
+        work(if let Some(reader) = slot {
+            reader
+        } else {
+            let connection = self.file.reader()?;
+            // A thread of the runtime must not wait for a lock.
+            connection.busy_timeout(Duration::ZERO)?;
+            slot.insert(Reader { connection, kept: Kept::default() })
         })
     }
 }
