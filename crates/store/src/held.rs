@@ -331,16 +331,21 @@ pub(crate) async fn add_total(tx: &mut Tx<'_>, bytes: i64) -> Result<(), sqlx::E
 /// Subtracts entries that are no longer held, as pairs of sender and charge, from the totals. The caller's transaction has locked the senders.
 pub(crate) async fn subtract_held(tx: &mut Tx<'_>, gone: &[(String, i64)]) -> Result<(), sqlx::Error> {
     const SENDER_LESS: &str = "UPDATE held_senders SET bytes = bytes - $2 WHERE sender = $1";
-    const SENDER_DONE: &str = "DELETE FROM held_senders WHERE sender = $1 AND bytes <= 0";
     let senders = by_sender(gone);
     for (sender, bytes) in &senders {
         query(SENDER_LESS).bind(*sender).bind(*bytes).execute(&mut *tx).await?;
-        query(SENDER_DONE).bind(*sender).execute(&mut *tx).await?;
+        end_sender(tx, sender).await?;
     }
     if !senders.is_empty() {
         add_total(tx, -senders.values().sum::<i64>()).await?;
     }
     Ok(())
+}
+
+/// Deletes the row of a sender that has nothing.
+async fn end_sender(tx: &mut Tx<'_>, sender: &str) -> Result<(), sqlx::Error> {
+    const SQL: &str = "DELETE FROM held_senders WHERE sender = $1 AND bytes <= 0";
+    query(SQL).bind(sender).execute(tx).await.map(drop)
 }
 
 /// Charges, summed by sender.

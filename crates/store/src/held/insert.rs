@@ -1,17 +1,23 @@
-//! Holding many events in one transaction.
+//! Holding events, by the same statements on both databases.
 //!
-//! 1. Lock the senders: from here on no other transaction changes their held events. SQLite has one writer; on PostgreSQL events of senders that
-//!    another transaction has locked leave the group ([`shared`]).
-//! 2. Read the remaining quota of each sender, and of each unclaimed agent, and whether it is still unclaimed.
-//! 3. Take the events in the order given: find those that are held already, insert those that fit. An entry takes over the reason of a
-//!    repetition, which was judged by newer facts. SQLite does that row by row with prepared statements, PostgreSQL in statements of many rows.
-//! 4. Add the inserted events to the totals, and to those of the senders.
+//! The events of a group are held in one transaction:
+//!
+//! 1. Lock the rows of their senders and read their bytes: until the commit no other transaction changes held events of these senders.
+//! 2. Read the rest of the quotas: the sum of all senders, and of an unclaimed agent its last day, and whether it is still unclaimed.
+//! 3. Find the events that are held already. Admit the others in the order given, as far as the quotas permit, and insert them. An entry
+//!    takes over the reason of a repetition, which was judged by newer facts.
+//! 4. Add the inserted bytes to those of the senders and of all senders.
+//!
+//! On PostgreSQL another process may have locked a sender, and may be frozen within its transaction. If the group waits longer than
+//! [`LOCK_WAIT_MAX`], the events of each sender are held in a transaction of their own. Only events of locked senders wait again, for
+//! [`ALL_WAITS_MAX`] all of them together; then their outcome is [`HeldOutcome::Busy`].
+//!
+//! The sum of all senders is read without a lock, so processes that hold at the same moment may exceed it by their groups.
 
-mod postgres;
-mod shared;
-mod sqlite;
+mod statements;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
 use domain::ids::{HeldId, RegistrationId, UserAccountId};
@@ -19,14 +25,27 @@ use domain::webhook::NotificationKind;
 use domain::{Digest, Timestamp};
 use serde_json::json;
 
-use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, add_total};
-use crate::error::{Corrupt, StoreError};
+use self::statements::{add_to_senders, entries_of, insert, judge_again};
+use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, add_total, end_sender, is_lock_timeout};
+use crate::error::StoreError;
 use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
-use crate::pool::{QueryBuilder, Tx, query, scalar};
-use crate::row::{chunks, parsed_opt};
-use crate::{Store, in_transaction};
+use crate::pool::{Tx, query};
+use crate::row::parsed_opt;
+use crate::{Store, in_transaction, joined};
 use async_recursion::async_recursion as boxed;
+
+/// Longest wait for one lock of another transaction.
+const LOCK_WAIT_MAX: Duration = Duration::from_millis(250);
+
+/// Time after which a transaction waits for no lock of another one.
+const ALL_WAITS_MAX: Duration = Duration::from_secs(1);
+
+/// Suggested delay: when an operator or a resend frees space cannot be predicted.
+const ROOM_AFTER: TimeDelta = TimeDelta::minutes(5);
+
+/// The window of [`HeldQuotas::registration_bytes_per_day`].
+const SHARE_WINDOW: TimeDelta = TimeDelta::days(1);
 
 impl Store {
     /// Holds events; one outcome for each, in the same order. The same bytes of the same sender are one entry as long as it is held, with the
@@ -35,79 +54,90 @@ impl Store {
     /// nothing of a sender is held, or all that fits.
     #[boxed]
     pub async fn held_insert(&self, new: &[NewHeld], quotas: &HeldQuotas) -> Result<Vec<HeldOutcome>, StoreError> {
-        if new.is_empty() {
-            return Ok(Vec::new());
-        }
         let senders: Vec<String> = new.iter().map(|held| held.sender.to_string()).collect();
         let candidates: Vec<Candidate<'_>> =
             senders.iter().zip(new).map(|(sender, held)| (held, (sender.as_str(), held.body_sha256))).collect();
         let holding = async {
-            if self.pool.is_postgres() {
-                self.hold_shared(&candidates, quotas).await
-            } else {
-                self.hold_alone(&candidates, quotas).await
+            if candidates.is_empty() {
+                return Ok(Vec::new());
+            }
+            let begun = Instant::now();
+            match self.hold(&candidates, quotas, LOCK_WAIT_MAX).await {
+                Err(error) if is_lock_timeout(&error) => self.hold_each_sender(&candidates, quotas, begun).await,
+                held => held,
             }
         };
         holding.during(Operation::HoldEvents).await
     }
 
-    /// As the only writer of the database.
-    async fn hold_alone(
+    /// Holds the events of each sender in a transaction of their own.
+    async fn hold_each_sender(
         &self,
         candidates: &[Candidate<'_>],
         quotas: &HeldQuotas,
+        begun: Instant,
     ) -> Result<Vec<HeldOutcome>, sqlx::Error> {
-        const TOTAL: &str = "SELECT bytes FROM held_totals WHERE id = 1";
-        let distinct = distinct_senders(candidates);
-        in_transaction!(&self.pool, |tx| {
-            let total = scalar(TOTAL).fetch_one(&mut *tx).await?;
-            let mut ledger = Ledger::new(quotas, total);
-            for chunk in chunks(&distinct) {
-                let mut sql = QueryBuilder::new("WITH wanted (sender) AS (");
-                sql.push_values(chunk, |mut row, sender| {
-                    row.push_bind(*sender);
-                });
-                sql.push(
-                    ") SELECT sender, bytes FROM (SELECT sender, (SELECT h.bytes FROM held_senders h
-                        WHERE h.sender = wanted.sender) AS bytes FROM wanted) AS found WHERE bytes IS NOT NULL",
-                );
-                let rows: Vec<(String, i64)> = sql.build().fetch_all(&mut *tx).await?;
-                ledger.senders_have(chunk, &rows);
+        let mut outcomes = vec![HeldOutcome::Busy; candidates.len()];
+        let mut senders: BTreeMap<&str, (Vec<&mut HeldOutcome>, Vec<Candidate<'_>>)> = BTreeMap::new();
+        for (candidate, outcome) in candidates.iter().zip(&mut outcomes) {
+            let (own_outcomes, own) = senders.entry(candidate.1.0).or_default();
+            own_outcomes.push(outcome);
+            own.push(*candidate);
+        }
+        for (own_outcomes, own) in senders.into_values() {
+            let wait = LOCK_WAIT_MAX.min(ALL_WAITS_MAX.saturating_sub(begun.elapsed()));
+            match self.hold(&own, quotas, wait).await {
+                Ok(held) => own_outcomes.into_iter().zip(held).for_each(|(outcome, held)| *outcome = held),
+                Err(error) if is_lock_timeout(&error) => {}
+                Err(error) => return Err(error),
             }
-            for (agent, since) in unclaimed_agents(candidates) {
-                let row: Option<AgentRow> =
-                    query(AGENT).bind(agent.as_uuid()).bind(since).fetch_optional(&mut *tx).await?;
-                ledger.agents.insert(agent, Agent::of(row)?);
-            }
-            let outcomes = match tx {
-                Tx::Sqlite(connection) => sqlite::hold(connection, candidates, &mut ledger)?,
-                Tx::Postgres(_) => return Err(sqlx::Error::WorkerCrashed),
-            };
-            let held = candidates.iter().map(|(held, _)| *held).zip(&outcomes);
-            self.notify_of_held(tx, held, &ledger).await?;
-            if ledger.total != total {
-                add_total(tx, ledger.total - total).await?;
-            }
-            add_shares(tx, &ledger.added()).await?;
-            Ok(outcomes)
-        })
+        }
+        Ok(outcomes)
+    }
+
+    /// Holds events in one transaction, which waits that long for a lock at most.
+    async fn hold(
+        &self,
+        candidates: &[Candidate<'_>],
+        quotas: &HeldQuotas,
+        lock_wait: Duration,
+    ) -> Result<Vec<HeldOutcome>, sqlx::Error> {
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                if tx.is_postgres() {
+                    // 0 would mean no limit.
+                    let limit = format!("{}ms", lock_wait.as_millis().max(1));
+                    query("SELECT set_config('lock_timeout', $1, TRUE)").bind(&limit).execute(&mut *tx).await?;
+                }
+                let mut ledger = Ledger::read(tx, candidates, quotas).await?;
+                let outcomes: Vec<HeldOutcome> =
+                    candidates.iter().map(|(held, key)| ledger.admit(held, *key)).collect();
+                insert(tx, candidates, &outcomes, &ledger).await?;
+                judge_again(tx, candidates, &outcomes).await?;
+                self.notify_of_held(tx, candidates, &outcomes, &ledger).await?;
+                ledger.write(tx).await?;
+                Ok(outcomes)
+            },
+            commit if |outcomes: &Vec<HeldOutcome>| outcomes
+                .iter()
+                .any(|outcome| matches!(outcome, HeldOutcome::Held(_) | HeldOutcome::AlreadyHeld(_)))
+        )
         .await
     }
-}
 
-impl Store {
     /// Notifies the owners of events that are held now.
     async fn notify_of_held(
         &self,
         tx: &mut Tx<'_>,
-        candidates: impl Iterator<Item = (&NewHeld, &HeldOutcome)>,
+        candidates: &[Candidate<'_>],
+        outcomes: &[HeldOutcome],
         ledger: &Ledger<'_>,
     ) -> Result<(), sqlx::Error> {
         if !self.notifies_owners() {
             return Ok(());
         }
-        let new = candidates.filter(|(_, outcome)| matches!(outcome, HeldOutcome::Held(_)));
-        let notices: Vec<Notice<'_>> = new
+        let notices: Vec<Notice<'_>> = inserted(candidates, outcomes)
             .filter_map(|(held, _)| {
                 // The credential names the computer; the envelope may name another one.
                 let (to, machine) = match (&held.sender, ledger.account(held)) {
@@ -128,50 +158,20 @@ impl Store {
     }
 }
 
-/// Account, bytes of the last day, its oldest entry: id of the agent, beginning of the day.
-const AGENT: &str = "SELECT r.account_id, (SELECT CAST(COALESCE(SUM(h.charged_bytes), 0) AS BIGINT)
-        FROM held_events h WHERE h.registration_id = r.id AND h.received_at > $2),
-        (SELECT MIN(h.received_at) FROM held_events h WHERE h.registration_id = r.id AND h.received_at > $2)
-    FROM registrations r WHERE r.id = $1";
-
 /// An event that is to be held, with its key.
 type Candidate<'a> = (&'a NewHeld, Key<'a>);
 
-/// The senders, each once, in one order everywhere.
-fn distinct_senders<'a>(candidates: &[Candidate<'a>]) -> Vec<&'a str> {
-    let mut distinct: Vec<&str> = candidates.iter().map(|(_, (sender, _))| *sender).collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    distinct
-}
-
-/// The agents whose events come without an account, each once, with the beginning of the day of its first event.
-fn unclaimed_agents(candidates: &[Candidate<'_>]) -> Vec<(RegistrationId, Timestamp)> {
-    let mut agents: Vec<(RegistrationId, Timestamp)> = Vec::new();
-    for (held, _) in candidates {
-        let (Sender::Registration(agent), None) = (&held.sender, &held.account) else { continue };
-        if !agents.iter().any(|(known, _)| known == agent) {
-            agents.push((*agent, held.received_at - SHARE_WINDOW));
-        }
-    }
-    agents
-}
-
-/// Adds bytes to the parts of senders, in the order given.
-async fn add_shares(tx: &mut Tx<'_>, added: &[(&str, i64)]) -> Result<(), sqlx::Error> {
-    for chunk in chunks(added) {
-        let mut sql = QueryBuilder::new("INSERT INTO held_senders (sender, bytes) ");
-        sql.push_values(chunk, |mut row, (sender, bytes)| {
-            row.push_bind(*sender).push_bind(*bytes);
-        });
-        sql.push(" ON CONFLICT (sender) DO UPDATE SET bytes = held_senders.bytes + excluded.bytes");
-        sql.build().execute(&mut *tx).await?;
-    }
-    Ok(())
-}
-
 /// Sender and body: what makes two events one entry.
 type Key<'a> = (&'a str, Digest);
+
+/// The events that the transaction inserts, with their senders.
+fn inserted<'a>(
+    candidates: &[Candidate<'a>],
+    outcomes: &[HeldOutcome],
+) -> impl Iterator<Item = (&'a NewHeld, &'a str)> {
+    let held = candidates.iter().zip(outcomes).filter(|(_, outcome)| matches!(outcome, HeldOutcome::Held(_)));
+    held.map(|((held, (sender, _)), _)| (*held, *sender))
+}
 
 /// What an entry counts against the quotas.
 fn charge(held: &NewHeld) -> i64 {
@@ -181,15 +181,6 @@ fn charge(held: &NewHeld) -> i64 {
 fn clamped(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
-
-/// The window of [`HeldQuotas::registration_bytes_per_day`].
-const SHARE_WINDOW: TimeDelta = TimeDelta::days(1);
-
-/// Suggested delay: when an operator or a resend frees space cannot be predicted.
-const ROOM_AFTER: TimeDelta = TimeDelta::minutes(5);
-
-/// Account, bytes of the window, its oldest entry.
-type AgentRow = (Option<String>, i64, Option<Timestamp>);
 
 /// An agent whose events come without an account.
 struct Agent {
@@ -202,7 +193,17 @@ struct Agent {
 }
 
 impl Agent {
-    fn of(row: Option<AgentRow>) -> Result<Self, Corrupt> {
+    /// Reads an agent. On PostgreSQL it waits for a claim that is being completed: events held before are then seen by the claim, and
+    /// those held later see it.
+    async fn read(tx: &mut Tx<'_>, agent: RegistrationId, day: Timestamp) -> Result<Self, sqlx::Error> {
+        const SQLITE: &str = "SELECT r.account_id, (SELECT CAST(COALESCE(SUM(h.charged_bytes), 0) AS BIGINT)
+                FROM held_events h WHERE h.registration_id = r.id AND h.received_at > $2),
+                (SELECT MIN(h.received_at) FROM held_events h WHERE h.registration_id = r.id AND h.received_at > $2)
+            FROM registrations r WHERE r.id = $1";
+        const POSTGRES: &str = joined!(SQLITE, " FOR SHARE OF r");
+        let sql = if tx.is_postgres() { POSTGRES } else { SQLITE };
+        let row: Option<(Option<String>, i64, Option<Timestamp>)> =
+            query(sql).bind(agent.as_uuid()).bind(day).fetch_optional(tx).await?;
         let (account, spent, since) = row.unwrap_or_default();
         Ok(Self { account: parsed_opt("registrations.account_id", account.as_deref())?, spent, since })
     }
@@ -210,12 +211,11 @@ impl Agent {
 
 /// The held events of the senders of a batch, and the remaining quotas.
 struct Ledger<'a> {
-    held: HashMap<Key<'a>, HeldId>,
-    senders: HashMap<&'a str, Share>,
+    entries: HashMap<Key<'a>, HeldId>,
+    senders: BTreeMap<&'a str, Share>,
     agents: HashMap<RegistrationId, Agent>,
-    registration_bytes_max: i64,
-    total_bytes_max: i64,
-    sender_bytes_max: i64,
+    quotas: &'a HeldQuotas,
+    /// Bytes of all senders.
     total: i64,
 }
 
@@ -227,33 +227,45 @@ struct Share {
 }
 
 impl<'a> Ledger<'a> {
-    fn new(quotas: &HeldQuotas, total: i64) -> Self {
-        Self {
-            held: HashMap::new(),
-            senders: HashMap::new(),
-            agents: HashMap::new(),
-            registration_bytes_max: clamped(quotas.registration_bytes_per_day),
-            total_bytes_max: clamped(quotas.total_bytes),
-            sender_bytes_max: clamped(quotas.sender_bytes()),
-            total,
-        }
-    }
-
-    /// Records the held bytes of senders before the batch; `rows` contains the senders that have any.
-    fn senders_have(&mut self, senders: &[&'a str], rows: &[(String, i64)]) {
-        for (sender, bytes) in rows {
-            if let Some(&known) = senders.iter().find(|known| **known == sender.as_str()) {
-                self.senders.insert(known, Share { before: *bytes, added: 0 });
+    /// Locks the senders, in one order everywhere, and reads what they have.
+    async fn read(tx: &mut Tx<'_>, candidates: &[Candidate<'a>], quotas: &'a HeldQuotas) -> Result<Self, sqlx::Error> {
+        let mut senders: BTreeMap<&'a str, Share> =
+            candidates.iter().map(|(_, (sender, _))| (*sender, Share::default())).collect();
+        let nothing: Vec<(&str, i64)> = senders.keys().map(|sender| (*sender, 0)).collect();
+        let mut total = 0;
+        for (sender, bytes, sum) in add_to_senders(tx, &nothing).await? {
+            total = sum;
+            if let Some(share) = senders.get_mut(sender.as_str()) {
+                share.before = bytes;
             }
         }
+        let mut agents = HashMap::new();
+        for (held, _) in candidates {
+            if let (Sender::Registration(agent), None) = (&held.sender, &held.account)
+                && !agents.contains_key(agent)
+            {
+                agents.insert(*agent, Agent::read(tx, *agent, held.received_at - SHARE_WINDOW).await?);
+            }
+        }
+        Ok(Self { entries: entries_of(tx, candidates).await?, senders, agents, quotas, total })
     }
 
-    /// The bytes that the batch adds to each sender, in one order everywhere.
-    fn added(&self) -> Vec<(&'a str, i64)> {
-        let shares = self.senders.iter().filter(|(_, share)| share.added > 0);
-        let mut added: Vec<(&'a str, i64)> = shares.map(|(sender, share)| (*sender, share.added)).collect();
-        added.sort_unstable();
-        added
+    /// Adds what was admitted. The sum of all comes last, so that its row is locked for one round trip.
+    async fn write(&self, tx: &mut Tx<'_>) -> Result<(), sqlx::Error> {
+        let added: Vec<(&str, i64)> = self
+            .senders
+            .iter()
+            .filter(|(_, share)| share.added > 0)
+            .map(|(sender, share)| (*sender, share.added))
+            .collect();
+        for (sender, _) in self.senders.iter().filter(|(_, share)| share.before + share.added == 0) {
+            end_sender(tx, sender).await?;
+        }
+        if added.is_empty() {
+            return Ok(());
+        }
+        add_to_senders(tx, &added).await?;
+        add_total(tx, added.iter().map(|(_, bytes)| bytes).sum()).await
     }
 
     fn account<'b>(&'b self, held: &'b NewHeld) -> Option<&'b UserAccountId> {
@@ -264,21 +276,26 @@ impl<'a> Ledger<'a> {
         }
     }
 
+    /// Counts an event that may be held.
+    fn admit(&mut self, held: &NewHeld, key: Key<'a>) -> HeldOutcome {
+        self.refusal(held, &key).unwrap_or_else(|| self.take(held, key))
+    }
+
     /// The entry that holds it already, or the quota that it exceeds; `None` if it may be taken.
     fn refusal(&self, held: &NewHeld, key: &Key<'a>) -> Option<HeldOutcome> {
-        if let Some(id) = self.held.get(key) {
+        if let Some(id) = self.entries.get(key) {
             return Some(HeldOutcome::AlreadyHeld(*id));
         }
         let charge = charge(held);
         let share = self.senders.get(key.0).map_or(0, |share| share.before + share.added);
-        if self.total.saturating_add(charge) > self.total_bytes_max
-            || share.saturating_add(charge) > self.sender_bytes_max
+        if self.total.saturating_add(charge) > clamped(self.quotas.total_bytes)
+            || share.saturating_add(charge) > clamped(self.quotas.sender_bytes())
         {
             return Some(HeldOutcome::QuotaExceeded { retry_after: ROOM_AFTER });
         }
         let agent = self.unclaimed(held)?;
         let since = agent.since.unwrap_or(held.received_at);
-        (agent.spent.saturating_add(charge) > self.registration_bytes_max)
+        (agent.spent.saturating_add(charge) > clamped(self.quotas.registration_bytes_per_day))
             .then(|| HeldOutcome::QuotaExceeded { retry_after: since + SHARE_WINDOW - held.received_at })
     }
 
@@ -301,7 +318,7 @@ impl<'a> Ledger<'a> {
         }
         self.total += charge;
         self.senders.entry(key.0).or_default().added += charge;
-        self.held.insert(key, held.id);
+        self.entries.insert(key, held.id);
         HeldOutcome::Held(held.id)
     }
 }

@@ -77,6 +77,26 @@ async fn a_locked_sender_leaves_its_group_on_postgres() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_group_keeps_only_its_own_senders_waiting_on_postgres() {
+    let Some(world) = World::on_postgres().await else { return };
+    let frozen: Vec<Sender> = (0..12).map(|_| machine(&world)).collect();
+    let of_each = |senders: &[Sender], body: &str| -> Vec<NewHeld> {
+        senders.iter().map(|sender| new_held(&world, sender.clone(), body, now())).collect()
+    };
+    assert!(hold(&world, &of_each(&frozen, "1")).await.iter().all(is_held));
+    let lock = stranger(&world, "SELECT 1 FROM held_senders WHERE $1 <> '' FOR UPDATE", "all").await;
+    let free: Vec<Sender> = (0..6).map(|_| machine(&world)).collect();
+    let mut group = of_each(&frozen, "2");
+    group.extend(of_each(&free, "2"));
+    let outcomes = hold(&world, &group).await;
+    let (of_frozen, of_free) = outcomes.split_at(frozen.len());
+    assert!(of_frozen.iter().all(|outcome| *outcome == HeldOutcome::Busy), "{outcomes:?}");
+    assert!(of_free.iter().all(is_held), "{outcomes:?}");
+    give_up(lock).await;
+    assert!(hold(&world, &of_each(&frozen, "2")).await.iter().all(is_held));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sender_that_a_stranger_begins_keeps_only_itself_waiting_on_postgres() {
     let Some(world) = World::on_postgres().await else { return };
     let (begun, free) = (machine(&world), machine(&world));

@@ -45,13 +45,13 @@ impl SqliteConnection {
         &mut self.connection
     }
 
-    /// Runs `work` on the connection itself, for statements that are prepared once and run for many rows.
-    pub fn visit<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+    /// Runs `work` on the connection itself.
+    pub(super) fn visit<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         work(&self.connection).map_err(|error| self.failed(&error))
     }
 
     /// Runs `work` that takes longer than a millisecond, with the other tasks of this thread moved to another one.
-    pub fn visit_long<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+    pub(super) fn visit_long<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         aside(|| work(&self.connection)).map_err(|error| self.failed(&error))
     }
 
