@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use domain::claim::{AttemptRefusal, RegistrationType};
+use domain::device::approval::ApprovalRefusal;
 use domain::device::{
     CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, UserCode, WantedAgent, WantedKey,
 };
@@ -30,13 +31,11 @@ use domain::held::MachineFacts;
 use domain::ids::PersonId;
 use domain::secret::{Secret, SecretHash, SecretKind};
 use store::api_key::KeyGrant;
-use store::device::{Agreed, ApprovalRefusal, Approver, CodeEntry, DeviceStart, Guesser, NewDeviceCode};
-use store::machine::AttachRefusal;
+use store::device::{Agreed, Approver, CodeEntry, DeviceStart, Guesser, NewDeviceCode};
 use supervision::{ActorSettings, AskError, Directory, Reply, detached};
 
 pub use contract::{
-    AgentRefusal, AnswerError, ApprovedDevice, AskResult, CodeLookup, Dependencies, Extras, Poll, StartError,
-    StartedDevice,
+    AgentRefusal, ApprovedDevice, AskResult, CodeLookup, Dependencies, Extras, Poll, StartError, StartedDevice,
 };
 pub use poller::{DeviceMessage, DevicePoller};
 pub use settings::DeviceSettings;
@@ -186,9 +185,9 @@ impl DeviceCodes {
         user_code: &UserCode,
         approver: Approver,
         extras: Extras,
-    ) -> AskResult<ApprovedDevice, AnswerError> {
+    ) -> AskResult<ApprovedDevice, ApprovalRefusal> {
         let CodeLookup::Asking(asking) = self.answered(user_code, &approver).await? else {
-            return Ok(Err(AnswerError::CodeConsumed));
+            return Ok(Err(ApprovalRefusal::CodeConsumed));
         };
         let Dependencies { clock, rng, keys_per_account_max, .. } = &*self.dependencies;
         let grant = || KeyGrant { id: rng.uuid_v7(clock.now()).into(), keys_max: *keys_per_account_max };
@@ -196,27 +195,17 @@ impl DeviceCodes {
         let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, agreed, reply }).await?;
         let approval = asked.transpose()?.unwrap_or(Err(ApprovalRefusal::CodeConsumed));
         let agent = asking.agent.filter(|_| extras.agent.is_some()).and_then(|agent| agent.claim_token);
-        Ok(approval.map(|account| ApprovedDevice { account, agent }).map_err(|refusal| match refusal {
-            ApprovalRefusal::CodeConsumed => AnswerError::CodeConsumed,
-            ApprovalRefusal::NotTheFirst => AnswerError::NotTheFirst,
-            ApprovalRefusal::AccountRequired => AnswerError::AccountRequired,
-            ApprovalRefusal::TooManyKeys => AnswerError::TooManyKeys,
-            ApprovalRefusal::AgentGone => AnswerError::AgentGone,
-            ApprovalRefusal::Attach(AttachRefusal::MachineNotRegistered) => AnswerError::MachineNotRegistered,
-            ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed) => AnswerError::MachineAlreadyClaimed,
-            ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed) => AnswerError::CuidAlreadyClaimed,
-            ApprovalRefusal::Attach(AttachRefusal::PersonBoundToOtherAccount) => AnswerError::PersonBoundToOtherAccount,
-        }))
+        Ok(approval.map(|account| ApprovedDevice { account, agent }))
     }
 
     /// A person denies: the next poll of the computer returns `Denied`.
     #[boxed]
-    pub async fn deny(&self, user_code: &UserCode, denier: Approver) -> AskResult<(), AnswerError> {
+    pub async fn deny(&self, user_code: &UserCode, denier: Approver) -> AskResult<(), ApprovalRefusal> {
         let CodeLookup::Asking(asking) = self.answered(user_code, &denier).await? else {
-            return Ok(Err(AnswerError::CodeConsumed));
+            return Ok(Err(ApprovalRefusal::CodeConsumed));
         };
         let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Deny { denier, reply }).await?;
-        Ok(if asked.transpose()?.unwrap_or(false) { Ok(()) } else { Err(AnswerError::CodeConsumed) })
+        Ok(if asked.transpose()?.unwrap_or(false) { Ok(()) } else { Err(ApprovalRefusal::CodeConsumed) })
     }
 
     /// Makes a running poller read its row, which another process may have changed.

@@ -114,38 +114,6 @@ pub enum Poll {
     Expired,
 }
 
-/// Why an approval or a denial has no effect, in the order of the checks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerError {
-    /// The code is not pending.
-    #[error("the code is expired, used, or unknown")]
-    CodeConsumed,
-    /// The computer is not registered.
-    #[error("the computer is not registered")]
-    MachineNotRegistered,
-    /// It is attached to another account.
-    #[error("the computer is attached to another account")]
-    MachineAlreadyClaimed,
-    /// Its identity is another person's.
-    #[error("the computer's identity belongs to another person's account")]
-    CuidAlreadyClaimed,
-    /// Its identity has no owner, and another computer registered under it first.
-    #[error("another computer registered under the identity first")]
-    NotTheFirst,
-    /// Its identity was provisioned with an account of its own, and the person has another.
-    #[error("the computer's identity has an account of its own, and you have another")]
-    PersonBoundToOtherAccount,
-    /// The person has no account.
-    #[error("an account is needed")]
-    AccountRequired,
-    /// The key that the computer asks for would be one too many.
-    #[error("the account has too many keys")]
-    TooManyKeys,
-    /// The agent was claimed or revoked since it asked.
-    #[error("the agent was claimed or revoked meanwhile")]
-    AgentGone,
-}
-
 /// The result of a lookup by user code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CodeLookup {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Timestamp;
+use domain::device::approval::ApprovalRefusal;
 use domain::device::{DeviceCode, DeviceState, Pacing, PollState};
 use domain::mail;
 use domain::secret::SecretHash;
-use store::device::{Agreed, Approval, ApprovalRefusal, Approver, AttachedDevice};
+use store::device::{Agreed, Approval, Approver, AttachedDevice};
 use supervision::{ActorError, KeyedActor, Reply, SelfRef};
 use tokio::time::Instant;
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use actors::device::{AnswerError, Extras, Poll};
+use actors::device::{Extras, Poll};
 use chrono::TimeDelta;
+use domain::device::approval::ApprovalRefusal;
 use domain::device::{CODE_SECONDS, DeviceState};
 use domain::ids::UserAccountId;
 use domain::{Clock, Rng};
@@ -135,13 +136,13 @@ impl Lane {
                                 assert_eq!(Some(&approved.account), people[person].account.as_ref());
                                 Told::Approved(approved.account)
                             }
-                            Err(AnswerError::CodeConsumed) => Told::TooLate,
+                            Err(ApprovalRefusal::CodeConsumed) => Told::TooLate,
                             Err(other) => panic!("{other:?}"),
                         }
                     }
                     Deed::Deny { person } => match node.devices.deny(&started.user_code, by(person)).await.unwrap() {
                         Ok(()) => Told::Denied,
-                        Err(AnswerError::CodeConsumed) => Told::TooLate,
+                        Err(ApprovalRefusal::CodeConsumed) => Told::TooLate,
                         Err(other) => panic!("{other:?}"),
                     },
                     Deed::Poll { times } => {

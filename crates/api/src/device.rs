@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use actors::device::{AnswerError, DeviceCodes, Extras, Poll, StartError};
+use actors::device::{DeviceCodes, Extras, Poll, StartError};
 use app::config::Urls;
 use app::services::devices::DeviceApprovals;
 use axum::extract::State;
 use domain::agent_right::AgentRight;
 use domain::api_key::{ApiKeyScope, scopes_of};
+use domain::device::approval::ApprovalRefusal;
 use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode, WantedAgent, WantedKey};
 use serde_json::json;
 use wire::Done;
@@ -131,21 +132,21 @@ fn user_code(typed: &str) -> Result<UserCode, ApiError> {
     typed.parse().map_err(|_| Code::CodeConsumed.into())
 }
 
-fn refused(error: AnswerError, devices: &DeviceApprovals) -> ApiError {
+fn refused(error: ApprovalRefusal, devices: &DeviceApprovals) -> ApiError {
     let code = match error {
         // `AgentGone` is an answer to pages alone: this route confirms no agent.
-        AnswerError::CodeConsumed | AnswerError::AgentGone => Code::CodeConsumed,
-        AnswerError::MachineNotRegistered => Code::MachineNotRegistered,
-        AnswerError::MachineAlreadyClaimed => Code::MachineAlreadyClaimed,
-        AnswerError::CuidAlreadyClaimed => {
+        ApprovalRefusal::CodeConsumed | ApprovalRefusal::AgentGone => Code::CodeConsumed,
+        ApprovalRefusal::MachineNotRegistered => Code::MachineNotRegistered,
+        ApprovalRefusal::MachineAlreadyClaimed => Code::MachineAlreadyClaimed,
+        ApprovalRefusal::CuidAlreadyClaimed => {
             return ApiError::new(Code::CuidAlreadyClaimed).with("details", json!(CLAIMED_BY_ANOTHER));
         }
-        AnswerError::NotTheFirst => {
+        ApprovalRefusal::NotTheFirst => {
             return ApiError::new(Code::CuidAlreadyClaimed).with("details", json!(not_the_first(devices)));
         }
-        AnswerError::PersonBoundToOtherAccount => Code::PersonBoundToOtherAccount,
-        AnswerError::AccountRequired => Code::AccountRequired,
-        AnswerError::TooManyKeys => Code::TooManyKeys,
+        ApprovalRefusal::PersonBoundToOtherAccount => Code::PersonBoundToOtherAccount,
+        ApprovalRefusal::AccountRequired => Code::AccountRequired,
+        ApprovalRefusal::TooManyKeys => Code::TooManyKeys,
     };
     code.into()
 }

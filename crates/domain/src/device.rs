@@ -2,6 +2,8 @@
 //! `docs/decisions/0004-device-codes.md`; RFC 8628). These functions decide
 //! transitions; the actors execute them.
 
+pub mod approval;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

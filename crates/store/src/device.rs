@@ -1,29 +1,25 @@
 //! Device codes: how a computer is attached to the account of the approver (`docs/decisions/0004-device-codes.md`).
 
+mod approve;
+
 use chrono::TimeDelta;
+use domain::Timestamp;
 use domain::agent_right::AgentRights;
 use domain::api_key::ApiKeyScope;
-use domain::claim::Claim;
 use domain::confirm::ConfirmedVia;
-use domain::consent::{Author, ConsentLevel};
+use domain::consent::ConsentLevel;
+use domain::device::approval::ApprovalRefusal;
 use domain::device::{DeviceCode, DeviceState, WantedAgent, WantedKey};
-use domain::foreign::visible;
 use domain::ids::{Email, MachineUuid, PersonId, RegistrationId, UserAccountId};
-use domain::label::Label;
 use domain::secret::SecretHash;
 use domain::tool::Tool;
-use domain::{Rng, Timestamp};
 use uuid::Uuid;
 
-use crate::api_key::{ComputersKey, KeyCreate, KeyGrant, add_key_of_computer, scopes_of_text, scopes_text};
+use crate::api_key::{KeyGrant, scopes_of_text, scopes_text};
 use crate::change::Change;
-use crate::claim::{claim_locked, lock_agent, lock_unclaimed};
-use crate::consent::baseline::{Choice, lock_baseline, write_choice};
 use crate::error::{Corrupt, StoreError};
-use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machine};
-use crate::mail::{QueuedMail, insert_mail};
 use crate::operation::{During, Operation};
-use crate::pool::{Tx, probe, query, scalar};
+use crate::pool::{probe, query, scalar};
 use crate::probes::rows::CodeRow;
 use crate::row::{count, limit, parsed, parsed_opt, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, probes};
@@ -161,23 +157,6 @@ pub struct Approver {
 
 /// The account that the computer is attached to since its code was approved, or why the code was not approved.
 pub type Approval = Result<UserAccountId, ApprovalRefusal>;
-
-/// Why a device code is not approved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApprovalRefusal {
-    /// The code is expired, answered, or deleted.
-    CodeConsumed,
-    /// The computer's identity has no owner, and another computer registered under it first.
-    NotTheFirst,
-    /// The person has no account, and the computer's identity has none that the person could take over.
-    AccountRequired,
-    /// The computer cannot be attached to the person's account.
-    Attach(AttachRefusal),
-    /// The account has as many valid keys as it may have.
-    TooManyKeys,
-    /// The agent that asks with the computer was claimed, revoked or deleted meanwhile.
-    AgentGone,
-}
 
 impl Store {
     /// Stores a code in place of the pending one, unless `codes_max` were asked for within `window` before now.
@@ -333,122 +312,6 @@ impl Store {
         })
     }
 
-    /// Attaches the computer of a pending code to the account of the approver; with `agreed.key`, the key that it asks for becomes valid
-    /// and takes the place of those that it had; with `agreed.agent`, the agent that asks with it is claimed for the account. Exactly one of
-    /// any number of calls approves, and never beside a denial. With `agreed.consent`, that level becomes the approver's. `notice` writes the letter about it, stored with the approval or not at all. An agent that was revoked
-    /// meanwhile approves nothing: to it the code is consumed.
-    pub async fn device_approve(
-        &self,
-        code: &DeviceCode,
-        approver: &Approver,
-        agreed: Agreed,
-        notice: impl FnOnce(&AttachedDevice) -> QueuedMail + Send,
-        now: Timestamp,
-        rng: &Rng,
-    ) -> Result<Approval, StoreError> {
-        // Locked in this order by everyone: agent, person, account, computer, code, identity.
-        const PERSON: &str = "UPDATE persons SET id = id WHERE id = $1 RETURNING account_id, email";
-        const MACHINE: &str = "UPDATE machines SET machine_uuid = machine_uuid
-            WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
-        const CLAIM: &str = "UPDATE device_codes SET changed_at = $2
-            WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $2 RETURNING user_cuid";
-        const LINKED: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 RETURNING account_id";
-        const OWNERS: &str = "SELECT COUNT(*) FROM persons WHERE account_id = $1";
-        const ATTACHED: &str =
-            "SELECT m.name, d.ip_address, d.key_hash, d.key_scopes FROM device_codes d JOIN machines m ON m.machine_uuid = d.machine_uuid
-            WHERE d.device_code_hash = $1";
-        let person = approver.person.as_uuid();
-        let DeviceCode { code, machine, .. } = code;
-        let machine = *machine;
-        in_transaction!(
-            &self.pool,
-            |tx| {
-                if let Some(agent) = approver.via.agent()
-                    && !lock_agent(tx, agent).await?
-                {
-                    return Ok(Err(ApprovalRefusal::CodeConsumed));
-                }
-                let claimed = if agreed.agent.is_some() { asking_agent(tx, code).await? } else { None };
-                let is_gone = match claimed {
-                    Some((agent, _)) => !lock_unclaimed(tx, agent, now).await?,
-                    None => false,
-                };
-                let (own, email): (Option<String>, String) =
-                    query(PERSON).bind(person).fetch_one(&mut *tx).await?;
-                if let (Some(_), Some(account)) = (agreed.consent, &own) {
-                    lock_baseline(tx, account).await?;
-                }
-                let asking: Option<(String, Option<String>)> =
-                    query(MACHINE).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
-                let asked_by: Option<String> =
-                    scalar(CLAIM).bind(code.as_bytes()).bind(now).fetch_optional(&mut *tx).await?;
-                let Some(asked_by) = asked_by else { return Ok(Err(ApprovalRefusal::CodeConsumed)) };
-                // A computer that was removed and registered again with another identity did not request this code.
-                let asking = asking.filter(|(identity, _)| *identity == asked_by);
-                let Some((identity, attached_to)) = asking else {
-                    return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::MachineNotRegistered)));
-                };
-                if is_gone {
-                    return Ok(Err(ApprovalRefusal::AgentGone));
-                }
-                let was_attached = attached_to.is_some();
-                let linked: Option<String> = scalar(LINKED).bind(&identity).fetch_one(&mut *tx).await?;
-                let owners: i64 = scalar(OWNERS).bind(&linked).fetch_one(&mut *tx).await?;
-                // Anybody may register under any identity, so one without an owner goes to the computer that registered first.
-                if attached_to.is_none() && owners == 0 && (linked.is_none() || own.is_none()) {
-                    let first: Uuid =
-                        scalar(FIRST_OF_IDENTITY).bind(&identity).fetch_one(&mut *tx).await?;
-                    if first != machine.as_uuid() {
-                        return Ok(Err(ApprovalRefusal::NotTheFirst));
-                    }
-                }
-                let account = match own {
-                    Some(account) => account,
-                    None => match provisioned(linked, attached_to, owners) {
-                        Ok(account) => {
-                            query(OWN).bind(person).bind(&account).execute(&mut *tx).await?;
-                            account
-                        }
-                        Err(refusal) => return Ok(Err(refusal)),
-                    },
-                };
-                if let Err(refusal) = attach_machine(self, tx, machine, &account, now, rng).await? {
-                    return Ok(Err(ApprovalRefusal::Attach(refusal)));
-                }
-                // A person's approval is their own from then on; an agent's does not take over an attachment that was there.
-                if approver.via == ConfirmedVia::Session || !was_attached {
-                    let agent = approver.via.agent().map(|agent| agent.as_uuid());
-                    query(ATTACHED_BY).bind(machine.as_uuid()).bind(agent).execute(&mut *tx).await?;
-                }
-                if let Some(level) = agreed.consent {
-                    agree_to_level(self, tx, approver, level, (&account, &identity, machine), now, rng).await?;
-                }
-                settle(tx, code, &account, approver, now).await?;
-                let row: AttachedRow = query(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
-                let Some(has_key) = grant_key(tx, agreed.key, machine, &account, &row, now).await? else {
-                    return Ok(Err(ApprovalRefusal::TooManyKeys));
-                };
-                let AttachedRow { name, ip_address, .. } = row;
-                let account: UserAccountId = parsed("persons.account_id", &account).map_err(undecodable)?;
-                let owner: Email = parsed("persons.email", &email).map_err(undecodable)?;
-                if let Some((agent, tool)) = claimed {
-                    let (account, email) = (account.clone(), owner.clone());
-                    let claim = Claim { account, person: approver.person, email, rights: agreed.agent, at: now };
-                    claim_locked(tx, agent, &claim, approver.via, now).await?;
-                    label_agent(tx, agent, &label_of(tool, name.as_deref())).await?;
-                    self.announce_registration(tx, agent.as_uuid()).await?;
-                }
-                let attached = AttachedDevice { machine, name, ip_address, account, owner, has_key, agent: claimed };
-                insert_mail(tx, &notice(&attached), now).await?;
-                self.announce(tx, &Change::Device(*code)).await?;
-                Ok(Ok(attached.account))
-            },
-            commit if Result::is_ok
-        )
-        .during(Operation::ApproveDeviceCode)
-        .await
-    }
-
     /// Denies a pending code; `false` when it is expired, answered, or gone.
     #[boxed]
     pub async fn device_deny(&self, code: &SecretHash, denier: &Approver, now: Timestamp) -> Result<bool, StoreError> {
@@ -548,15 +411,6 @@ crate::row! {
     }
 }
 
-crate::row! {
-    struct AttachedRow {
-        name: Option<String>,
-        ip_address: Option<String>,
-        key_hash: Option<Vec<u8>>,
-        key_scopes: Option<String>,
-    }
-}
-
 impl TryFrom<AskingRow> for AskingDevice {
     type Error = Corrupt;
 
@@ -582,99 +436,4 @@ impl TryFrom<AskingRow> for AskingDevice {
         let AskingRow { name, first_seen_at, ip_address, is_attached, .. } = row;
         Ok(Self { code, name, first_seen_at, others, ip_address, key_scopes, is_attached, agent })
     }
-}
-
-/// Writes the level that the approver chose for a computer, which the account has now. The letter about the attachment says it.
-async fn agree_to_level(
-    store: &Store,
-    tx: &mut Tx<'_>,
-    approver: &Approver,
-    level: ConsentLevel,
-    (account, identity, machine): (&str, &str, MachineUuid),
-    now: Timestamp,
-    rng: &Rng,
-) -> Result<(), sqlx::Error> {
-    let agent = approver.via.agent();
-    let author = if agent.is_some() { Author::Agent } else { Author::Person };
-    let identity = parsed("machines.user_cuid", identity).map_err(undecodable)?;
-    let choice = Choice { account, identity: &identity, machine, level, author, agent };
-    write_choice(store, tx, &choice, now, rng).await
-}
-
-/// Marks a code as approved.
-async fn settle(
-    tx: &mut Tx<'_>,
-    code: &SecretHash,
-    account: &str,
-    approver: &Approver,
-    now: Timestamp,
-) -> Result<(), sqlx::Error> {
-    const SETTLE: &str = "UPDATE device_codes
-        SET state = 'claimed', account_id = $2, person_id = $3, settled_via = $4, settled_at = $5 WHERE device_code_hash = $1";
-    query(SETTLE)
-        .bind(code.as_bytes())
-        .bind(account)
-        .bind(approver.person.as_uuid())
-        .bind(approver.via.as_str())
-        .bind(now)
-        .execute(tx)
-        .await
-        .map(drop)
-}
-
-/// The name of a tool's agent: that of the tool, and of its computer if that is short enough.
-fn label_of(tool: Tool, computer: Option<&str>) -> String {
-    let alone = || tool.as_str().to_owned();
-    let Some(computer) = computer else { return alone() };
-    let both: Result<Label, _> = format!("{} on {}", tool.as_str(), visible(computer)).parse();
-    both.map_or_else(|_| alone(), |label| label.as_str().to_owned())
-}
-
-/// Lets a person without an account take over an account.
-const OWN: &str = "UPDATE persons SET account_id = $2 WHERE id = $1 AND account_id IS NULL";
-
-/// The account that a person without one takes over: the one that an operator provisioned for the identity, unless another person has it.
-fn provisioned(linked: Option<String>, attached_to: Option<String>, owners: i64) -> Result<String, ApprovalRefusal> {
-    match (linked, attached_to) {
-        (Some(unowned), _) if owners == 0 => Ok(unowned),
-        (_, Some(_)) => Err(ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed)),
-        (Some(_), None) => Err(ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed)),
-        (None, None) => Err(ApprovalRefusal::AccountRequired),
-    }
-}
-
-/// The agent that asks with a code. The columns never change, so they are read before the code is locked.
-async fn asking_agent(tx: &mut Tx<'_>, code: &SecretHash) -> Result<Option<(RegistrationId, Tool)>, sqlx::Error> {
-    const AGENT: &str = "SELECT agent_registration, agent_tool FROM device_codes WHERE device_code_hash = $1";
-    let row: Option<(Option<Uuid>, Option<String>)> =
-        query(AGENT).bind(code.as_bytes()).fetch_optional(&mut *tx).await?;
-    let Some((Some(agent), Some(tool))) = row else { return Ok(None) };
-    let tool = parsed("device_codes.agent_tool", &tool).map_err(undecodable)?;
-    Ok(Some((agent.into(), tool)))
-}
-
-/// Names an agent on the pages of its person.
-async fn label_agent(tx: &mut Tx<'_>, agent: RegistrationId, label: &str) -> Result<(), sqlx::Error> {
-    const LABEL: &str = "UPDATE registrations SET label = $2 WHERE id = $1";
-    query(LABEL).bind(agent.as_uuid()).bind(label).execute(tx).await.map(drop)
-}
-
-/// Makes the key that the code asks for, if the approver grants one; returns whether there is one, `None` if the account has too many.
-async fn grant_key(
-    tx: &mut Tx<'_>,
-    grant: Option<KeyGrant>,
-    machine: MachineUuid,
-    account: &str,
-    row: &AttachedRow,
-    now: Timestamp,
-) -> Result<Option<bool>, sqlx::Error> {
-    let (Some(grant), Some(hash), Some(scopes)) = (grant, &row.key_hash, &row.key_scopes) else {
-        return Ok(Some(false));
-    };
-    let name = row.name.as_deref().unwrap_or("a computer");
-    let new = ComputersKey { machine, account, name, hash, scopes };
-    Ok(match add_key_of_computer(tx, grant, &new, now).await? {
-        KeyCreate::TooMany => None,
-        made => Some(made == KeyCreate::Created),
-    })
 }

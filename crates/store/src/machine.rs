@@ -3,6 +3,7 @@
 use chrono::TimeDelta;
 use domain::consent::ConsentRule;
 use domain::consent::pause::Pauses;
+use domain::device::approval::{ApprovalRefusal, ComputerFacts};
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::label::Label;
@@ -10,6 +11,7 @@ use domain::secret::SecretHash;
 use domain::webhook::NotificationKind;
 use domain::{Rng, Timestamp};
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::account::IDENTITY_ADD;
 use crate::api_key::REVOKE_OF_MACHINE;
@@ -87,19 +89,6 @@ pub enum Register {
     Registered,
     /// It was known already, attached or not, with a secret or without.
     AlreadyRegistered,
-}
-
-/// Why a computer is not attached to an account, in the order of the checks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AttachRefusal {
-    /// The computer is not registered, or its owner detached it.
-    MachineNotRegistered,
-    /// The computer is attached to another account.
-    MachineAlreadyClaimed,
-    /// The computer's identity is linked to an account that another person owns.
-    CuidAlreadyClaimed,
-    /// The computer's identity is linked to a provisioned account without an owner, which is not the account of the request.
-    PersonBoundToOtherAccount,
 }
 
 impl Store {
@@ -193,10 +182,22 @@ impl Store {
         account: &UserAccountId,
         now: Timestamp,
         rng: &Rng,
-    ) -> Result<Result<(), AttachRefusal>, StoreError> {
+    ) -> Result<Result<(), ApprovalRefusal>, StoreError> {
         in_transaction!(
             &self.pool,
-            |tx| attach_machine(self, tx, machine, account.as_str(), now, rng).await,
+            |tx| {
+                let Some((identity, attached_to)) = lock_machine(tx, machine).await? else {
+                    return Ok(Err(ApprovalRefusal::MachineNotRegistered));
+                };
+                let computer = lock_identity(tx, identity, attached_to, machine).await?;
+                match computer.attach(account) {
+                    Ok(links) => {
+                        let new = Attachment { machine, identity: &computer.identity, account, links };
+                        attach_machine(self, tx, new, now, rng).await.map(Ok)
+                    }
+                    Err(refusal) => Ok(Err(refusal)),
+                }
+            },
             commit if Result::is_ok
         )
         .during(Operation::AttachMachine)
@@ -353,56 +354,68 @@ fn detached<'a>(machine: MachineUuid, to: Recipient<'a>, reason: &'static str, n
     Notice::new(NotificationKind::ComputerDetached, machine.as_uuid(), to, now, data)
 }
 
-/// Attaches a computer in the caller's transaction, which has to be rolled back after a refusal. An identity that is linked by it gets the
-/// account's levels for all computers. The order of the refusals is fixed
-/// (`docs/decisions/0002-accounts-and-computers.md` and
-/// `docs/decisions/0004-device-codes.md`).
+/// Locks a computer that has a secret, and returns its identity and the account that it is attached to. A computer without a secret was
+/// detached: no process can act as it any more.
+pub(crate) async fn lock_machine(
+    tx: &mut Tx<'_>,
+    machine: MachineUuid,
+) -> Result<Option<(UserCuid, Option<UserAccountId>)>, sqlx::Error> {
+    // A write that changes nothing: of two accounts that attach it at once, the second sees the first.
+    const LOCK: &str = "UPDATE machines SET machine_uuid = machine_uuid
+        WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
+    let row: Option<(String, Option<String>)> = query(LOCK).bind(machine.as_uuid()).fetch_optional(tx).await?;
+    let read = |(identity, account): (String, Option<String>)| {
+        Ok((parsed("machines.user_cuid", &identity)?, parsed_opt("machines.account_id", account.as_deref())?))
+    };
+    row.map(read).transpose().map_err(undecodable)
+}
+
+/// Locks the identity of a locked computer, and reads what decides about its attachment.
+pub(crate) async fn lock_identity(
+    tx: &mut Tx<'_>,
+    identity: UserCuid,
+    account: Option<UserAccountId>,
+    machine: MachineUuid,
+) -> Result<ComputerFacts, sqlx::Error> {
+    const LOCK: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 RETURNING account_id";
+    const FACTS: &str = "SELECT EXISTS (SELECT 1 FROM persons WHERE account_id = $2) AS has_owner,
+        (SELECT machine_uuid FROM machines WHERE user_cuid = $1 ORDER BY first_seen_at, machine_uuid LIMIT 1) AS first";
+    let linked: Option<String> = scalar(LOCK).bind(identity.as_str()).fetch_one(&mut *tx).await?;
+    let (has_owner, first): (bool, Uuid) = query(FACTS).bind(identity.as_str()).bind(&linked).fetch_one(tx).await?;
+    let linked = parsed_opt("identities.account_id", linked.as_deref()).map_err(undecodable)?;
+    Ok(ComputerFacts { identity, account, linked, has_owner, is_first: first == machine.as_uuid() })
+}
+
+/// A computer, which the transaction has locked, and the account that it is attached to.
+pub(crate) struct Attachment<'a> {
+    pub(crate) machine: MachineUuid,
+    pub(crate) identity: &'a UserCuid,
+    pub(crate) account: &'a UserAccountId,
+    /// Whether the identity is linked to the account, and gets its levels for all computers.
+    pub(crate) links: bool,
+}
+
+/// Attaches a computer.
 pub(crate) async fn attach_machine(
     store: &Store,
     tx: &mut Tx<'_>,
-    machine: MachineUuid,
-    account: &str,
+    Attachment { machine, identity, account, links }: Attachment<'_>,
     now: Timestamp,
     rng: &Rng,
-) -> Result<Result<(), AttachRefusal>, sqlx::Error> {
-    // The machine is locked by a write that changes nothing: of two accounts that attach it at once, the second sees the first.
-    // A computer without a secret was detached: no process can act as it any more.
-    const LOCK: &str = "UPDATE machines SET machine_uuid = machine_uuid
-        WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
-    const LINKED: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 RETURNING account_id";
+) -> Result<(), sqlx::Error> {
     const LINK: &str = "UPDATE identities SET account_id = $2 WHERE user_cuid = $1";
-    const OWNERS: &str = "SELECT COUNT(*) FROM persons WHERE account_id = $1";
     const ATTACH: &str = "UPDATE machines SET account_id = $2, attached_at = COALESCE(attached_at, $3)
         WHERE machine_uuid = $1 AND (account_id IS NULL OR account_id = $2)";
     // Permanent: the owner of the account can still read the computer's records after it is detached.
     const REMEMBER: &str =
         "INSERT INTO attachments (account_id, machine_uuid, user_cuid) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
-    let locked: Option<(String, Option<String>)> = query(LOCK).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
-    let Some((user_cuid, attached_to)) = locked else { return Ok(Err(AttachRefusal::MachineNotRegistered)) };
-    if attached_to.is_some_and(|other| other != account) {
-        return Ok(Err(AttachRefusal::MachineAlreadyClaimed));
-    }
-    let linked_to: Option<String> = scalar(LINKED).bind(&user_cuid).fetch_one(&mut *tx).await?;
-    match linked_to {
-        Some(other) if other != account => {
-            let owners: i64 = scalar(OWNERS).bind(&other).fetch_one(&mut *tx).await?;
-            let has_owner = owners > 0;
-            return Ok(Err(if has_owner {
-                AttachRefusal::CuidAlreadyClaimed
-            } else {
-                AttachRefusal::PersonBoundToOtherAccount
-            }));
-        }
-        Some(_) => {}
-        None => {
-            query(LINK).bind(&user_cuid).bind(account).execute(&mut *tx).await?;
-            let identity = parsed("machines.user_cuid", &user_cuid).map_err(undecodable)?;
-            inherit_baseline(store, tx, &identity, account, now, rng).await?;
-        }
+    let account = account.as_str();
+    if links {
+        query(LINK).bind(identity.as_str()).bind(account).execute(&mut *tx).await?;
+        inherit_baseline(store, tx, identity, account, now, rng).await?;
     }
     query(ATTACH).bind(machine.as_uuid()).bind(account).bind(now).execute(&mut *tx).await?;
-    query(REMEMBER).bind(account).bind(machine.as_uuid()).bind(&user_cuid).execute(&mut *tx).await?;
-    Ok(Ok(()))
+    query(REMEMBER).bind(account).bind(machine.as_uuid()).bind(identity.as_str()).execute(tx).await.map(drop)
 }
 
 /// Which agent approved the attachment: `$2`, null for a person or an operator.
@@ -411,10 +424,6 @@ pub(crate) const ATTACHED_BY: &str = "UPDATE machines SET attached_by = $2 WHERE
 /// Ends the attachments that an agent approved. The computers stay registered, with their secrets: a person may approve them again.
 pub(crate) const DETACH_APPROVED_BY: &str =
     "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL WHERE attached_by = $1";
-
-/// The computer that registered under an identity before all others that there are.
-pub(crate) const FIRST_OF_IDENTITY: &str = "SELECT machine_uuid FROM machines WHERE user_cuid = $1
-    ORDER BY first_seen_at, machine_uuid LIMIT 1";
 
 crate::row! {
     struct SecretRow {

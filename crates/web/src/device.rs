@@ -14,7 +14,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use actors::device::{AnswerError, CodeLookup, Extras};
+use actors::device::{CodeLookup, Extras};
 use api::client::ClientAddress;
 use api::limits::RateLimiters;
 use api::seal::Seal;
@@ -28,6 +28,7 @@ use axum::response::{IntoResponse, Redirect};
 use domain::agent_right::{AgentRight, AgentRights};
 use domain::api_key::ApiKeyScope;
 use domain::consent::ConsentLevel;
+use domain::device::approval::ApprovalRefusal;
 use domain::device::{DeviceState, PollState, UserCode};
 use serde::Deserialize;
 use store::device::{AskingDevice, OTHERS_MAX};
@@ -154,7 +155,7 @@ enum View {
     /// Too many wrong codes.
     Blocked,
     /// The computer cannot be attached.
-    Conflict { why: AnswerError, idle: String },
+    Conflict { why: ApprovalRefusal, idle: String },
 }
 
 impl View {
@@ -280,7 +281,7 @@ pub async fn decide(
     };
     match answered.map_err(PageError::of(&pages.site))? {
         // Decided already, perhaps by the same person a moment ago: the page shows the result.
-        Ok(()) | Err(AnswerError::CodeConsumed) => {
+        Ok(()) | Err(ApprovalRefusal::CodeConsumed) => {
             let page =
                 if origin::names_site(&headers) { String::new() } else { format!("&page={}", mark(&pages, &visitor)) };
             Ok(Redirect::to(&format!("{}{back}{page}", pages.site.urls.root_path())).into_response())

@@ -1,10 +1,11 @@
 //! `attache admin machine`: registers, attaches, lists and removes computers.
 
 use clap::Subcommand;
+use domain::device::approval::ApprovalRefusal;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
 use domain::secret::{Secret, SecretKind};
 use serde_json::{Value, json};
-use store::machine::{AttachRefusal, NewMachine, Register};
+use store::machine::{NewMachine, Register};
 
 use super::context::AdminContext;
 use super::options::{AccountFilter, Listing, OutputFormat};
@@ -79,19 +80,11 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
                     output::show(format.json, &value, || format!("{machine_uuid} is attached to {account}"));
                     Ok(())
                 }
-                Err(AttachRefusal::MachineNotRegistered) => {
+                Err(ApprovalRefusal::MachineNotRegistered) => {
                     Err(Failure::not_found("no computer with this id is registered"))
                 }
-                Err(AttachRefusal::MachineAlreadyClaimed) => {
-                    Err(Failure::refused("the computer is attached to another account"))
-                }
                 // An operator may attach any computer of the identity, not only the first one.
-                Err(AttachRefusal::CuidAlreadyClaimed) => {
-                    Err(Failure::refused("the computer's identity is linked to another account"))
-                }
-                Err(AttachRefusal::PersonBoundToOtherAccount) => {
-                    Err(Failure::refused("the computer's identity belongs to a person with another account"))
-                }
+                Err(refusal) => Err(Failure::refused(refusal.to_string())),
             }
         }
         Command::List { whose, listing } => {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use actors::InfraError;
 use actors::claim::Claims;
-use actors::device::{AnswerError, AskResult, CodeLookup, DeviceCodes, Extras};
+use actors::device::{AskResult, CodeLookup, DeviceCodes, Extras};
 use domain::confirm::ConfirmedVia;
 use domain::device::UserCode;
+use domain::device::approval::ApprovalRefusal;
 use domain::ids::PersonId;
 use store::device::Approver;
 
@@ -70,7 +71,7 @@ impl DeviceApprovals {
         code: &UserCode,
         MayApprove(approver): MayApprove,
         extras: Extras,
-    ) -> AskResult<(), AnswerError> {
+    ) -> AskResult<(), ApprovalRefusal> {
         let by_session = approver.via == ConfirmedVia::Session;
         let extras = Extras { key: extras.key && by_session, agent: extras.agent.filter(|_| by_session), ..extras };
         let approval = self.codes.approve(code, approver, extras).await?;
@@ -84,7 +85,7 @@ impl DeviceApprovals {
 
     /// Denies the computer that shows this code.
     #[boxed]
-    pub async fn deny(&self, code: &UserCode, MayDeny(denier): MayDeny) -> AskResult<(), AnswerError> {
+    pub async fn deny(&self, code: &UserCode, MayDeny(denier): MayDeny) -> AskResult<(), ApprovalRefusal> {
         self.codes.deny(code, denier).await
     }
 

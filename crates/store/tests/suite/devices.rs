@@ -7,6 +7,7 @@ use domain::agent_right::AgentRight;
 use domain::api_key::{ApiKey, ApiKeyScope};
 use domain::claim::{AttemptState, Claim, Registration};
 use domain::confirm::ConfirmedVia;
+use domain::device::approval::ApprovalRefusal;
 use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, WantedAgent, WantedKey};
 use domain::ids::{MachineUuid, PersonId, RegistrationId, UserAccountId, UserCuid};
 use domain::mail::OutgoingMail;
@@ -16,11 +17,9 @@ use domain::{Rng, Timestamp};
 use store::Store;
 use store::account::{Person, Provision};
 use store::api_key::{KeyCreate, KeyGrant};
-use store::device::{
-    Agreed, Approval, ApprovalRefusal, Approver, AttachedDevice, CodeEntry, DeviceStart, Guesser, NewDeviceCode,
-};
+use store::device::{Agreed, Approval, Approver, AttachedDevice, CodeEntry, DeviceStart, Guesser, NewDeviceCode};
 use store::janitor::{PurgeSettings, Purged};
-use store::machine::{AttachRefusal, NewMachine, Register};
+use store::machine::{NewMachine, Register};
 use store::mail::QueuedMail;
 
 use crate::world::{World, at, email, now};
@@ -351,7 +350,6 @@ on_each_database! {
             assert_eq!(approve(store, code, person, at(1)).await, why);
             assert_eq!(state(store, code).await, DeviceState::Pending, "a refusal settles nothing");
         };
-        let conflict = |refusal| Err(ApprovalRefusal::Attach(refusal));
 
         // Answered, and its computer is gone.
         let code = code_of_new_computer(world).await;
@@ -365,34 +363,34 @@ on_each_database! {
         let (machine, identity, _) = world.attached(&bob).await;
         let code = asking(world, machine, &identity).await;
         assert!(store.machine_detach(machine, &bob, now()).await.unwrap());
-        refused(&code, &ada, conflict(AttachRefusal::MachineNotRegistered)).await;
-        refused(&code, &unowned, conflict(AttachRefusal::MachineNotRegistered)).await;
+        refused(&code, &ada, Err(ApprovalRefusal::MachineNotRegistered)).await;
+        refused(&code, &unowned, Err(ApprovalRefusal::MachineNotRegistered)).await;
         assert!(store.machine_remove(machine, now()).await.unwrap());
-        refused(&code, &ada, conflict(AttachRefusal::MachineNotRegistered)).await;
-        refused(&code, &unowned, conflict(AttachRefusal::MachineNotRegistered)).await;
+        refused(&code, &ada, Err(ApprovalRefusal::MachineNotRegistered)).await;
+        refused(&code, &unowned, Err(ApprovalRefusal::MachineNotRegistered)).await;
 
         // Registered again by another person: the pending code is of another computer.
         let (user_cuid, secret) = (world.cuid(), world.secret());
         let new = NewMachine { machine_uuid: machine, user_cuid: &user_cuid, name: None, secret };
         assert_eq!(store.machine_register(&new, now()).await.unwrap(), Register::Registered);
-        refused(&code, &ada, conflict(AttachRefusal::MachineNotRegistered)).await;
+        refused(&code, &ada, Err(ApprovalRefusal::MachineNotRegistered)).await;
 
         // The computer is Bob's, and so is its identity.
         let (machine, identity, _) = world.attached(&bob).await;
         let code = asking(world, machine, &identity).await;
-        refused(&code, &ada, conflict(AttachRefusal::MachineAlreadyClaimed)).await;
-        refused(&code, &unowned, conflict(AttachRefusal::MachineAlreadyClaimed)).await;
+        refused(&code, &ada, Err(ApprovalRefusal::MachineAlreadyClaimed)).await;
+        refused(&code, &unowned, Err(ApprovalRefusal::MachineAlreadyClaimed)).await;
 
         // The identity alone is Bob's.
         let other = world.machine_of(&identity, now()).await;
         let code = asking(world, other, &identity).await;
-        refused(&code, &ada, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
-        refused(&code, &unowned, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
+        refused(&code, &ada, Err(ApprovalRefusal::CuidAlreadyClaimed)).await;
+        refused(&code, &unowned, Err(ApprovalRefusal::CuidAlreadyClaimed)).await;
 
         // The identity has an account of its own without an owner.
         let code = code_of_new_computer(world).await;
         let account = provisioned(world, &code.identity).await;
-        refused(&code, &ada, conflict(AttachRefusal::PersonBoundToOtherAccount)).await;
+        refused(&code, &ada, Err(ApprovalRefusal::PersonBoundToOtherAccount)).await;
         assert_eq!(store.account_by_id(&account).await.unwrap().unwrap().owner, None);
 
         // There is no account at all.
@@ -426,7 +424,7 @@ on_each_database! {
         let own = asking(world, first, &identity).await;
         assert!(approve(store, &own, &ada, at(5)).await.is_ok());
         assert_eq!((others(ada.id).await, others(mallory.id).await), (1, 2));
-        assert_eq!(approve(store, &code, &mallory, at(6)).await, Err(ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed)));
+        assert_eq!(approve(store, &code, &mallory, at(6)).await, Err(ApprovalRefusal::CuidAlreadyClaimed));
         assert!(approve(store, &code, &ada, at(7)).await.is_ok());
 
         // When the first one is gone, the next one is the first.
@@ -470,7 +468,7 @@ on_each_database! {
             );
             // The computer that was there first takes the account, independent of the order of approvals.
             assert_eq!(first, Ok(account.clone()));
-            let refused = [ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed), ApprovalRefusal::NotTheFirst].map(Err);
+            let refused = [ApprovalRefusal::CuidAlreadyClaimed, ApprovalRefusal::NotTheFirst].map(Err);
             assert!(refused.contains(&last), "{last:?}");
             let owner = world.store.account_by_id(&account).await.unwrap().unwrap().owner.unwrap().0;
             assert_eq!(owner, one.id);
@@ -692,7 +690,7 @@ on_each_database! {
         let end = at(5 + CODE_SECONDS);
         assert_eq!(agree(world, &late, &ada, true, end).await.0, Err(ApprovalRefusal::CodeConsumed));
         let (foreign, _) = with_agent(world, machine, &identity, Some(&agent), end).await;
-        let refused = Err(ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed));
+        let refused = Err(ApprovalRefusal::MachineAlreadyClaimed);
         assert_eq!(agree(world, &foreign, &bob, true, end).await.0, refused);
         assert_eq!(claim_of(store, agent.id).await, None);
         // A code without an agent claims none.

@@ -2,11 +2,12 @@
 
 use chrono::TimeDelta;
 use domain::consent::{Author, ConsentLevel, ConsentRule};
+use domain::device::approval::ApprovalRefusal;
 use domain::envelope::Lane;
 use domain::label::Label;
 use domain::recorder::{Recorder, Recorders};
 use store::account::Provision;
-use store::machine::{AttachRefusal, NewMachine, Register};
+use store::machine::{NewMachine, Register};
 
 use crate::held::new_held;
 use crate::world::{World, at, now};
@@ -160,15 +161,15 @@ on_each_database! {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let unknown = world.rng.uuid_v7(now()).into();
-        assert_eq!(store.machine_attach(unknown, &ada, now(), &world.rng).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
+        assert_eq!(store.machine_attach(unknown, &ada, now(), &world.rng).await.unwrap(), Err(ApprovalRefusal::MachineNotRegistered));
 
         let (machine, cuid, _) = world.attached(&bob).await;
-        assert_eq!(store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap(), Err(AttachRefusal::MachineAlreadyClaimed));
+        assert_eq!(store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap(), Err(ApprovalRefusal::MachineAlreadyClaimed));
 
         // The identity of an attached computer, on another one.
         let second = world.machine_of(&cuid, now()).await;
         let refused = store.machine_attach(second, &ada, now(), &world.rng).await.unwrap();
-        assert_eq!(refused, Err(AttachRefusal::CuidAlreadyClaimed));
+        assert_eq!(refused, Err(ApprovalRefusal::CuidAlreadyClaimed));
         assert_eq!(store.machine_attach(second, &bob, now(), &world.rng).await.unwrap(), Ok(()));
 
         // An identity for which an account was provisioned, without an owner.
@@ -185,7 +186,7 @@ on_each_database! {
         };
         let made = store.account_provision(Some(&cuid), None, None, now(), &world.rng).await.unwrap();
         let Provision::Created(provisioned) = made else { panic!("{made:?}") };
-        assert_eq!(store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap(), Err(AttachRefusal::PersonBoundToOtherAccount));
+        assert_eq!(store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap(), Err(ApprovalRefusal::PersonBoundToOtherAccount));
         assert_eq!(store.machine_by_secret(&secret).await.unwrap().unwrap().facts.account, None);
         assert_eq!(store.machine_attach(machine, &provisioned, now(), &world.rng).await.unwrap(), Ok(()));
     }
@@ -229,8 +230,8 @@ on_each_database! {
                 second.machine_attach(machine, &bob, now(), &world.rng),
             );
             let winner = match (one.unwrap(), two.unwrap()) {
-                (Ok(()), Err(AttachRefusal::MachineAlreadyClaimed)) => ada,
-                (Err(AttachRefusal::MachineAlreadyClaimed), Ok(())) => bob,
+                (Ok(()), Err(ApprovalRefusal::MachineAlreadyClaimed)) => ada,
+                (Err(ApprovalRefusal::MachineAlreadyClaimed), Ok(())) => bob,
                 other => panic!("{other:?}"),
             };
             let known = world.store.machine_by_secret(&secret).await.unwrap().unwrap();
@@ -249,7 +250,7 @@ on_each_database! {
         assert!(!store.machine_detach(machine, &ada, now()).await.unwrap());
         assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
         assert!(store.computers_of_account(&ada, 10).await.unwrap().is_empty());
-        assert_eq!(store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
+        assert_eq!(store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap(), Err(ApprovalRefusal::MachineNotRegistered));
     }
 
     async fn computers_are_listed_newest_first_and_by_owner(world: &World) {
