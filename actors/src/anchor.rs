@@ -1,8 +1,8 @@
-//! Remembers the newest checkpoint of the embedded log in the facts, so that a log that was replaced or shrank is noticed.
+//! Remembers the newest checkpoint of the embedded log in the main database, so that a log that was replaced or shrank is noticed.
 //!
-//! 1. Every few seconds (`log.remember_every`), and when the server stops, the log is compared with the checkpoint that the facts
+//! 1. Every few seconds (`log.remember_every`), and when the server stops, the log is compared with the checkpoint that the main database
 //!    remember.
-//! 2. A checkpoint that continues it is written to the facts: one small transaction, and none while the log does not grow.
+//! 2. A checkpoint that continues it is written to the main database: one small transaction, and none while the log does not grow.
 //! 3. One that does not continue it is not written, and the passes fail until an operator has looked.
 //!
 //! 4. On PostgreSQL the node's file gets the newest checkpoint too; the passes that sign write it more often.
@@ -10,7 +10,7 @@
 //! So a start after a crash compares the log with a checkpoint that may be `log.remember_every` old. A log that lost only later checkpoints is
 //! noticed by clients that saw them, not by the start.
 //!
-//! **If it crashes:** the next pass reads the remembered checkpoint from the facts.
+//! **If it crashes:** the next pass reads the remembered checkpoint from the main database.
 
 use async_recursion::async_recursion as boxed;
 use domain::Clock;
@@ -19,7 +19,7 @@ use store::installation::RememberedLog;
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 
-/// From the log to the facts.
+/// From the log to the main database.
 #[derive(Debug, Clone)]
 pub struct Anchor {
     /// The main database.
@@ -34,7 +34,7 @@ pub struct Anchor {
 #[derive(Debug, thiserror::Error)]
 pub enum NotRemembered {
     /// The main database could not be read or written.
-    #[error("the facts cannot be written")]
+    #[error("the main database cannot be written")]
     Store(#[from] StoreError),
     /// The database of the log could not be read.
     #[error("the log cannot be read")]
@@ -43,12 +43,12 @@ pub enum NotRemembered {
     #[error("the newest checkpoint cannot be remembered outside of the database")]
     File(#[from] MemoryFault),
     /// The remembered checkpoint cannot be parsed.
-    #[error("the checkpoint that the facts remember cannot be read")]
+    #[error("the checkpoint that the main database remembers cannot be read")]
     Unreadable,
     /// The log is not the one that it was.
     #[error(
         "the log no longer continues its checkpoint of {size} events, which this server has seen: its database was replaced or rolled \
-         back. Stop every server and restart one, which compares the log with the facts and names the ways out"
+         back. Stop every server and restart one, which compares the log with the main database and names the ways out"
     )]
     Replaced {
         /// Leaves of the checkpoint.
@@ -60,7 +60,7 @@ impl Anchor {
     /// Stores the newest checkpoint of the log, if it continues the stored one.
     #[boxed]
     pub async fn settle(&self) -> Result<(), NotRemembered> {
-        // The file does not depend on the database, and the facts do not depend on the file.
+        // The file does not depend on the database, and the main database does not depend on the file.
         let outside = self.log.remember(true).await;
         self.settle_facts().await?;
         Ok(outside?)
@@ -73,7 +73,7 @@ impl Anchor {
         if known.as_ref() == Some(&head) {
             return Ok(());
         }
-        // Another key is that of an epoch, which the start with `--new-log` writes to the facts itself.
+        // Another key is that of an epoch, which the start with `--new-log` writes to the main database itself.
         if let Some(known) = known.filter(|known| known.vkey == head.vkey)
             && !self.is_continued(&known).await?
         {
@@ -89,7 +89,7 @@ impl Anchor {
     }
 }
 
-/// The form in which the facts store a checkpoint.
+/// The form in which the main database stores a checkpoint.
 pub fn remembered(LogHead { vkey, checkpoint, size }: LogHead) -> RememberedLog {
     RememberedLog { vkey, checkpoint, size }
 }

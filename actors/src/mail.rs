@@ -4,9 +4,9 @@
 //! * A *sign-in code* lives in memory alone, since codes are never kept in the clear. It is tried for a few minutes, each in a task of
 //!   its own so that none waits behind another, with a limit on how many at once; then the person asks for a new one.
 //! * A *notice* was committed together with its cause. It is looked for every other second, tried with growing delays, and given up when it
-//!   is very old. Each try is leased in the row, so that two nodes do not send the same letter.
+//!   is very old. Each try is leased in the row, so that two nodes do not send the same mail.
 //!
-//! **If it crashes:** codes under way still leave; notices are found again in the store. A letter whose sending was not noted is sent
+//! **If it crashes:** codes under way still leave; notices are found again in the store. A mail whose sending was not noted is sent
 //! again under the same `Message-ID`.
 
 mod settings;
@@ -55,7 +55,7 @@ pub struct Dependencies {
 /// Sent by [`Mail`] and by the actor's own timer.
 #[derive(Debug)]
 pub enum MailMessage {
-    /// Send a letter that must not be written down.
+    /// Send a mail that must not be written down.
     Send {
         /// The mail with its code.
         mail: OutgoingMail,
@@ -66,7 +66,7 @@ pub enum MailMessage {
     Look,
 }
 
-/// Too many letters are being sent already.
+/// Too many mails are being sent already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Busy;
 
@@ -85,7 +85,7 @@ impl Mail {
         &self.0
     }
 
-    /// Takes a letter and returns; it leaves when the transport allows. For letters with codes.
+    /// Takes a mail and returns; it leaves when the transport allows. For mails with codes.
     #[boxed]
     pub async fn send(&self, mail: OutgoingMail) -> Result<(), Unavailable> {
         let deadline = self.0.settings().ask_deadline;
@@ -104,7 +104,7 @@ impl Mail {
 #[derive(Debug, Clone)]
 pub struct Mailer {
     dependencies: Arc<Dependencies>,
-    /// Letters that are being sent, codes and notices, over restarts of the actor.
+    /// Mails that are being sent, codes and notices, over restarts of the actor.
     in_flight: Arc<Semaphore>,
 }
 
@@ -134,7 +134,7 @@ impl Mailer {
     #[ractor::message(MailMessage::Send { mail, reply })]
     fn send(&self, mail: OutgoingMail, reply: Reply<Result<(), Busy>>) {
         let Ok(place) = Arc::clone(&self.in_flight).try_acquire_owned() else {
-            tracing::warn!("a sign-in code was refused: too many letters are being sent");
+            tracing::warn!("a sign-in code was refused: too many mails are being sent");
             reply.send(Err(Busy));
             return;
         };
@@ -197,7 +197,7 @@ async fn send_code(dependencies: &Dependencies, mail: OutgoingMail) {
 
 /// Sends due notices until none is left.
 async fn drain(dependencies: &Arc<Dependencies>, in_flight: &Arc<Semaphore>) -> Result<(), StoreError> {
-    // Longer than any honest try: connecting, greeting, TLS, signing in, and the letter each wait for answers.
+    // Longer than any honest try: connecting, greeting, TLS, signing in, and the mail each wait for answers.
     let lease = dependencies.settings.smtp.timeout * 8 + Duration::from_mins(1);
     loop {
         let now = dependencies.clock.now();
@@ -260,7 +260,7 @@ fn count(outcome: &'static str) {
     metrics::counter!("attache_mails_total", "outcome" => outcome).increment(1);
 }
 
-/// A letter with a name of its own, for [`store`]'s transactions.
+/// A mail with a name of its own, for [`store`]'s transactions.
 pub fn queued(mail: OutgoingMail, rng: &Rng, now: Timestamp) -> QueuedMail {
     QueuedMail { id: rng.uuid_v7(now).into(), mail }
 }

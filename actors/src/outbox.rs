@@ -67,7 +67,7 @@ pub struct Outbox {
 impl Outbox {
     /// Forwards the waiting events of these identities until the caller's deadline; an attempt that was begun continues without the caller.
     #[boxed]
-    pub async fn flush(&self, identities: Vec<UserCuid>, patience: Duration) -> Result<(), NotForwarded> {
+    pub async fn flush(&self, identities: Vec<UserCuid>, time_limit: Duration) -> Result<(), NotForwarded> {
         let this = Arc::new(self.clone());
         let work = detached(async move {
             for identity in &identities {
@@ -75,7 +75,7 @@ impl Outbox {
             }
             Ok(())
         });
-        tokio::time::timeout(patience, work).await.map_err(|_elapsed| NotForwarded::TooLate)??
+        tokio::time::timeout(time_limit, work).await.map_err(|_elapsed| NotForwarded::TooLate)??
     }
 
     /// Forwards what waits of one identity.

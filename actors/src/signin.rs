@@ -46,7 +46,7 @@ pub struct Dependencies {
     pub codes: CodeKey,
     /// Sends the codes.
     pub mail: Mail,
-    /// What links in letters begin with.
+    /// What links in mails begin with.
     pub base_url: String,
     /// Whether a first sign-in makes an account.
     pub create_account: bool,

@@ -655,7 +655,7 @@ CREATE UNIQUE INDEX batch_items_finished ON batch_items (batch_id, finished);
 
 -- The index of an account in numbers. A transaction that changes memories writes this row first, which orders the changes of an
 -- account: other processes follow them by `changes`.
-CREATE TABLE shelves (
+CREATE TABLE account_indexes (
     number INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     account_id TEXT NOT NULL UNIQUE REFERENCES accounts (user_account_id),
     memories INTEGER NOT NULL,
@@ -672,7 +672,7 @@ CREATE TABLE shelves (
 
 CREATE TABLE memories (
     id BLOB NOT NULL PRIMARY KEY,
-    shelf INTEGER NOT NULL REFERENCES shelves (number),
+    account_index INTEGER NOT NULL REFERENCES account_indexes (number),
     type TEXT NOT NULL,
     title TEXT NOT NULL,
     -- The source of a page.
@@ -693,7 +693,7 @@ CREATE TABLE memories (
     tags TEXT NOT NULL DEFAULT '[]',
     chunks INTEGER NOT NULL,
     words INTEGER NOT NULL,
-    -- The change of `shelves.changes` that wrote it last.
+    -- The change of `account_indexes.changes` that wrote it last.
     changed INTEGER NOT NULL,
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
@@ -701,28 +701,28 @@ CREATE TABLE memories (
     content TEXT NOT NULL
 ) STRICT;
 
-CREATE INDEX memories_alike ON memories (shelf, dedupe, id);
-CREATE INDEX memories_by_shelf ON memories (shelf, id);
-CREATE INDEX memories_by_type ON memories (shelf, type, id);
-CREATE INDEX memories_by_change ON memories (shelf, changed);
+CREATE INDEX memories_alike ON memories (account_index, dedupe, id);
+CREATE INDEX memories_by_account_index ON memories (account_index, id);
+CREATE INDEX memories_by_type ON memories (account_index, type, id);
+CREATE INDEX memories_by_change ON memories (account_index, changed);
 
 -- Deletions, for processes that follow the changes.
 CREATE TABLE memories_deleted (
-    shelf INTEGER NOT NULL REFERENCES shelves (number),
+    account_index INTEGER NOT NULL REFERENCES account_indexes (number),
     changed INTEGER NOT NULL,
     memory_id BLOB NOT NULL,
-    PRIMARY KEY (shelf, changed)
+    PRIMARY KEY (account_index, changed)
 ) STRICT;
 
 -- A tag belongs to the memory: every reader of the memory sees it.
 CREATE TABLE memory_tags (
     memory_id BLOB NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
     tag TEXT NOT NULL,
-    shelf INTEGER NOT NULL REFERENCES shelves (number),
+    account_index INTEGER NOT NULL REFERENCES account_indexes (number),
     PRIMARY KEY (memory_id, tag)
 ) STRICT;
 
-CREATE INDEX memory_tags_by_tag ON memory_tags (shelf, tag, memory_id);
+CREATE INDEX memory_tags_by_tag ON memory_tags (account_index, tag, memory_id);
 
 CREATE TABLE memory_spaces (
     space_id BLOB NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
@@ -733,11 +733,11 @@ CREATE TABLE memory_spaces (
 CREATE INDEX memory_spaces_by_memory ON memory_spaces (memory_id);
 
 -- The number of memories of an account in a space.
-CREATE TABLE space_shelves (
+CREATE TABLE space_indexes (
     space_id BLOB NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
-    shelf INTEGER NOT NULL REFERENCES shelves (number),
+    account_index INTEGER NOT NULL REFERENCES account_indexes (number),
     memories INTEGER NOT NULL,
-    PRIMARY KEY (space_id, shelf)
+    PRIMARY KEY (space_id, account_index)
 ) STRICT;
 
 CREATE TABLE chunks (
@@ -755,10 +755,10 @@ CREATE UNIQUE INDEX chunks_by_memory ON chunks (memory_id, ordinal);
 -- reading any other chunk.
 CREATE TABLE space_chunks (
     space_id BLOB NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
-    shelf INTEGER NOT NULL,
+    account_index INTEGER NOT NULL,
     -- No foreign key, which would need another index: the transaction that deletes a chunk deletes these rows first.
     chunk_id INTEGER NOT NULL,
-    PRIMARY KEY (space_id, shelf, chunk_id)
+    PRIMARY KEY (space_id, account_index, chunk_id)
 ) STRICT, WITHOUT ROWID;
 
 -- The embeddings from which every vector index is made, as 16-bit floats, little-endian. Each chunk has a row; its model is empty

@@ -1,4 +1,4 @@
-//! Two ways out: a file per letter, or a mail server.
+//! Two ways out: a file per mail, or a mail server.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Transport {
     }
 }
 
-/// Why a letter did not leave. Says nothing of whom it was for.
+/// Why a mail did not leave. Says nothing of whom it was for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Undelivered {
@@ -72,7 +72,7 @@ impl Transport {
         Ok(Self { from, way })
     }
 
-    /// Sends a letter, or writes it down.
+    /// Sends a mail, or writes it down.
     #[boxed]
     pub async fn deliver(&self, mail: &QueuedMail, now: Timestamp) -> Result<(), Undelivered> {
         let message = self.compose(mail, now)?;
@@ -103,7 +103,7 @@ impl Transport {
             .header(AutoSubmitted)
             .header(ContentType::TEXT_PLAIN)
             .body(mail.mail.text.clone())
-            .map_err(|_| unusable("the letter"))
+            .map_err(|_| unusable("the mail"))
     }
 }
 
@@ -120,7 +120,7 @@ fn smtp_trouble(error: &smtp::Error) -> Undelivered {
     };
     let number = code.to_string();
     let what = format!("the mail server answered {number}");
-    // 53x is about our own sign-in at the server, which an operator can mend before the letter is too old.
+    // 53x is about our own sign-in at the server, which an operator can mend before the mail is too old.
     if error.is_permanent() && !number.starts_with("53") {
         Undelivered::for_good(what)
     } else {
@@ -138,7 +138,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     let (hidden, path) = (folder.join(format!(".{name}.tmp")), folder.join(format!("{name}.eml")));
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
-    // Letters are for their reader's eyes, and hold codes.
+    // Mails are for their reader's eyes, and hold codes.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&hidden)?;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_letter_becomes_a_file_that_only_its_owner_reads() {
+    async fn a_mail_becomes_a_file_that_only_its_owner_reads() {
         let folder = std::env::temp_dir().join(format!("attache-outbox-{}", std::process::id()));
         let transport = Transport::new(&MailSettings::default(), folder.clone()).unwrap();
         let mail = mail("ada@example.com", "News");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_letter_adds_a_header() {
+    fn nothing_in_a_mail_adds_a_header() {
         let transport = Transport::new(&MailSettings::default(), PathBuf::new()).unwrap();
         let message =
             transport.compose(&mail("ada@example.com", "News\r\nBcc: all@example.com"), Timestamp::UNIX_EPOCH);

@@ -111,7 +111,7 @@ pub struct DataSettings {
 
 impl DataSettings {
     /// File name of the main database.
-    pub const FACTS: &str = "attache.db";
+    pub const MAIN_DATABASE: &str = "attache.db";
 
     /// File name of the log's database.
     pub const LOG: &str = "statistics.db";
@@ -120,8 +120,8 @@ impl DataSettings {
     pub const CHECKPOINT: &str = "checkpoint.json";
 
     /// Path of the main database.
-    pub fn facts(&self) -> PathBuf {
-        self.dir.join(Self::FACTS)
+    pub fn main_database(&self) -> PathBuf {
+        self.dir.join(Self::MAIN_DATABASE)
     }
 
     /// Path of the log's database.

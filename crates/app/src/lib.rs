@@ -293,7 +293,7 @@ impl AppState {
                 "the last counts of usage and of budgets, who was seen last, the newest checkpoint, or the end of this node could not be written"
             );
         }
-        // The log shares connections with the facts, and gives its lease back before they are closed.
+        // The log shares connections with the main database, and gives its lease back before they are closed.
         self.upstream.close().await;
         self.store.close().await;
     }

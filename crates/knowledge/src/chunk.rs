@@ -41,7 +41,7 @@ impl ChunkSettings {
 
 /// The text has more chunks than one item may have: `too_large`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("its text has more than {0} passages")]
+#[error("its text has more than {0} chunks")]
 pub struct TooManyChunks(pub usize);
 
 /// Bytes that are split at once. The splitter looks back and ahead within its input, so bounded input keeps the work
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_end_where_sections_do() {
+    fn chunks_end_where_sections_do() {
         let section = |name: &str| format!("## {name}\n\n{}", "Some words about it. ".repeat(30));
         let text = [section("Hulls"), section("Sails"), section("Oars")].join("\n\n");
         let cut = cut(&text, &ChunkSettings::default());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_more_passages_than_one_may_is_refused() {
+    fn what_has_more_chunks_than_one_may_is_refused() {
         let settings = ChunkSettings { chunks_max: 3, ..small() };
         assert_eq!(chunks(&"word ".repeat(200), &settings), Err(TooManyChunks(3)));
         assert_eq!(chunks("word", &settings).unwrap().len(), 1);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn every_knob_has_its_bounds() {
+    fn every_setting_has_its_bounds() {
         assert_eq!(ChunkSettings::default().problems(), []);
         let wrong = ChunkSettings { chars_max: 1, overlap_chars: 1, chunks_max: 0 };
         assert_eq!(wrong.problems().len(), 3);
@@ -211,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_word_is_in_some_passage_and_they_are_in_order(
+        fn every_word_is_in_some_chunk_and_they_are_in_order(
             text in "((# |## |- |1. |> |`|```\n|\n|\n\n|\\*\\*|\\[|\\]\\(x\\)|\\| )?[a-zäß]{1,12}[ ,\n]){0,150}",
         ) {
             let cut = cut(&text, &small());

@@ -32,8 +32,8 @@ mod recent;
 mod replica;
 mod sequence;
 mod settings;
-mod shelf;
 mod sql;
+mod tree_cache;
 mod usage;
 mod writer;
 

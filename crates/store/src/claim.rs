@@ -189,7 +189,7 @@ impl Store {
 
     /// Claims the registration of a live attempt. Exactly one of any number of calls gives `true`; it ends the tokens from
     /// before the claim and puts the events that the agent sent before into the account's list. `via` names the credential with which
-    /// the person confirmed, and an agent that was revoked meanwhile confirms nothing; `notice` is the letter about the
+    /// the person confirmed, and an agent that was revoked meanwhile confirms nothing; `notice` is the mail about the
     /// claim, stored with the claim or not at all.
     #[boxed]
     pub async fn attempt_complete(

@@ -223,7 +223,7 @@ struct Report<'a> {
     pause: Option<PauseReport>,
 }
 
-/// Sets one level for identities, in their order, and queues the letter to their owner; gives those whose level this changed.
+/// Sets one level for identities, in their order, and queues the mail to their owner; gives those whose level this changed.
 async fn set_levels(
     store: &Store,
     tx: &mut Tx<'_>,

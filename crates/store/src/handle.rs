@@ -16,7 +16,7 @@ use async_recursion::async_recursion as boxed;
 static SQLITE: Migrator = sqlx_macros::migrate!("../../migrations/sqlite");
 static POSTGRES: Migrator = sqlx_macros::migrate!("../../migrations/postgres");
 
-/// The facts. Cheap to clone.
+/// The main database. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) pool: Pool,
@@ -48,7 +48,7 @@ impl Store {
         })
     }
 
-    /// A copy of the facts in a file, such as a backup, for reading alone.
+    /// A copy of the main database in a file, such as a backup, for reading alone.
     #[boxed]
     pub async fn open_copy(sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open_copy(sqlite_path).await?;

@@ -1,4 +1,4 @@
-//! Which installation the facts belong to, and what they remember of its embedded log.
+//! Which installation the main database belongs to, and what it remembers of its embedded log.
 
 use domain::Timestamp;
 use domain::checkpoint::{Checkpoint, VerifierKey};
@@ -20,7 +20,7 @@ pub struct Installation {
     pub log: Option<RememberedLog>,
 }
 
-/// The newest checkpoint of the embedded log that the facts have seen.
+/// The newest checkpoint of the embedded log that the main database has seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RememberedLog {
     /// The key that signed it.
@@ -74,7 +74,7 @@ impl Store {
         Ok(row.map(Installation::try_from).transpose()?)
     }
 
-    /// Gives the facts an id, unless they have one: the first process decides.
+    /// Gives the main database an id, unless they have one: the first process decides.
     #[boxed]
     pub async fn installation_begin(&self, id: InstallationId) -> Result<Installation, StoreError> {
         const ADD: &str = "INSERT INTO installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING";

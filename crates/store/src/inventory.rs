@@ -9,7 +9,7 @@ use crate::pool::query;
 use async_recursion::async_recursion as boxed;
 
 crate::row! {
-    /// Rows of the facts that people know.
+    /// Rows of the main database that people know.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     pub struct Inventory {
         /// Accounts.

@@ -47,7 +47,7 @@ pub struct PurgeSettings {
     /// Sign-in codes, after their time, and the addresses that asked for them; at least the hour in which they are counted.
     #[serde(with = "humantime_serde")]
     pub signin_codes_kept: Duration,
-    /// Letters, after they were sent or given up.
+    /// Mails, after they were sent or given up.
     #[serde(with = "humantime_serde")]
     pub mails_kept: Duration,
     /// Batches of the knowledge API, after they ended: how long their stream can be joined again.

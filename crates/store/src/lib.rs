@@ -1,4 +1,4 @@
-//! Only SQL: the facts of attache on disk, one text for SQLite and PostgreSQL (`docs/decisions/0026-store-and-actors.md`).
+//! Only SQL: the main database of attache on disk, one text for SQLite and PostgreSQL (`docs/decisions/0026-store-and-actors.md`).
 //!
 //! The store is the truth: an actor's memory is a cache of it. Every transition is a guarded write (`UPDATE … WHERE state =
 //! 'live' …`, then a look at the rows affected), so that a second actor, process or node can never do it twice, and every
@@ -14,7 +14,7 @@
 //! | [`signin`] | codes that were mailed to sign people in |
 //! | [`outbox`] | reports of changed consent that wait to be forwarded |
 //! | [`session`] | signed-in browsers |
-//! | [`mail`] | letters that wait to be sent |
+//! | [`mail`] | mails that wait to be sent |
 //! | [`claim`] | registrations of agents and attempts to claim them |
 //! | [`token`] | access tokens, keys of identity assertions |
 //! | [`api_key`] | keys of the knowledge API |
@@ -22,7 +22,7 @@
 //! | [`filter`] | filter settings of accounts, and rejected content |
 //! | [`batch`] | batches on their way into the knowledge API |
 //! | [`memory`] | pages and notes of the knowledge API |
-//! | [`passage`] | their chunks, and what finds them |
+//! | [`chunk`] | their chunks, and what finds them |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
 //! | [`budget`] | what senders without an account sent on a day |
@@ -46,6 +46,7 @@ pub mod balance;
 pub mod batch;
 pub mod budget;
 pub mod change;
+pub mod chunk;
 pub mod claim;
 pub mod closing;
 pub mod consent;
@@ -65,7 +66,6 @@ pub mod node;
 pub mod notice;
 pub mod operation;
 pub mod outbox;
-pub mod passage;
 pub mod pool;
 pub mod recorder;
 pub mod replica;

@@ -1,6 +1,6 @@
 //! Queue of outgoing mail. A notice is queued in the transaction that it reports, so that neither exists without the other.
 //!
-//! Sign-in codes are never here: a letter with one stays in memory until it is sent.
+//! Sign-in codes are never here: a mail with one stays in memory until it is sent.
 
 use domain::Timestamp;
 use domain::ids::MailId;
@@ -14,7 +14,7 @@ use crate::row::{count, limit, parsed, storable};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// A letter with the name under which it is sent once.
+/// A mail with the name under which it is sent once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedMail {
     /// Its name; part of the `Message-ID`, so that a mail that was sent twice after a crash can be distinguished from two mails.
@@ -23,7 +23,7 @@ pub struct QueuedMail {
     pub mail: OutgoingMail,
 }
 
-/// A letter whose time has come.
+/// A mail whose time has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueMail {
     /// The queued mail.
@@ -50,7 +50,7 @@ impl Store {
         in_transaction!(&self.pool, |tx| insert_mail(tx, mail, now).await).during(Operation::QueueMail).await
     }
 
-    /// Takes up to `rows` letters whose time has come and puts their next try off until `lease_until`: the next caller, in any
+    /// Takes up to `rows` mails whose time has come and puts their next try off until `lease_until`: the next caller, in any
     /// process, does not get them before that, unless this one reports a failure or its node ends.
     #[boxed]
     pub async fn mails_claim_due(
@@ -76,7 +76,7 @@ impl Store {
         Ok(rows.into_iter().map(DueMail::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// A letter was sent; `false` when that was known, or it was given up.
+    /// A mail was sent; `false` when that was known, or it was given up.
     #[boxed]
     pub async fn mail_sent(&self, id: MailId, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str =
@@ -90,7 +90,7 @@ impl Store {
         Ok(done == 1)
     }
 
-    /// A letter could not be sent; `false` when it was sent or given up meanwhile.
+    /// A mail could not be sent; `false` when it was sent or given up meanwhile.
     #[boxed]
     pub async fn mail_failed(&self, id: MailId, then: MailFailure, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE mails SET next_try_at = $2, given_up_at = $3, leased_by = NULL
@@ -110,7 +110,7 @@ impl Store {
     }
 }
 
-/// Queues a letter in the caller's transaction.
+/// Queues a mail in the caller's transaction.
 pub(crate) async fn insert_mail(tx: &mut Tx<'_>, mail: &QueuedMail, now: Timestamp) -> Result<(), sqlx::Error> {
     const SQL: &str =
         "INSERT INTO mails (id, recipient, subject, text, created_at, next_try_at) VALUES ($1, $2, $3, $4, $5, $5)";

@@ -1,8 +1,8 @@
 //! Pages and notes that are kept (`docs/decisions/0021-memories.md`).
 //!
-//! All memories of an account are on its *shelf*. A transaction that changes one writes the shelf's row first and gets the number
+//! All memories of an account are on its *account index*. A transaction that changes one writes the account index's row first and gets the number
 //! of the change from it: changes of one account are serialised, and an index in memory follows the numbers
-//! ([`crate::passage`]).
+//! ([`crate::chunk`]).
 
 mod delete;
 mod edit;
@@ -47,7 +47,7 @@ pub struct MemoryPut<'a> {
     pub content: &'a str,
     /// What makes two of them the same for one writer.
     pub dedupe: Digest,
-    /// The passages that it was cut into, in order.
+    /// The chunks that it was cut into, in order.
     pub chunks: &'a [ChunkPut<'a>],
     /// The model of the chunks' vectors.
     pub model: Option<&'a ModelId>,
@@ -90,7 +90,7 @@ pub(crate) fn size_of(title: &str, url: Option<&str>, content: &str) -> i64 {
     limit(title.len() + url.map_or(0, str::len) + content.len())
 }
 
-/// A passage of a memory that is to be kept.
+/// A chunk of a memory that is to be kept.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkPut<'a> {
     /// Text of the chunk.
@@ -131,7 +131,7 @@ pub struct Memory {
     pub spaces: Vec<SpaceId>,
     /// Its tags, sorted.
     pub tags: Vec<Tag>,
-    /// The change of its shelf in which it got as it is.
+    /// The change of its account index in which it got as it is.
     pub changed: i64,
     /// When it was first kept.
     pub created_at: Timestamp,
@@ -160,12 +160,12 @@ impl MemoryScope {
 
 /// The condition that memory `m` is in a scope: `$1` the account, `$2` the spaces.
 pub(crate) const IN_SCOPE_SQLITE: &str =
-    "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+    "(m.account_index = (SELECT number FROM account_indexes WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
         WHERE l.memory_id = m.id
             AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2))))";
 /// The same on PostgreSQL.
 pub(crate) const IN_SCOPE_POSTGRES: &str =
-    "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+    "(m.account_index = (SELECT number FROM account_indexes WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
         WHERE l.memory_id = m.id
             AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))))";
 
@@ -177,7 +177,7 @@ const SELECT_MEMORIES_HEAD: &str =
 /// The part after it.
 const SELECT_MEMORIES_TAIL: &str = " AS INTEGER)) AS content,
         m.spaces, m.tags, m.changed, m.created_at, m.updated_at
-    FROM memories m JOIN shelves s ON s.number = m.shelf ";
+    FROM memories m JOIN account_indexes s ON s.number = m.account_index ";
 
 impl Store {
     /// A memory in a scope.
@@ -229,7 +229,7 @@ impl Store {
     ) -> Result<Vec<Memory>, StoreError> {
         const OF_ACCOUNT: &str = joined!(
             SELECT_MEMORIES,
-            "WHERE $2 IS NULL AND m.shelf = (SELECT number FROM shelves WHERE account_id = $1) AND m.id > $4
+            "WHERE $2 IS NULL AND m.account_index = (SELECT number FROM account_indexes WHERE account_id = $1) AND m.id > $4
             ORDER BY m.id LIMIT $5"
         );
         // The spaces are walked, each as far as one page needs, and not everything that anybody keeps.
@@ -268,7 +268,7 @@ impl Store {
     /// How many memories are linked to a space, of all accounts.
     #[boxed]
     pub async fn memories_in_space(&self, space: SpaceId) -> Result<u64, StoreError> {
-        const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_shelves WHERE space_id = $1";
+        const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_indexes WHERE space_id = $1";
         let count: i64 =
             scalar(SQL).bind(space.as_uuid()).fetch_one(&self.pool).during(Operation::CountMemoriesOfSpace).await?;
         Ok(count.max(0).unsigned_abs())
@@ -283,7 +283,7 @@ impl Store {
     /// How much an account keeps.
     #[boxed]
     pub async fn memory_usage(&self, account: &UserAccountId) -> Result<MemoryUsage, StoreError> {
-        const SQL: &str = "SELECT memories, bytes FROM shelves WHERE account_id = $1";
+        const SQL: &str = "SELECT memories, bytes FROM account_indexes WHERE account_id = $1";
         let sums: Option<(i64, i64)> = query(SQL)
             .bind(account.as_str())
             .fetch_optional(&self.pool)
@@ -324,7 +324,7 @@ impl TryFrom<MemoryRow> for Memory {
     fn try_from(row: MemoryRow) -> Result<Self, Corrupt> {
         Ok(Self {
             id: row.id.into(),
-            account: parsed("shelves.account_id", &row.account_id)?,
+            account: parsed("account_indexes.account_id", &row.account_id)?,
             kind: parsed("memories.type", &row.kind)?,
             title: row.title,
             url: row.url,
@@ -338,7 +338,7 @@ impl TryFrom<MemoryRow> for Memory {
     }
 }
 
-/// Deletions that a shelf remembers for those who follow its changes.
+/// Deletions that an account index remembers for those who follow its changes.
 pub(crate) fn deletions_kept() -> i64 {
     delete::DELETIONS_KEPT
 }

@@ -1,4 +1,4 @@
-//! All short reads of the facts: statements that SQLite answers from indexes on the caller's thread ([`Probe`](crate::pool::Probe)).
+//! All short reads of the main database: statements that SQLite answers from indexes on the caller's thread ([`Probe`](crate::pool::Probe)).
 
 pub(crate) mod rows;
 

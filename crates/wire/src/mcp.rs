@@ -120,8 +120,8 @@ pub struct MyActivity {
     pub lane: Option<Lane>,
 }
 
-/// Number of passages of each memory that `search_memory` returns.
-pub const SEARCH_PASSAGES: usize = 3;
+/// Number of chunks of each memory that `search_memory` returns.
+pub const SEARCH_CHUNKS: usize = 3;
 
 /// Maximum number of events that `my_activity` returns.
 pub const ACTIVITY_LIMIT_MAX: u16 = 100;
@@ -180,7 +180,7 @@ impl McpTool {
         match self {
             Self::SearchMemory => {
                 "Searches the person's shared memory (pages and notes) by meaning and by keyword. Returns the most similar memories first, each with \
-                 id, title, URL, similarity from 0 to 1 and the matching passages. Use it before answering from general knowledge."
+                 id, title, URL, similarity from 0 to 1 and the matching chunks. Use it before answering from general knowledge."
             }
             Self::AddMemory => {
                 "Stores a note, or the main text of a web page, in the person's shared memory, where later searches find it. Give either `content` or \

@@ -33,7 +33,7 @@ pub struct KnowledgeSettings {
     pub cors_origins: Vec<String>,
     /// Program that reads pages and PDFs, started with the argument `extract-worker`; this very program when it is not set.
     pub worker: Option<PathBuf>,
-    /// Pause between two looks for passages that have no vector yet.
+    /// Pause between two looks for chunks that have no vector yet.
     #[serde(with = "humantime_serde")]
     pub embed_missing_every: Duration,
     /// `[knowledge.batch]`: limits of batches.

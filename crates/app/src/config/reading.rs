@@ -19,7 +19,7 @@ pub const ENVIRONMENT_PREFIX: &str = "ATTACHE_";
 pub struct Problem {
     /// `config.toml:12`, or the name of an environment variable.
     pub place: String,
-    /// Path of the knob, such as `http.bind`; empty when the text could not be read at all.
+    /// Path of the setting, such as `http.bind`; empty when the text could not be read at all.
     pub path: String,
     /// The mistake, and a remedy.
     pub reason: String,
@@ -109,7 +109,7 @@ fn together(tree: Value) -> Result<Settings, String> {
     serde_json::from_value(tree).map_err(|error| format!("the values do not fit together: {error}"))
 }
 
-/// Whether `path` is `section`, or a knob in it.
+/// Whether `path` is `section`, or a setting in it.
 fn is_within(path: &str, section: &str) -> bool {
     path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
@@ -120,7 +120,7 @@ pub fn schema() -> Value {
     serde_json::to_value(Settings::default()).unwrap_or_default()
 }
 
-/// Paths of all knobs, in the order of the tree.
+/// Paths of all settings, in the order of the tree.
 pub fn paths(schema: &Value) -> Vec<String> {
     fn walk(value: &Value, path: &str, out: &mut Vec<String>) {
         match value {
@@ -138,7 +138,7 @@ pub fn paths(schema: &Value) -> Vec<String> {
     out
 }
 
-/// The environment variable of a knob.
+/// The environment variable of a setting.
 pub fn environment_name(path: &str) -> String {
     format!("{ENVIRONMENT_PREFIX}{}", path.to_uppercase().replace('.', "__"))
 }
@@ -178,13 +178,13 @@ fn from_environment(
 ) -> Vec<Given> {
     let mut given = Vec::new();
     for (name, text) in variables {
-        // Every knob is in a section, so a name without `__` is none of ours.
+        // Every setting is in a section, so a name without `__` is none of ours.
         let Some(path) = name.strip_prefix(ENVIRONMENT_PREFIX).filter(|path| path.contains("__")) else { continue };
         let path = spelt(schema, path.split("__"));
         match known(schema, &path) {
             None => problems.push(unknown(schema, name, &path)),
             Some(Value::Object(_)) => {
-                let reason = "is a section: set one of its knobs".to_owned();
+                let reason = "is a section: set one of its settings".to_owned();
                 problems.push(Problem { place: name, path: path.join("."), reason });
             }
             Some(_) => {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_blamed_on_the_knob_itself_and_not_on_one_whose_name_begins_alike() {
+    fn a_mistake_is_blamed_on_the_setting_itself_and_not_on_one_whose_name_begins_alike() {
         let environment = [("ATTACHE_SIGNIN__CODES_PER_HOUR".to_owned(), "5".to_owned())].into_iter();
         let problems = read("config.toml", "[signin]\ncodes_per_hour_total = 0\n", environment).unwrap_err();
         assert_eq!(problems.0[0].to_string(), "config.toml:2: signin.codes_per_hour_total: must be at least 1");

@@ -1,4 +1,4 @@
-//! Why facts and log cannot be opened.
+//! Why the main database and the log cannot be opened.
 
 use super::refusal::StartRefusal;
 
@@ -20,7 +20,7 @@ pub enum OpenError {
     /// The client of a witness cannot be set up.
     #[error("the client of a witness in log.witness cannot be set up")]
     Witness(#[from] statistics::witness::WitnessFault),
-    /// Facts and log do not belong together.
+    /// Main database and log do not belong together.
     #[error(transparent)]
     Mismatch(#[from] StartRefusal),
     /// A new epoch of the log cannot begin.

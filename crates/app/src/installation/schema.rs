@@ -3,8 +3,8 @@
 use statistics::log::Log;
 use store::Store;
 
-use super::are_facts_absent;
 use super::error::OpenError;
+use super::is_main_database_absent;
 use super::pair::log_pool_if_there;
 use crate::config::Settings;
 use async_recursion::async_recursion as boxed;
@@ -12,10 +12,10 @@ use async_recursion::async_recursion as boxed;
 /// Refuses databases that `attache migrate` would change. It makes no file.
 #[boxed]
 pub async fn require(settings: &Settings) -> Result<(), OpenError> {
-    if are_facts_absent(settings) {
+    if is_main_database_absent(settings) {
         return Err(OpenError::Absent("the main database"));
     }
-    let store = Store::open(&settings.database, &settings.data.facts()).await?;
+    let store = Store::open(&settings.database, &settings.data.main_database()).await?;
     let checked = check(settings, &store).await;
     store.close().await;
     checked

@@ -254,9 +254,9 @@ impl Consent {
         let base_url = self.base_url.clone();
         let work = async move {
             let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::Off, set_by: by };
-            let letter =
+            let mail =
                 |other: &OthersLevel| queued(level_mail(other, &rule, Some(wanted.until), now, &base_url), &rng, now);
-            let author = LevelAuthor { agent, reason: None, notice: (by != Author::Person).then_some(&letter) };
+            let author = LevelAuthor { agent, reason: None, notice: (by != Author::Person).then_some(&mail) };
             store.recording_pause(&scope, wanted, &author, now, &rng).await
         };
         let PauseChange { until, identities, .. } = actors::detached(work).await.map_err(InfraError::from)??;
@@ -337,9 +337,9 @@ impl Consent {
         let Ports { store, clock, rng } = self.ports.clone();
         let (now, base_url) = (clock.now(), self.base_url.clone());
         let work = async move {
-            let letter = |other: &OthersLevel| queued(level_mail(other, &rule, None, now, &base_url), &rng, now);
+            let mail = |other: &OthersLevel| queued(level_mail(other, &rule, None, now, &base_url), &rng, now);
             let is_own = rule.set_by == Author::Person;
-            let author = LevelAuthor { agent, reason: reason.as_deref(), notice: (!is_own).then_some(&letter) };
+            let author = LevelAuthor { agent, reason: reason.as_deref(), notice: (!is_own).then_some(&mail) };
             match whose {
                 Whose::Identity(identity) => store.consent_set_by(&[identity], &rule, &author, now, &rng).await,
                 Whose::Account(account) => store.consent_set_baseline(&account, &rule, &author, now, &rng).await,
@@ -466,7 +466,7 @@ fn rules_of_outsider(facts: &MachineFacts) -> Option<Vec<ConsentRule>> {
     facts.is_outsider().then(own)
 }
 
-/// The letter about a level, or about a pause with its end, that another party than the person set.
+/// The mail about a level, or about a pause with its end, that another party than the person set.
 fn level_mail(
     other: &OthersLevel,
     rule: &ConsentRule,

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_knob_has_its_bounds() {
+    fn every_setting_has_its_bounds() {
         assert_eq!(LlmSettings::default().problems(), []);
         for url in ["x", "ftp://x", "http://u@x/v1", "https://x/v1?k=1", "https://x/#y"] {
             let settings = LlmSettings { base_url: Some(url.into()), model: "m".into(), ..LlmSettings::default() };

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
-use store::passage::near::DIMENSIONS_MAX;
-use store::passage::near::prepare::NearVectorsState;
-use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
+use store::chunk::near::DIMENSIONS_MAX;
+use store::chunk::near::prepare::NearVectorsState;
+use store::chunk::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Pool, Store, StoreError};
 
 use super::settings::Settings;
@@ -111,7 +111,7 @@ impl Database {
     /// Builds the index of a large account.
     pub(super) async fn make_graph(&self, number: i64, model: &ModelId) -> Result<(), StoreError> {
         if self.store.graph_make(number, model).await? {
-            tracing::info!(shelf = number, "built the vector index of a large account");
+            tracing::info!(account_index = number, "built the vector index of a large account");
         }
         Ok(())
     }
@@ -120,18 +120,18 @@ impl Database {
     pub(super) async fn nearest(
         &self,
         store: &Store,
-        shelves: &[AccountStatistics],
+        account_indexes: &[AccountStatistics],
         model: &ModelId,
         query: &[f32],
         spaces: Option<&[SpaceId]>,
         wanted: ChunkLimits,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         if let Some(spaces) = spaces {
-            return store.nearest_in_spaces(shelves, spaces, model, query, wanted).await;
+            return store.nearest_in_spaces(account_indexes, spaces, model, query, wanted).await;
         }
         let mut near = Vec::new();
-        for shelf in shelves {
-            near.extend(store.nearest(shelf, model, query, wanted, self.settings.pgvector_exact_max).await?);
+        for account_index in account_indexes {
+            near.extend(store.nearest(account_index, model, query, wanted, self.settings.pgvector_exact_max).await?);
         }
         Ok(best(near, wanted.chunks_max))
     }

@@ -6,9 +6,9 @@
 
 use domain::ids::MemoryId;
 use domain::words::counts_of;
-use store::passage::{Chunk, ChunkId};
+use store::chunk::{Chunk, ChunkId};
 
-use super::lexical::LexicalLeg;
+use super::lexical::LexicalSearch;
 use super::stems::QueryStems;
 
 /// A chunk with its similarity to the query.
@@ -36,35 +36,35 @@ pub struct ScoreWeights {
 /// Scores candidates by the weighted sum of the cosine and the normalised BM25. Without a vector of chunk or query,
 /// BM25 alone counts.
 pub fn scored(
-    passages: Vec<Chunk>,
+    chunks: Vec<Chunk>,
     stems: &QueryStems,
-    lexical: &LexicalLeg,
+    lexical: &LexicalSearch,
     vector: Option<&[f32]>,
     weights: ScoreWeights,
 ) -> Vec<ScoredChunk> {
     let meaning_weight = weights.meaning;
-    let score = |passage: &Chunk| {
+    let score = |chunk: &Chunk| {
         let by_words = if lexical.weights.is_empty() {
             0.0
         } else {
-            let stems = stems.in_language(passage.language);
-            lexical.similarity(&counts_of(stems, &passage.title, &passage.content, passage.language), passage.words)
+            let stems = stems.in_language(chunk.language);
+            lexical.similarity(&counts_of(stems, &chunk.title, &chunk.content, chunk.language), chunk.words)
         };
-        match vector.zip(passage.vector.as_deref()).and_then(|(query, chunk)| cosine(query, chunk)) {
+        match vector.zip(chunk.vector.as_deref()).and_then(|(query, chunk)| cosine(query, chunk)) {
             // A query without stems is scored by its vector alone.
             Some(cosine) if lexical.weights.is_empty() => cosine,
             Some(cosine) => meaning_weight * cosine + (1.0 - meaning_weight) * by_words,
             None => by_words,
         }
     };
-    let mut similarities: Vec<f64> = passages.iter().map(score).collect();
+    let mut similarities: Vec<f64> = chunks.iter().map(score).collect();
     if vector.is_some() {
-        let vectors: Vec<Option<&[f32]>> = passages.iter().map(|passage| passage.vector.as_deref()).collect();
+        let vectors: Vec<Option<&[f32]>> = chunks.iter().map(|chunk| chunk.vector.as_deref()).collect();
         lend(&mut similarities, &vectors, weights.neighbour);
     }
-    let scored = passages.into_iter().zip(similarities).map(|(passage, score)| {
+    let scored = chunks.into_iter().zip(similarities).map(|(chunk, score)| {
         let similarity = (score * 10_000.0).round() / 10_000.0;
-        ScoredChunk { chunk: passage.chunk, memory: passage.memory, content: passage.content, similarity }
+        ScoredChunk { chunk: chunk.chunk, memory: chunk.memory, content: chunk.content, similarity }
     });
     // A chunk without any similarity is never a result, even if the threshold is 0.
     scored.filter(|scored| scored.similarity > 0.0).collect()

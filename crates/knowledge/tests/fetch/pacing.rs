@@ -26,7 +26,7 @@ async fn a_host_gets_one_request_at_a_time_in_the_order_of_asking() {
 /// Long enough to detect an unexpected request.
 const MOMENT: Duration = Duration::from_millis(300);
 /// Timeout of an expected request.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIME_LIMIT: Duration = Duration::from_mins(1);
 
 /// Whether a second page of the site is requested within this time after the first.
 async fn asks_for_two_pages(settings: FetchSettings, site: &Site, within: Duration) -> bool {
@@ -53,7 +53,7 @@ async fn between_two_pages_of_a_host_there_is_the_pause_that_is_configured() {
     let site = Site::start(|_, _| page("hello")).await;
     let paused = FetchSettings { host_interval: Duration::from_mins(10), ..settings_for(&site) };
     assert!(!asks_for_two_pages(paused, &site, MOMENT).await);
-    assert!(asks_for_two_pages(settings_for(&site), &site, PATIENCE).await);
+    assert!(asks_for_two_pages(settings_for(&site), &site, TIME_LIMIT).await);
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn between_two_pages_of_a_host_there_is_the_pause_that_its_robots_txt_asks
     .await;
     let obeying = |crawl_delay_max| FetchSettings { robots: RobotsRule::Obey, crawl_delay_max, ..settings_for(&site) };
     assert!(!asks_for_two_pages(obeying(Duration::from_mins(10)), &site, MOMENT).await);
-    assert!(asks_for_two_pages(obeying(Duration::ZERO), &site, PATIENCE).await);
+    assert!(asks_for_two_pages(obeying(Duration::ZERO), &site, TIME_LIMIT).await);
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_pause_that_a_host_asked_for_holds_all_of_its_pages() {
     assert!(!asks_for_two_pages(patient, &site, MOMENT).await);
     assert_eq!(site.targets(), ["/first"]);
     let impatient = settings_for(&site);
-    assert!(asks_for_two_pages(impatient, &site, PATIENCE).await);
+    assert!(asks_for_two_pages(impatient, &site, TIME_LIMIT).await);
 }
 
 /// A site that responds only when `together` requests are pending.

@@ -5,8 +5,8 @@ use domain::ids::SpaceId;
 use domain::memory::ModelId;
 use knowledge::index::database::{Pgvector, Upkeep};
 use knowledge::index::{Index, Settings};
+use store::chunk::{ChunkId, ChunkLimits};
 use store::memory::MemoryScope;
-use store::passage::{ChunkId, ChunkLimits};
 
 use crate::world::World;
 
@@ -57,7 +57,7 @@ async fn pgvector_and_memory_agree() {
             for index in [&exact, &by_graph] {
                 index.prepare().await.unwrap();
                 while index.keep_up(Some(&model)).await.unwrap() == Upkeep::Copying {}
-                assert!(index.by_database(&model) && index.shelves() == 0);
+                assert!(index.by_database(&model) && index.account_indexes() == 0);
             }
         }
         let vectors: Vec<Vec<f32>> = (0..CHUNKS).map(|_| direction(&rng)).collect();
@@ -66,8 +66,8 @@ async fn pgvector_and_memory_agree() {
     for memory in kept.iter().step_by(7) {
         assert!(world.store.memory_delete(*memory, &ada).await.unwrap());
     }
-    let shelves = world.store.shelves_in(&MemoryScope::Account(ada), 9).await.unwrap();
-    let number = shelves[0].number;
+    let account_indexes = world.store.account_indexes_in(&MemoryScope::Account(ada), 9).await.unwrap();
+    let number = account_indexes[0].number;
     assert_eq!(exact.keep_up(Some(&model)).await.unwrap(), Upkeep::Done);
     let no_graphs = Settings { pgvector_graphs_max: 0, ..settings(Pgvector::Auto, 100) };
     let without_graphs = Index::new(world.store.clone(), no_graphs);
@@ -83,7 +83,7 @@ async fn pgvector_and_memory_agree() {
             let near = async |index: &Index, wanted: ChunkLimits| {
                 let within = within.clone().map(Into::into);
                 index
-                    .nearest(&world.store, &shelves, &model, std::sync::Arc::clone(&query), within, wanted)
+                    .nearest(&world.store, &account_indexes, &model, std::sync::Arc::clone(&query), within, wanted)
                     .await
                     .unwrap()
             };

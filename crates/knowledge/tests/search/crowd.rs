@@ -10,14 +10,14 @@ use store::memory::MemoryScope;
 use crate::world::{World, query, titles};
 use harness::on_each_vector_index;
 
-fn repeated(passage: &str, passages: usize) -> String {
-    vec![passage; passages].join("|")
+fn repeated(chunk: &str, chunks: usize) -> String {
+    vec![chunk; chunks].join("|")
 }
 
 /// Adds a memory whose many chunks all match better than a chunk that also has other words.
-async fn long(world: &World, account: &UserAccountId, passage: &str, spaces: &[SpaceId]) {
-    for (title, passages) in [("long", 100), ("longer", 120), ("longest", 300)] {
-        world.add(account, title, &repeated(passage, passages), spaces).await;
+async fn long(world: &World, account: &UserAccountId, chunk: &str, spaces: &[SpaceId]) {
+    for (title, chunks) in [("long", 100), ("longer", 120), ("longest", 300)] {
+        world.add(account, title, &repeated(chunk, chunks), spaces).await;
     }
 }
 

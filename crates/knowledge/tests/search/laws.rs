@@ -146,7 +146,7 @@ on_each_vector_index! {
         assert_eq!(titles(&search.search(&query("heat", &scope)).await.unwrap()), ["heat", "hills"]);
     }
 
-    async fn shelves_that_do_not_fit_are_read_again(world: &World) {
+    async fn account_indexes_that_do_not_fit_are_read_again(world: &World) {
         let settings = Settings {
             index: index::Settings {
                 pgvector: Pgvector::Off,
@@ -172,7 +172,7 @@ on_each_vector_index! {
         for _ in 0..3 {
             for scope in &scopes {
                 assert_eq!(search.search(&query("hot", scope)).await.unwrap().found.len(), 2);
-                assert_eq!(search.index().shelves(), 1);
+                assert_eq!(search.index().account_indexes(), 1);
                 assert!(search.index().bytes() > 0);
             }
         }

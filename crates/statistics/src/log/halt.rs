@@ -177,9 +177,9 @@ impl Log {
         self.sources.clear();
         self.heads.clear();
         self.lease.lost();
-        self.shelf.clear();
+        self.tree_cache.clear();
         if let Some(replica) = &self.replica {
-            replica.shelf.clear();
+            replica.tree_cache.clear();
         }
     }
 }

@@ -23,8 +23,8 @@ use super::postgres::StoredHead;
 use super::recent::UnindexedEvents;
 use super::replica::LogReplica;
 use super::settings::WriterSettings;
-use super::shelf::cache::TreeCache;
 use super::sql::{self, Dialect};
+use super::tree_cache::cache::TreeCache;
 use super::usage::sums::UsageSums;
 use super::writer::Writer;
 use crate::checkpoint::{SignerKey, base_of};
@@ -64,7 +64,7 @@ pub struct Log {
     /// Numbers of events on days that have ended.
     pub(super) ended: Arc<EndedDays>,
     /// Tiles and the signed tree, cached for proofs.
-    pub(super) shelf: Arc<TreeCache>,
+    pub(super) tree_cache: Arc<TreeCache>,
     /// PostgreSQL: a replica that answers activity and proofs.
     pub(super) replica: Option<LogReplica>,
     /// PostgreSQL: the newest checkpoint that this process signed or saw.
@@ -144,14 +144,14 @@ impl Log {
     /// Sets the maximum size of the cache of full tiles, in bytes. The default is 64 MiB.
     #[must_use]
     pub fn with_tiles_cache(mut self, bytes_max: u64) -> Self {
-        self.shelf = Arc::new(TreeCache::new(bytes_max));
+        self.tree_cache = Arc::new(TreeCache::new(bytes_max));
         self
     }
 
     /// Sets the replica that answers activity and proofs.
     #[must_use]
     pub fn with_replica(mut self, replica: Option<Replica>) -> Self {
-        self.replica = replica.map(|replica| LogReplica { replica, shelf: Arc::default() });
+        self.replica = replica.map(|replica| LogReplica { replica, tree_cache: Arc::default() });
         self
     }
 
@@ -178,7 +178,7 @@ impl Log {
             recent: UnindexedEvents::default(),
             appends: Arc::default(),
             ended: Arc::default(),
-            shelf: Arc::default(),
+            tree_cache: Arc::default(),
             replica: None,
             memory: Arc::default(),
             witnessing: Arc::default(),

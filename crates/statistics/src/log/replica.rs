@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::error::LogError;
 use super::handle::Log;
-use super::shelf::cache::TreeCache;
+use super::tree_cache::cache::TreeCache;
 use crate::contract::{ActivityQuery, Passed, RecordScope};
 use async_recursion::async_recursion as boxed;
 
@@ -20,7 +20,7 @@ use async_recursion::async_recursion as boxed;
 #[derive(Debug, Clone)]
 pub struct LogReplica {
     pub replica: Replica,
-    pub shelf: Arc<TreeCache>,
+    pub tree_cache: Arc<TreeCache>,
 }
 
 impl Log {
@@ -50,9 +50,9 @@ impl Log {
 
     /// The log as its replica has it, while that is current.
     fn on_replica(&self) -> Option<Self> {
-        let LogReplica { replica, shelf } = self.replica.as_ref()?;
+        let LogReplica { replica, tree_cache } = self.replica.as_ref()?;
         let pool = replica.current(&self.pool)?;
-        Some(Self { pool, shelf: Arc::clone(shelf), replica: None, ..self.clone() })
+        Some(Self { pool, tree_cache: Arc::clone(tree_cache), replica: None, ..self.clone() })
     }
 
     /// The answer of the replica, unless it failed or took too long.

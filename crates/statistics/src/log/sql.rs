@@ -356,7 +356,7 @@ static POSTGRES: Dialect = Dialect {
     ),
     status: "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced, CAST(0 AS BIGINT) AS unindexed
         FROM tree WHERE id = 1",
-    // The facts have a table of this name too, and share the connections.
+    // The main database has a table of this name too, and shares the connections.
     installation: "SELECT installation_id FROM statistics.installation WHERE id = 1",
     installation_add: "INSERT INTO statistics.installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING",
 };

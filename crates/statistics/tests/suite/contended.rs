@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::world::{Chain, ORIGIN, World};
 
 /// Longer than any pause or lock of the log, on a slow machine too.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 type Answer = (usize, Result<AppendOutcome, Arc<LogError>>);
 
@@ -33,7 +33,7 @@ async fn submit(log: &Log, events: Vec<Append>) -> (Option<ContendedEvents>, Unb
 }
 
 async fn answer(answers: &mut UnboundedReceiver<Answer>) -> (usize, AppendOutcome) {
-    let (place, outcome) = tokio::time::timeout(PATIENCE, answers.recv()).await.unwrap().unwrap();
+    let (place, outcome) = tokio::time::timeout(TIME_LIMIT, answers.recv()).await.unwrap().unwrap();
     (place, outcome.unwrap())
 }
 
@@ -93,7 +93,7 @@ async fn a_locked_chain_leaves_its_group_on_postgres() {
     assert_eq!(answer(&mut others).await, (0, AppendOutcome::Busy));
     receipt(&answer(&mut others).await.1);
 
-    // The lock outlasts the patience of the log, then it is gone.
+    // The lock outlasts the time limit of the log, then it is gone.
     contended.settle().await;
     assert_eq!(answer(&mut answers).await, (0, AppendOutcome::Busy));
     assert_eq!(world.take(&waiting).await, AppendOutcome::Busy);

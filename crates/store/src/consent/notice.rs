@@ -1,4 +1,4 @@
-//! The letter about a level that another party than the person set, stored with the level or not at all.
+//! The mail about a level that another party than the person set, stored with the level or not at all.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use crate::mail::{QueuedMail, insert_mail};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, undecodable};
 
-/// An account gets one such letter within this time: neither an agent nor a computer fills a mailbox.
+/// An account gets one such mail within this time: neither an agent nor a computer fills a mailbox.
 const PAUSE: TimeDelta = TimeDelta::minutes(15);
 
-/// Writes the letter.
-type Letter<'a> = &'a (dyn Fn(&OthersLevel) -> QueuedMail + Send + Sync);
+/// Writes the mail.
+type NewMail<'a> = &'a (dyn Fn(&OthersLevel) -> QueuedMail + Send + Sync);
 
 /// Who sets a level, beside the side that the rule names.
 #[derive(Clone, Copy, Default)]
@@ -25,8 +25,8 @@ pub struct LevelAuthor<'a> {
     pub agent: Option<RegistrationId>,
     /// The reason that it gives.
     pub reason: Option<&'a str>,
-    /// Writes the letter to the owner of the account; `None` if the person sets the level.
-    pub notice: Option<Letter<'a>>,
+    /// Writes the mail to the owner of the account; `None` if the person sets the level.
+    pub notice: Option<NewMail<'a>>,
 }
 
 impl fmt::Debug for LevelAuthor<'_> {
@@ -48,12 +48,12 @@ pub struct OthersLevel {
     pub previous: Option<ConsentLevel>,
 }
 
-/// Queues the letter, unless the account has no owner or got one lately.
+/// Queues the mail, unless the account has no owner or got one lately.
 pub(super) async fn queue(
     tx: &mut Tx<'_>,
     account: &str,
     (rule, agent, previous): (&ConsentRule, Option<RegistrationId>, Option<ConsentLevel>),
-    letter: Letter<'_>,
+    mail: NewMail<'_>,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     const OWNER: &str = "SELECT email FROM persons WHERE account_id = $1";
@@ -84,5 +84,5 @@ pub(super) async fn queue(
         (None, Author::Agent | Author::Person) => "An agent".to_owned(),
     };
     let owner = parsed("persons.email", &owner).map_err(undecodable)?;
-    insert_mail(tx, &letter(&OthersLevel { owner, author, computer, previous }), now).await
+    insert_mail(tx, &mail(&OthersLevel { owner, author, computer, previous }), now).await
 }

@@ -91,7 +91,7 @@ impl Store {
     }
 
     /// Pauses recording, as the rules of [`Pause::changed_to`] permit. A beginning or a changed end is reported by an event of each
-    /// identity, and by the letter of `author`.
+    /// identity, and by the mail of `author`.
     #[boxed]
     pub async fn recording_pause(
         &self,
@@ -114,8 +114,8 @@ impl Store {
                     let reported = (rule.clone(), pause, author.agent);
                     account = account.or(report_pause(self, tx, identity, reported, now, rng).await?);
                 }
-                if let (Some(letter), Some(account)) = (author.notice, account) {
-                    notice::queue(tx, &account, (&rule, author.agent, None), letter, now).await?;
+                if let (Some(mail), Some(account)) = (author.notice, account) {
+                    notice::queue(tx, &account, (&rule, author.agent, None), mail, now).await?;
                 }
             }
             Ok(PauseChange { until: Some(next.until), identities, is_refused: false })

@@ -11,7 +11,7 @@ use crate::pool::{Tx, query};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// Deletions that a shelf remembers for followers of its changes; a follower that is further behind reads the shelf from the beginning.
+/// Deletions that an account index remembers for followers of its changes; a follower that is further behind reads the account index from the beginning.
 pub(crate) const DELETIONS_KEPT: i64 = 100_000;
 
 /// What became of a memory that was to be unlinked from some spaces.
@@ -43,7 +43,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let Some((turn, there)) = lock_shelf(tx, id, account).await? else { return Ok(false) };
+                let Some((turn, there)) = lock_account_index(tx, id, account).await? else { return Ok(false) };
                 let spaces = spaces_of(&there.spaces)?;
                 delete_whole(tx, id, &turn, &there, &spaces).await?;
                 Ok(true)
@@ -65,7 +65,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let Some((turn, there)) = lock_shelf(tx, id, account).await? else { return Ok(Unlink::NotThere) };
+                let Some((turn, there)) = lock_account_index(tx, id, account).await? else { return Ok(Unlink::NotThere) };
                 let (left, kept): (Vec<SpaceId>, Vec<SpaceId>) =
                     spaces_of(&there.spaces)?.into_iter().partition(|space| spaces.contains(space));
                 if left.is_empty() {
@@ -99,7 +99,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let Some((turn, there)) = lock_shelf(tx, id, account).await? else { return Ok(Moved::NotThere) };
+                let Some((turn, there)) = lock_account_index(tx, id, account).await? else { return Ok(Moved::NotThere) };
                 let mut spaces = spaces_of(&there.spaces)?;
                 let before = spaces.len();
                 spaces.retain(|known| *known != space);
@@ -128,23 +128,23 @@ async fn write_spaces(tx: &mut Tx<'_>, id: MemoryId, spaces: &[SpaceId], turn: &
     query(SQL).bind(id.as_uuid()).bind(json(spaces)).bind(turn.changes).execute(tx).await.map(drop)
 }
 
-/// Locks the shelf of an account and reads one of its memories; `None` when it contains none of that id.
-pub(super) async fn lock_shelf(
+/// Locks the account index of an account and reads one of its memories; `None` when it contains none of that id.
+pub(super) async fn lock_account_index(
     tx: &mut Tx<'_>,
     id: MemoryId,
     account: &UserAccountId,
 ) -> Result<Option<(TurnRow, ThereRow)>, sqlx::Error> {
-    const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1
+    const NEXT: &str = "UPDATE account_indexes SET changes = changes + 1 WHERE account_id = $1
         RETURNING number, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
     const THERE: &str = "SELECT spaces, chunks, words, bytes, changed, type AS kind, url, version, title FROM memories
-        WHERE id = $1 AND shelf = $2";
+        WHERE id = $1 AND account_index = $2";
     let turn: Option<TurnRow> = query(NEXT).bind(account.as_str()).fetch_optional(&mut *tx).await?;
     let Some(turn) = turn else { return Ok(None) };
     let there: Option<ThereRow> = query(THERE).bind(id.as_uuid()).bind(turn.number).fetch_optional(tx).await?;
     Ok(there.map(|there| (turn, there)))
 }
 
-/// Deletes a memory that is in these spaces, and records the deletion for readers that follow the shelf.
+/// Deletes a memory that is in these spaces, and records the deletion for readers that follow the account index.
 async fn delete_whole(
     tx: &mut Tx<'_>,
     id: MemoryId,
@@ -152,11 +152,11 @@ async fn delete_whole(
     there: &ThereRow,
     spaces: &[SpaceId],
 ) -> Result<(), sqlx::Error> {
-    const DELETE: &str = "DELETE FROM memories WHERE id = $1 AND shelf = $2";
-    const REMEMBER: &str = "INSERT INTO memories_deleted (shelf, changed, memory_id) VALUES ($1, $2, $3)";
-    const FORGET: &str = "DELETE FROM memories_deleted WHERE shelf = $1 AND changed <= $2";
+    const DELETE: &str = "DELETE FROM memories WHERE id = $1 AND account_index = $2";
+    const REMEMBER: &str = "INSERT INTO memories_deleted (account_index, changed, memory_id) VALUES ($1, $2, $3)";
+    const FORGET: &str = "DELETE FROM memories_deleted WHERE account_index = $1 AND changed <= $2";
     const COUNT: &str =
-        "UPDATE shelves SET memories = memories - 1, chunks = chunks - $2, words = words - $3, bytes = bytes - $4
+        "UPDATE account_indexes SET memories = memories - 1, chunks = chunks - $2, words = words - $3, bytes = bytes - $4
         WHERE number = $1";
     let (id, number) = (id.as_uuid(), turn.number);
     delete_chunks(tx, id).await?;
@@ -170,9 +170,9 @@ async fn delete_whole(
 }
 
 crate::row! {
-    /// The shelf of an account, locked.
+    /// The account index of an account, locked.
     pub(super) struct TurnRow {
-        /// Number of the shelf.
+        /// Number of the account index.
         pub(super) number: i64,
         /// Number of the change that the transaction is.
         pub(super) changes: i64,

@@ -5,7 +5,7 @@ use domain::language::{Language, LanguageSet};
 use domain::memory::{ModelId, Tag};
 use domain::{Digest, Timestamp};
 
-use super::delete::lock_shelf;
+use super::delete::lock_account_index;
 use super::known::other_alike;
 use super::links::{link, show_chunks, unlink};
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
@@ -76,7 +76,8 @@ impl Store {
             version = $5, spaces = $6, tags = COALESCE($7, tags), chunks = $8, words = $9, changed = $10,
             updated_at = COALESCE($11, updated_at), language = COALESCE($12, language), bytes = $13,
              writer_spaces = CASE WHEN $4 IS NULL THEN writer_spaces ELSE $14 END WHERE id = $1";
-        const COUNT: &str = "UPDATE shelves SET chunks = chunks + $2, words = words + $3, languages = languages | $4,
+        const COUNT: &str =
+            "UPDATE account_indexes SET chunks = chunks + $2, words = words + $3, languages = languages | $4,
             bytes = bytes + $5 WHERE number = $1";
         const UNTAG: &str = "DELETE FROM memory_tags WHERE memory_id = $1";
         let title = edit.text.as_ref().map(|text| storable(text.title));
@@ -90,7 +91,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let Some((turn, there)) = lock_shelf(tx, edit.id, edit.account).await? else {
+                let Some((turn, there)) = lock_account_index(tx, edit.id, edit.account).await? else {
                     return Ok(Edit::NotThere);
                 };
                 if there.changed != edit.seen {

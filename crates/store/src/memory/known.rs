@@ -1,6 +1,6 @@
 //! Which memory an item is: the writer's view of duplicates (`docs/decisions/0021-memories.md`).
 //!
-//! A key limited to spaces learns nothing of other memories from its writes, so several memories of a shelf may have the same `dedupe`.
+//! A key limited to spaces learns nothing of other memories from its writes, so several memories of an account index may have the same `dedupe`.
 
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId};
@@ -50,22 +50,23 @@ impl KnownMemory {
 /// The memory that `put` is, by its `dedupe`, or by its id where `by_id` says so. One in a wanted space comes first, then the oldest.
 pub(super) async fn known_memory(
     tx: &mut Tx<'_>,
-    shelf_number: i64,
+    account_index_number: i64,
     put: &MemoryPut<'_>,
     wanted: &[SpaceId],
     by_id: bool,
 ) -> Result<Option<KnownMemory>, sqlx::Error> {
     const ALIKE: &str = "SELECT id, version, spaces, chunks, words, bytes, writer_spaces FROM memories
-        WHERE shelf = $1 AND dedupe = $2 ORDER BY id";
+        WHERE account_index = $1 AND dedupe = $2 ORDER BY id";
     const NAMED: &str = "SELECT id, version, spaces, chunks, words, bytes, writer_spaces FROM memories
-        WHERE shelf = $1 AND id = $2";
+        WHERE account_index = $1 AND id = $2";
     let dedupe = &put.dedupe.as_bytes()[..];
-    let alike: Vec<KnownRow> = query(ALIKE).bind(shelf_number).bind(dedupe).fetch_all(&mut *tx).await?;
+    let alike: Vec<KnownRow> = query(ALIKE).bind(account_index_number).bind(dedupe).fetch_all(&mut *tx).await?;
     let alike = first_known(alike, put, wanted)?;
     if alike.is_some() || !by_id {
         return Ok(alike);
     }
-    let named: Option<KnownRow> = query(NAMED).bind(shelf_number).bind(put.id.as_uuid()).fetch_optional(tx).await?;
+    let named: Option<KnownRow> =
+        query(NAMED).bind(account_index_number).bind(put.id.as_uuid()).fetch_optional(tx).await?;
     first_known(named, put, wanted)
 }
 
@@ -79,16 +80,17 @@ fn first_known(
     Ok(known.min_by_key(|memory| !memory.spaces.iter().any(|space| wanted.contains(space))))
 }
 
-/// Another memory of the shelf with this `dedupe`, of those that a key for `key_spaces` reads.
+/// Another memory of the account index with this `dedupe`, of those that a key for `key_spaces` reads.
 pub(super) async fn other_alike(
     tx: &mut Tx<'_>,
-    shelf_number: i64,
+    account_index_number: i64,
     dedupe: Digest,
     id: Uuid,
     key_spaces: Option<&[SpaceId]>,
 ) -> Result<Option<MemoryId>, sqlx::Error> {
-    const SQL: &str = "SELECT id, spaces FROM memories WHERE shelf = $1 AND dedupe = $2 AND id <> $3 ORDER BY id";
-    let others = query(SQL).bind(shelf_number).bind(&dedupe.as_bytes()[..]).bind(id);
+    const SQL: &str =
+        "SELECT id, spaces FROM memories WHERE account_index = $1 AND dedupe = $2 AND id <> $3 ORDER BY id";
+    let others = query(SQL).bind(account_index_number).bind(&dedupe.as_bytes()[..]).bind(id);
     let others: Vec<(Uuid, String)> = others.fetch_all(tx).await?;
     for (other, spaces) in others {
         if is_covered(key_spaces, &spaces_of(&spaces)?) {

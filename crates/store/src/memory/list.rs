@@ -40,13 +40,13 @@ impl Store {
         sql.push_bind(i64::from(content_max)).push(SELECT_MEMORIES_TAIL);
         match scope {
             MemoryScope::Account(_) => {
-                sql.push(" WHERE m.shelf = (SELECT number FROM shelves WHERE account_id = ")
+                sql.push(" WHERE m.account_index = (SELECT number FROM account_indexes WHERE account_id = ")
                     .push_bind(account)
                     .push(")");
                 if let Some(tag) = &filter.tag {
                     sql.push(
                         " AND m.id IN (SELECT t.memory_id FROM memory_tags t
-                        WHERE t.shelf = (SELECT number FROM shelves WHERE account_id = ",
+                        WHERE t.account_index = (SELECT number FROM account_indexes WHERE account_id = ",
                     );
                     sql.push_bind(account).push(") AND t.tag = ").push_bind(tag.as_str()).push(")");
                 }
@@ -86,7 +86,7 @@ impl Store {
         rows_max: usize,
     ) -> Result<Vec<(Tag, u64)>, StoreError> {
         const SQL: &str = "SELECT tag, COUNT(*) AS memories FROM memory_tags
-            WHERE shelf = (SELECT number FROM shelves WHERE account_id = $1)
+            WHERE account_index = (SELECT number FROM account_indexes WHERE account_id = $1)
             GROUP BY tag ORDER BY memories DESC, tag LIMIT $2";
         let rows: Vec<(String, i64)> = query(SQL)
             .bind(account.as_str())
@@ -108,7 +108,7 @@ impl Store {
         rows_max: usize,
     ) -> Result<Vec<(MemoryId, UserAccountId)>, StoreError> {
         const SQL: &str = "SELECT l.memory_id, s.account_id FROM memory_spaces l
-                JOIN memories m ON m.id = l.memory_id JOIN shelves s ON s.number = m.shelf
+                JOIN memories m ON m.id = l.memory_id JOIN account_indexes s ON s.number = m.account_index
             WHERE l.space_id = $1 ORDER BY l.memory_id LIMIT $2";
         let rows: Vec<(Uuid, String)> = query(SQL)
             .bind(space.as_uuid())
@@ -117,7 +117,7 @@ impl Store {
             .during(Operation::ListMemories)
             .await?;
         let linked = |(id, account): (Uuid, String)| -> Result<_, Corrupt> {
-            Ok((id.into(), parsed("shelves.account_id", &account)?))
+            Ok((id.into(), parsed("account_indexes.account_id", &account)?))
         };
         Ok(rows.into_iter().map(linked).collect::<Result<_, _>>()?)
     }

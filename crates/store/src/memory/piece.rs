@@ -9,8 +9,8 @@ use domain::words::{StemCounts, counted};
 use uuid::Uuid;
 
 use super::ChunkPut;
-use crate::passage::vector::{NOT_EMBEDDED, packed};
-use crate::passage::words::token;
+use crate::chunk::vector::{NOT_EMBEDDED, packed};
+use crate::chunk::words::token;
 use crate::pool::{QueryBuilder, Tx, query};
 use crate::row::{chunks, limit, storable};
 
@@ -39,11 +39,11 @@ impl<'a> PreparedChunk<'a> {
 }
 
 /// Stems as FTS5 takes them.
-fn tokens(counted: &StemCounts, shelf_number: i64) -> String {
+fn tokens(counted: &StemCounts, account_index_number: i64) -> String {
     let mut text = String::new();
     for (stem, count) in &counted.stems {
         for _ in 0..*count {
-            text.push_str(&token(shelf_number, stem));
+            text.push_str(&token(account_index_number, stem));
             text.push(' ');
         }
     }
@@ -57,15 +57,15 @@ type CountedChunks<'p> = Vec<(i64, &'p StemCounts)>;
 pub(super) async fn insert_words(
     tx: &mut Tx<'_>,
     written: &[(i64, &StemCounts)],
-    shelf_number: i64,
+    account_index_number: i64,
 ) -> Result<(), sqlx::Error> {
     if tx.is_postgres() {
         for written in written.chunks(AT_ONCE) {
-            insert_postings(tx, written, shelf_number).await?;
+            insert_postings(tx, written, account_index_number).await?;
         }
     } else {
         for written in chunks(written) {
-            insert_tokens(tx, written, shelf_number).await?;
+            insert_tokens(tx, written, account_index_number).await?;
         }
     }
     Ok(())
@@ -84,13 +84,13 @@ pub(super) async fn insert_chunks(
     tx: &mut Tx<'_>,
     all: &[PreparedChunk<'_>],
     memory: Uuid,
-    shelf_number: i64,
+    account_index_number: i64,
     model: Option<&str>,
 ) -> Result<(), sqlx::Error> {
     for pieces in all.chunks(AT_ONCE) {
         let written = insert_texts(tx, pieces, memory).await?;
         let counted: CountedChunks<'_> = written.iter().map(|(id, piece)| (*id, &piece.counted)).collect();
-        insert_words(tx, &counted, shelf_number).await?;
+        insert_words(tx, &counted, account_index_number).await?;
         for written in chunks(&written) {
             insert_vectors(tx, written, model).await?;
         }
@@ -123,10 +123,14 @@ async fn insert_texts<'p, 'a>(
 }
 
 /// The words on SQLite: a row of the FTS5 table for each chunk.
-async fn insert_tokens(tx: &mut Tx<'_>, written: &[(i64, &StemCounts)], shelf_number: i64) -> Result<(), sqlx::Error> {
+async fn insert_tokens(
+    tx: &mut Tx<'_>,
+    written: &[(i64, &StemCounts)],
+    account_index_number: i64,
+) -> Result<(), sqlx::Error> {
     let mut sql = QueryBuilder::new("INSERT INTO words (rowid, stems) ");
     sql.push_values(written, |mut row, (id, counted)| {
-        row.push_bind(*id).push_bind(tokens(counted, shelf_number));
+        row.push_bind(*id).push_bind(tokens(counted, account_index_number));
     });
     sql.build().execute(tx).await.map(drop)
 }
@@ -137,9 +141,9 @@ async fn insert_tokens(tx: &mut Tx<'_>, written: &[(i64, &StemCounts)], shelf_nu
 async fn insert_postings(
     tx: &mut Tx<'_>,
     written: &[(i64, &StemCounts)],
-    shelf_number: i64,
+    account_index_number: i64,
 ) -> Result<(), sqlx::Error> {
-    const SQL: &str = "INSERT INTO words (shelf, stem, chunk_id, frequency, length)
+    const SQL: &str = "INSERT INTO words (account_index, stem, chunk_id, frequency, length)
         SELECT $1, w.stem, w.chunk_id, w.frequency, w.length FROM UNNEST(string_to_array($2, ' '), CAST($3 AS BIGINT[]),
             CAST($4 AS BIGINT[]), CAST($5 AS BIGINT[])) AS w (stem, chunk_id, frequency, length)";
     let mut rows: Vec<(&str, i64, u32, u32)> = written
@@ -155,7 +159,7 @@ async fn insert_postings(
         format!("{{{}}}", numbers.join(","))
     };
     query(SQL)
-        .bind(shelf_number)
+        .bind(account_index_number)
         .bind(stems)
         .bind(array(|row| row.1))
         .bind(array(|row| row.2.into()))
@@ -186,7 +190,7 @@ async fn insert_vectors(
 pub(super) async fn delete_chunks(tx: &mut Tx<'_>, memory: Uuid) -> Result<(), sqlx::Error> {
     const PLACES: &str =
         "DELETE FROM space_chunks WHERE space_id IN (SELECT space_id FROM memory_spaces WHERE memory_id = $1)
-        AND shelf = (SELECT shelf FROM memories WHERE id = $1)
+        AND account_index = (SELECT account_index FROM memories WHERE id = $1)
         AND chunk_id IN (SELECT id FROM chunks WHERE memory_id = $1)";
     const CHUNKS: &str = "DELETE FROM chunks WHERE memory_id = $1";
     delete_words(tx, memory).await?;

@@ -1,4 +1,4 @@
-//! Keeping a memory: one transaction for its text, its passages, their words and vectors, and its links.
+//! Keeping a memory: one transaction for its text, its chunks, their words and vectors, and its links.
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::language::{Language, LanguageSet};
@@ -141,22 +141,23 @@ impl Store {
     }
 }
 
-// Both write the shelf's row, which keeps the others waiting until this is committed.
-const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1
+// Both write the account index's row, which keeps the others waiting until this is committed.
+const NEXT: &str = "UPDATE account_indexes SET changes = changes + 1 WHERE account_id = $1
     RETURNING number, memories, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
-const FIRST: &str = "INSERT INTO shelves (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
-    ON CONFLICT (account_id) DO UPDATE SET changes = shelves.changes + 1
+const FIRST: &str = "INSERT INTO account_indexes (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
+    ON CONFLICT (account_id) DO UPDATE SET changes = account_indexes.changes + 1
     RETURNING number, memories, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
-const ADD: &str = "INSERT INTO memories (id, shelf, type, title, url, content, dedupe, version, spaces, chunks, words,
+const ADD: &str =
+    "INSERT INTO memories (id, account_index, type, title, url, content, dedupe, version, spaces, chunks, words,
         changed, created_at, updated_at, tags, language, bytes, writer_spaces)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
 const CHANGE: &str = "UPDATE memories SET type = $2, title = $3, url = $4, content = $5, version = $6, spaces = $7,
         chunks = $8, words = $9, changed = $10, updated_at = $11, language = $12, bytes = $13, writer_spaces = $14 WHERE id = $1";
 const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3, writer_spaces = $4 WHERE id = $1";
-const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4,
+const COUNT: &str = "UPDATE account_indexes SET memories = memories + $2, chunks = chunks + $3, words = words + $4,
         languages = languages | $5, bytes = bytes + $6 WHERE number = $1";
 
-/// Counts of the shelf that a put replaces.
+/// Counts of the account index that a put replaces.
 #[derive(Default)]
 struct Gone {
     /// Added memories: 1 for a new one.
@@ -203,7 +204,7 @@ impl MemoryRow<'_> {
         tx: &mut Tx<'_>,
         id: Uuid,
         (spaces, writer, created, tags): (&str, Option<&str>, Timestamp, &[Tag]),
-        turn: &ShelfRow,
+        turn: &AccountIndexRow,
     ) -> Result<(), sqlx::Error> {
         let row = query(ADD).bind(id).bind(turn.number).bind(self.put.kind.as_str()).bind(self.title).bind(self.url);
         let row = row.bind(self.content).bind(&self.put.dedupe.as_bytes()[..]).bind(&self.version.as_bytes()[..]);
@@ -213,8 +214,8 @@ impl MemoryRow<'_> {
     }
 }
 
-/// Counts one more change of the account's shelf, which is made if it is absent.
-async fn next_turn(tx: &mut Tx<'_>, account: &str) -> Result<ShelfRow, sqlx::Error> {
+/// Counts one more change of the account's account index, which is made if it is absent.
+async fn next_turn(tx: &mut Tx<'_>, account: &str) -> Result<AccountIndexRow, sqlx::Error> {
     match query(NEXT).bind(account).fetch_optional(&mut *tx).await? {
         Some(turn) => Ok(turn),
         None => query(FIRST).bind(account).fetch_one(tx).await,
@@ -222,7 +223,7 @@ async fn next_turn(tx: &mut Tx<'_>, account: &str) -> Result<ShelfRow, sqlx::Err
 }
 
 /// Whether the account may keep this number of further bytes.
-fn permits(put: &MemoryPut<'_>, turn: &ShelfRow, bytes: i64) -> Result<bool, Corrupt> {
+fn permits(put: &MemoryPut<'_>, turn: &AccountIndexRow, bytes: i64) -> Result<bool, Corrupt> {
     put.quota.permits(&turn.plan, turn.bytes.saturating_add(bytes))
 }
 
@@ -275,13 +276,13 @@ async fn free_id(tx: &mut Tx<'_>, put: &MemoryPut<'_>, restored: Option<&Restore
 pub(super) async fn insert_tags(
     tx: &mut Tx<'_>,
     memory: Uuid,
-    shelf_number: i64,
+    account_index_number: i64,
     tags: &[Tag],
 ) -> Result<(), sqlx::Error> {
     for tags in chunks(tags) {
-        let mut sql = QueryBuilder::new("INSERT INTO memory_tags (memory_id, tag, shelf) ");
+        let mut sql = QueryBuilder::new("INSERT INTO memory_tags (memory_id, tag, account_index) ");
         sql.push_values(tags, |mut row, tag| {
-            row.push_bind(memory).push_bind(tag.as_str()).push_bind(shelf_number);
+            row.push_bind(memory).push_bind(tag.as_str()).push_bind(account_index_number);
         });
         sql.build().execute(&mut *tx).await?;
     }
@@ -302,7 +303,7 @@ pub(super) fn version_of(head: [&str; 4], chunks: &[ChunkPut<'_>]) -> Digest {
 }
 
 crate::row! {
-    struct ShelfRow {
+    struct AccountIndexRow {
         number: i64,
         memories: i64,
         changes: i64,

@@ -1,4 +1,4 @@
-//! Knobs of the connections to a database.
+//! Settings of the connections to a database.
 
 use std::fmt;
 use std::time::Duration;

@@ -150,8 +150,8 @@ on_each_vector_index! {
         let edited = read(store, id, &ada).await;
         assert_eq!((edited.title.as_str(), edited.updated_at, edited.created_at), ("Harbour", at(1), before.created_at));
         assert_eq!((&edited.content, &edited.spaces), (&before.content, &before.spaces));
-        let shelf = store.shelves_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
-        assert_eq!((shelf.chunks, shelf.words), (2, 2 * (3 + 1)));
+        let account_index = store.account_indexes_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
+        assert_eq!((account_index.chunks, account_index.words), (2, 2 * (3 + 1)));
         let waiting = store.chunks_to_embed(&model(), 9).await.unwrap();
         assert!(waiting.iter().filter(|waiting| waiting.title == "Harbour").count() == 2, "chunks without a vector get one later");
         assert_eq!(draft.put(store, 9).await, Put::Existing(id));

@@ -1,4 +1,4 @@
-//! Letters that wait to be sent.
+//! Mails that wait to be sent.
 
 use chrono::TimeDelta;
 use domain::confirm::ConfirmedVia;
@@ -54,7 +54,7 @@ on_each_database! {
         assert_eq!(under(&third).mails_claim_due(at(4), at(60), 10).await.unwrap()[0].mail.id, mails[2].id);
     }
 
-    async fn a_failure_puts_a_letter_off_or_ends_it(world: &World) {
+    async fn a_failure_puts_a_mail_off_or_ends_it(world: &World) {
         let store = &world.store;
         let mail = world.new_mail("ada@example.com");
         store.mail_write(&mail, now()).await.unwrap();
@@ -67,7 +67,7 @@ on_each_database! {
         assert_eq!(store.mails_claim_due(at(1000), at(2000), 10).await.unwrap(), []);
     }
 
-    async fn two_nodes_never_take_one_letter(world: &World) {
+    async fn two_nodes_never_take_one_mail(world: &World) {
         let second = world.second().await;
         for _ in 0..20 {
             world.store.mail_write(&world.new_mail("ada@example.com"), now()).await.unwrap();

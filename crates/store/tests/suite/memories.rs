@@ -117,9 +117,9 @@ on_each_vector_index! {
         assert_eq!(draft.put(store, 9).await, Put::Updated(id));
         let kept = store.memories_by_id(&[id], &scope, 5).await.unwrap();
         assert_eq!(kept[0].content, "first", "no more than asked for");
-        let shelf = store.shelves_in(&scope, 1).await.unwrap()[0];
+        let account_index = store.account_indexes_in(&scope, 1).await.unwrap()[0];
         // Two words of the title count three times, "a" among them.
-        assert_eq!((shelf.chunks, shelf.words), (3, 3 * (2 * 3 + 1)));
+        assert_eq!((account_index.chunks, account_index.words), (3, 3 * (2 * 3 + 1)));
         assert_eq!(store.memories_kept(&ada).await.unwrap(), 1);
     }
 
@@ -208,8 +208,8 @@ on_each_vector_index! {
         let (id, both) = (draft.id, [red, green]);
         assert_eq!(store.memory_unlink(id, &bob, &both).await.unwrap(), Unlink::NotThere);
         assert_eq!(store.memory_unlink(id, &ada, &[green]).await.unwrap(), Unlink::NotThere);
-        let shelf = store.shelves_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
-        let known = store.shelf_changes(shelf.number, 0, &model(), 9).await.unwrap().upto;
+        let account_index = store.account_indexes_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
+        let known = store.account_index_changes(account_index.number, 0, &model(), 9).await.unwrap().upto;
         assert_eq!(store.memory_unlink(id, &ada, &both).await.unwrap(), Unlink::Unlinked);
         assert_eq!(store.memory_unlink(id, &ada, &both).await.unwrap(), Unlink::NotThere);
         for (space, count) in [(red, 0), (blue, 1)] {
@@ -217,7 +217,7 @@ on_each_vector_index! {
             assert_eq!(store.memory_by_id(id, &MemoryScope::Spaces(vec![space])).await.unwrap().is_some(), count == 1);
         }
         // Indexes in memory follow.
-        let followed = store.shelf_changes(shelf.number, known, &model(), 9).await.unwrap().memories;
+        let followed = store.account_index_changes(account_index.number, known, &model(), 9).await.unwrap().memories;
         assert_eq!((followed.len(), followed[0].memory, &followed[0].spaces), (1, id, &vec![blue]));
         assert_eq!(followed[0].vectors.len(), 2);
         assert_eq!(store.memory_unlink(id, &ada, &[blue]).await.unwrap(), Unlink::Deleted);
@@ -245,8 +245,8 @@ on_each_vector_index! {
         assert_eq!(rows_left(world).await, 0);
         assert_eq!(store.memories_in_space(space).await.unwrap(), 0);
         assert_eq!(store.memory_by_id(draft.id, &MemoryScope::Account(ada.clone())).await.unwrap(), None);
-        let shelf = store.shelves_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
-        assert_eq!((shelf.chunks, shelf.words), (0, 0));
+        let account_index = store.account_indexes_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
+        assert_eq!((account_index.chunks, account_index.words), (0, 0));
         // It may be stored again.
         of_bob.account = ada;
         assert!(matches!(of_bob.put(store, 9).await, Put::Created(_)));

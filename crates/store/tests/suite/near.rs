@@ -2,17 +2,17 @@
 
 use domain::ids::UserAccountId;
 use domain::memory::ModelId;
+use store::chunk::near::prepare::NearVectorsState;
+use store::chunk::{AccountStatistics, ChunkId, ChunkLimits};
 use store::memory::MemoryScope;
-use store::passage::near::prepare::NearVectorsState;
-use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Pool, Store};
 
 use crate::memories::{Draft, model, space};
 use crate::world::World;
 use harness::on_each_database;
 
-async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
-    store.shelves_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
+async fn account_index(store: &Store, account: &UserAccountId) -> AccountStatistics {
+    store.account_indexes_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
 }
 
 async fn kept(world: &World, account: &UserAccountId, key: &'static str, vectors: &[[f32; 4]]) -> Draft {
@@ -27,14 +27,15 @@ async fn kept(world: &World, account: &UserAccountId, key: &'static str, vectors
 async fn texts(store: &Store, account: &UserAccountId, near: &[(ChunkId, f32)]) -> Vec<String> {
     assert!(near.is_sorted_by(|a, b| a.1 >= b.1), "{near:?}");
     let chunks: Vec<ChunkId> = near.iter().map(|(chunk, _)| *chunk).collect();
-    let passages = store.passages(&chunks, &MemoryScope::Account(account.clone()), None).await.unwrap();
-    let text = |chunk: &ChunkId| passages.iter().find(|passage| passage.chunk == *chunk).unwrap().content.clone();
+    let chunks = store.chunks(&chunks, &MemoryScope::Account(account.clone()), None).await.unwrap();
+    let text = |chunk: &ChunkId| chunks.iter().find(|chunk| chunk.chunk == *chunk).unwrap().content.clone();
     chunks.iter().map(text).collect()
 }
 
 async fn near(world: &World, account: &UserAccountId, query: [f32; 4], count: usize) -> Vec<String> {
-    let shelf = shelf(&world.store, account).await;
-    let near = world.store.nearest(&shelf, &model(), &query, ChunkLimits::any(count), usize::MAX).await.unwrap();
+    let account_index = account_index(&world.store, account).await;
+    let near =
+        world.store.nearest(&account_index, &model(), &query, ChunkLimits::any(count), usize::MAX).await.unwrap();
     texts(&world.store, account, &near).await
 }
 
@@ -62,13 +63,19 @@ async fn without_postgresql_there_is_nothing_to_fill_and_nothing_near() {
     let world = World::on_sqlite().await;
     let ada = world.account("ada@example.com").await;
     kept(&world, &ada, "1", &[[1.0, 0.0, 0.0, 0.0]]).await;
-    let (store, shelf) = (&world.store, shelf(&world.store, &ada).await);
+    let (store, account_index) = (&world.store, account_index(&world.store, &ada).await);
     assert!(store.near_fill(1).await.unwrap());
-    assert!(store.nearest(&shelf, &model(), &[1.0; 4], ChunkLimits::any(9), 0).await.unwrap().is_empty());
-    assert!(store.nearest_in_spaces(&[shelf], &[], &model(), &[1.0; 4], ChunkLimits::any(9)).await.unwrap().is_empty());
+    assert!(store.nearest(&account_index, &model(), &[1.0; 4], ChunkLimits::any(9), 0).await.unwrap().is_empty());
+    assert!(
+        store
+            .nearest_in_spaces(&[account_index], &[], &model(), &[1.0; 4], ChunkLimits::any(9))
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(store.graph_missing(&model(), 0).await.unwrap(), None);
     assert_eq!(store.graph_count(&model()).await.unwrap(), 0);
-    assert!(!store.graph_make(shelf.number, &model()).await.unwrap());
+    assert!(!store.graph_make(account_index.number, &model()).await.unwrap());
 }
 
 #[tokio::test]
@@ -100,7 +107,7 @@ async fn pgvector_has_every_vector_that_was_kept_and_none_that_was_forgotten() {
     let other = ModelId { name: "other".into(), dimensions: 3 };
     assert_eq!(world.store.vectors_put(&other, &[(waiting[0].chunk, vec![0.0, 0.0, 1.0])]).await.unwrap(), 1);
     assert_eq!(near(&world, &ada, query, 9).await, ["other 1", "other 0"]);
-    let at = shelf(&world.store, &ada).await;
+    let at = account_index(&world.store, &ada).await;
     assert_eq!(
         world.store.nearest(&at, &other, &[0.0, 0.0, 2.0], ChunkLimits::any(9), 9).await.unwrap(),
         [(waiting[0].chunk, 1.0)]
@@ -128,8 +135,8 @@ async fn pgvector_looks_only_where_it_may() {
     let query = [0.5, 0.5, 0.0, 0.0];
     assert_eq!(near(&world, &ada, query, 9).await, ["ada 0", "ada red 0"]);
     assert_eq!(near(&world, &bob, query, 9).await, ["bob 0", "bob red 0", "bob both 0"]);
-    let (ours, theirs) = (shelf(&world.store, &ada).await, shelf(&world.store, &bob).await);
-    for (shelves, spaces, found) in [
+    let (ours, theirs) = (account_index(&world.store, &ada).await, account_index(&world.store, &bob).await);
+    for (account_indexes, spaces, found) in [
         (vec![ours, theirs], vec![red], 3),
         (vec![ours, theirs], vec![blue, red], 3),
         (vec![ours, theirs], vec![blue], 1),
@@ -138,9 +145,12 @@ async fn pgvector_looks_only_where_it_may() {
         (vec![ours, theirs], vec![], 0),
         (vec![], vec![red], 0),
     ] {
-        let near =
-            world.store.nearest_in_spaces(&shelves, &spaces, &model(), &query, ChunkLimits::any(9)).await.unwrap();
-        assert_eq!(near.len(), found, "{shelves:?} {spaces:?}");
+        let near = world
+            .store
+            .nearest_in_spaces(&account_indexes, &spaces, &model(), &query, ChunkLimits::any(9))
+            .await
+            .unwrap();
+        assert_eq!(near.len(), found, "{account_indexes:?} {spaces:?}");
         assert!(near.iter().all(|(_, cosine)| (cosine - 0.5_f32.sqrt()).abs() < 1e-3), "{near:?}");
     }
 }
@@ -194,7 +204,7 @@ async fn pgvector_spreads_its_results_over_memories() {
         draft.spaces = vec![space];
         draft.put(&world.store, 9).await;
     }
-    let (store, at) = (&world.store, shelf(&world.store, &ada).await);
+    let (store, at) = (&world.store, account_index(&world.store, &ada).await);
     for graph in [false, true] {
         if graph {
             assert!(store.graph_make(at.number, &model()).await.unwrap());
@@ -216,7 +226,7 @@ async fn pgvector_spreads_its_results_over_memories() {
 
 /// A graph is made by chance and may miss a few.
 #[tokio::test]
-async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
+async fn pgvector_walks_through_a_large_account_index_and_finds_the_same() {
     let Some(world) = World::on_pgvector().await else { return };
     let ada = world.account("ada@example.com").await;
     let point = |at: u16| {
@@ -226,7 +236,7 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
         raw.map(|part| part / length)
     };
     let many = kept(&world, &ada, "many", &(0..1_000).map(point).collect::<Vec<_>>()).await;
-    let at = shelf(&world.store, &ada).await;
+    let at = account_index(&world.store, &ada).await;
     assert_eq!(world.store.graph_missing(&model(), 1_000).await.unwrap(), None);
     assert_eq!(world.store.graph_missing(&model(), 999).await.unwrap(), Some(at.number));
     let found = async |exact_max: usize| {

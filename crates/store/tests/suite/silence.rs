@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::world::World;
 
 /// Longest time for anything in these tests; without the watch over statements it is never enough.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// The times are far apart, so that a busy machine does not confuse them.
 fn settings(world: &World, url: &str) -> DatabaseSettings {
@@ -51,7 +51,7 @@ async fn one_dead_connection_is_enough_to_replace_all() {
             tokio::time::sleep(Duration::from_millis(1_100)).await;
         }
         relay.lose_open_connections();
-        let first = timeout(PATIENCE, backend(pool)).await.expect("a dead connection held a statement up");
+        let first = timeout(TIME_LIMIT, backend(pool)).await.expect("a dead connection held a statement up");
         match first {
             // The statement that found the connection dead fails; those that follow do not.
             Err(error) => assert!(is_fresh && store::error::is_unavailable(&error), "{error}"),
@@ -72,12 +72,12 @@ async fn a_frozen_server_holds_nothing_up_and_is_used_again() {
     fill(store.pool(), 3).await;
     relay.freeze();
     // Running statements share the result of one examination; those that follow cannot connect.
-    let writes = timeout(PATIENCE, join_all((0..8).map(|_| store.writable()))).await.expect("writes were held up");
+    let writes = timeout(TIME_LIMIT, join_all((0..8).map(|_| store.writable()))).await.expect("writes were held up");
     assert!(writes.iter().all(|written| written.as_ref().is_err_and(store::StoreError::is_unavailable)), "{writes:?}");
-    timeout(PATIENCE, store.close()).await.expect("closing was held up");
+    timeout(TIME_LIMIT, store.close()).await.expect("closing was held up");
 
     let (settings, path) = (settings(&world, &relay.url), world.path());
-    let refused = timeout(PATIENCE, Store::open(&settings, &path)).await.expect("opening was held up").unwrap_err();
+    let refused = timeout(TIME_LIMIT, Store::open(&settings, &path)).await.expect("opening was held up").unwrap_err();
     let address = relay.url.split(['@', '/']).nth(3).unwrap();
     assert_eq!(refused.to_string(), format!("the database cannot be opened: no connection to {address}"));
     assert!(std::error::Error::source(&refused).unwrap().to_string().contains("did not answer within 2s"));
@@ -113,7 +113,7 @@ async fn a_lock_is_waited_for_only_so_long() {
     let lock = "LOCK TABLE heartbeat IN ACCESS EXCLUSIVE MODE";
     let mut holder = world.store.pool().begin().await.unwrap();
     query(lock).execute(&mut holder.connection().unwrap()).await.unwrap();
-    let error = timeout(PATIENCE, store.writable()).await.unwrap().unwrap_err();
+    let error = timeout(TIME_LIMIT, store.writable()).await.unwrap().unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     holder.settle(Ok(()), |()| true).await.unwrap();
     store.writable().await.unwrap();
@@ -187,7 +187,7 @@ async fn a_listener_counts_as_a_lent_connection() {
     listener.listen("changes").await.unwrap();
     assert!(store.writable().await.unwrap_err().is_unavailable());
     query("SELECT pg_notify('changes', 'one')").execute(world.store.pool()).await.unwrap();
-    let notice = timeout(PATIENCE, listener.recv()).await.unwrap().unwrap();
+    let notice = timeout(TIME_LIMIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(notice.payload(), "one");
     drop(listener);
     store.writable().await.unwrap();

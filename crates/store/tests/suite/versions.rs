@@ -7,7 +7,7 @@ harness::on_each_postgres_version!(
     "installation::",
     "nodes::",
     "outbox::",
-    "passages::",
+    "chunks::",
     "tokens::",
     "webhooks::",
 );

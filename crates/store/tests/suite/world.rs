@@ -12,9 +12,9 @@ use domain::signin::{CODE_SECONDS, SignInMethod, Ticket, TicketState};
 use domain::{Rng, Timestamp};
 use harness::postgres::TestDatabase;
 use store::account::Person;
+use store::chunk::near::prepare::NearVectorsState;
 use store::machine::{NewMachine, Register};
 use store::mail::QueuedMail;
-use store::passage::near::prepare::NearVectorsState;
 use store::session::NewSession;
 use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
@@ -135,7 +135,7 @@ impl World {
         new.token
     }
 
-    /// A letter that is not stored yet.
+    /// A mail that is not stored yet.
     pub fn new_mail(&self, address: &str) -> QueuedMail {
         let mail = OutgoingMail { to: email(address), subject: "News".into(), text: "Something happened.\n".into() };
         QueuedMail { id: self.rng.uuid_v7(now()).into(), mail }

@@ -94,8 +94,8 @@ impl<W> IdleSweep<W> {
         }
         let idle = queued == 0 && unmoved_for >= self.idle_after;
         if leaving || idle {
-            let patience = if works { self.stuck_after.saturating_sub(unmoved_for) } else { self.stuck_after };
-            self.plan(now + patience, check.actor, true);
+            let time_limit = if works { self.stuck_after.saturating_sub(unmoved_for) } else { self.stuck_after };
+            self.plan(now + time_limit, check.actor, true);
             return if leaving { SweepDecision::Keep } else { SweepDecision::Passivate };
         }
         let rest = if queued == 0 { self.idle_after.saturating_sub(unmoved_for) } else { self.idle_after };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use supervision::{ActorError, ActorSettings, AskError, ChildSpec, Directory, KeyedActor, Reply, SelfRef};
 
-use crate::world::{Alive, Census, PATIENCE, TestKind, World};
+use crate::world::{Alive, Census, TIME_LIMIT, TestKind, World};
 
 pub type Account = u64;
 
@@ -209,7 +209,7 @@ impl Bank {
         account: Account,
         make: impl FnOnce(Reply<u64>) -> Change,
     ) -> Result<u64, AskError<&'static str>> {
-        self.ask_within(account, make, PATIENCE).await
+        self.ask_within(account, make, TIME_LIMIT).await
     }
 
     pub async fn ask_within(

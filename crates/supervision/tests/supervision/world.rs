@@ -11,7 +11,7 @@ use supervision::{
 };
 
 /// Longer than anything here may take.
-pub const PATIENCE: Duration = Duration::from_hours(1);
+pub const TIME_LIMIT: Duration = Duration::from_hours(1);
 
 /// A kind of a test, by its name.
 #[derive(Debug, Clone, Copy)]

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use super::super::DatabaseSettings;
 use super::hosts::{Server, ServerRole};
 
-/// The PostgreSQL schema of the log, in the database of the facts. Statements name its tables without it, except for those that the facts have
+/// The PostgreSQL schema of the log, in the same database as the main database. Statements name its tables without it, except for those that the main database has
 /// too.
 pub const SCHEMA_OF_LOG: &str = "statistics";
 

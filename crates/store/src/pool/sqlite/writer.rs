@@ -68,7 +68,7 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     /// Absent while a body or the thread uses it.
-    desk: Option<WriterConnection>,
+    writer: Option<WriterConnection>,
     waiting: VecDeque<oneshot::Sender<WriteGuard>>,
     is_closed: bool,
 }
@@ -134,7 +134,7 @@ impl Writer {
             file,
             wait_max,
             limits,
-            queue: Mutex::new(Queue { desk: Some(WriterConnection::default()), ..Queue::default() }),
+            queue: Mutex::new(Queue { writer: Some(WriterConnection::default()), ..Queue::default() }),
             thread: WriterThread::start()?,
             commits: AtomicU64::new(0),
             members: AtomicU64::new(0),
@@ -151,10 +151,10 @@ impl Writer {
     /// Waits for a turn outside of any transaction, on an open connection.
     pub(in crate::pool) async fn alone(&self) -> Result<WriteGuard, Error> {
         let mut turn = self.turn().await?;
-        if turn.desk.group.is_some() || turn.desk.connection.is_none() {
+        if turn.writer.group.is_some() || turn.writer.connection.is_none() {
             turn = turn
                 .on_thread(|mut turn| {
-                    turn.shared.commit(&mut turn.desk);
+                    turn.shared.commit(&mut turn.writer);
                     turn.open().map(|()| turn)
                 })
                 .await?;
@@ -174,8 +174,8 @@ impl Writer {
         };
         let closed = turn
             .on_thread(move |mut turn| {
-                turn.shared.commit(&mut turn.desk);
-                if let Some(mut connection) = turn.desk.connection.take() {
+                turn.shared.commit(&mut turn.writer);
+                if let Some(mut connection) = turn.writer.connection.take() {
                     let done = connection.raw().execute_batch(last);
                     if let Err(error) = done {
                         tracing::debug!(
@@ -202,7 +202,7 @@ impl Writer {
 
     /// Whether no transaction is open.
     pub(in crate::pool) fn is_idle(&self) -> bool {
-        self.0.queue().desk.is_some()
+        self.0.queue().writer.is_some()
     }
 
     async fn turn(&self) -> Result<WriteGuard, Error> {
@@ -222,8 +222,8 @@ impl Writer {
     /// A turn, or a place at the end of the queue.
     fn queue_up(&self) -> Result<WriteGuard, oneshot::Receiver<WriteGuard>> {
         let mut queue = self.0.queue();
-        if let Some(desk) = queue.desk.take() {
-            return Ok(WriteGuard::new(Arc::clone(&self.0), desk));
+        if let Some(writer) = queue.writer.take() {
+            return Ok(WriteGuard::new(Arc::clone(&self.0), writer));
         }
         let (sender, waiting) = oneshot::channel();
         queue.waiting.push_back(sender);
@@ -246,12 +246,12 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the desk to the next in the queue. If the queue is empty or the group is full, the transaction is committed first.
-    fn pass_on(self: &Arc<Self>, mut desk: WriterConnection) {
+    /// Gives the writer connection to the next in the queue. If the queue is empty or the group is full, the transaction is committed first.
+    fn pass_on(self: &Arc<Self>, mut writer: WriterConnection) {
         loop {
             let next = {
                 let mut queue = self.queue();
-                let commits = match &desk.group {
+                let commits = match &writer.group {
                     None => false,
                     Some(group) => group.is_full(self.limits) || queue.waiting.is_empty(),
                 };
@@ -259,23 +259,23 @@ impl Shared {
                     break;
                 }
                 let Some(next) = queue.waiting.pop_front() else {
-                    queue.desk = Some(desk);
+                    queue.writer = Some(writer);
                     return;
                 };
                 next
             };
             // Outside of the lock: the turn of a receiver that is gone comes back, or is dropped.
-            match next.send(WriteGuard::new(Arc::clone(self), desk)) {
+            match next.send(WriteGuard::new(Arc::clone(self), writer)) {
                 Ok(()) => return,
-                Err(mut turn) => desk = turn.take_desk(),
+                Err(mut turn) => writer = turn.take_writer(),
             }
         }
-        let mut turn = WriteGuard::new(Arc::clone(self), desk);
+        let mut turn = WriteGuard::new(Arc::clone(self), writer);
         self.thread.run(move || {
-            let mut answers = turn.shared.finish(&mut turn.desk);
-            if turn.desk.wal.has_grown_by(turn.shared.file.wal_bytes()) {
+            let mut answers = turn.shared.finish(&mut turn.writer);
+            if turn.writer.wal.has_grown_by(turn.shared.file.wal_bytes()) {
                 std::mem::take(&mut answers).give();
-                turn.desk.copy_wal();
+                turn.writer.copy_wal();
             }
             // The next group begins before the members of this one get their outcomes.
             drop(turn);
@@ -284,24 +284,24 @@ impl Shared {
     }
 
     /// Commits a group, if there is one, and answers its members.
-    fn commit(&self, desk: &mut WriterConnection) {
-        self.finish(desk).give();
+    fn commit(&self, writer: &mut WriterConnection) {
+        self.finish(writer).give();
     }
 
     /// Commits a group, if there is one.
-    fn finish(&self, desk: &mut WriterConnection) -> Answers {
-        let Some(group) = desk.group.take() else { return Answers::default() };
-        let committed = match &mut desk.connection {
+    fn finish(&self, writer: &mut WriterConnection) -> Answers {
+        let Some(group) = writer.group.take() else { return Answers::default() };
+        let committed = match &mut writer.connection {
             Some(connection) => connection.command("COMMIT"),
             None => Err(SqliteError::rolled_back()),
         };
         match &committed {
             Ok(()) => {
-                desk.wal.committed();
+                writer.wal.committed();
                 self.commits.fetch_add(1, Ordering::Relaxed);
                 self.members.fetch_add(group.members.len() as u64, Ordering::Relaxed);
             }
-            Err(_) => desk.connection = None,
+            Err(_) => writer.connection = None,
         }
         Answers { members: group.members, outcome: Some(committed) }
     }
@@ -366,20 +366,20 @@ impl WriterConnection {
 /// The right to use the writer's connection, until it is settled or dropped. Dropping it rolls its body back.
 pub struct WriteGuard {
     shared: Arc<Shared>,
-    desk: WriterConnection,
+    writer: WriterConnection,
     begun: Begun,
-    /// The desk belongs to another turn.
+    /// The writer connection belongs to another turn.
     is_over: bool,
 }
 
 impl WriteGuard {
-    fn new(shared: Arc<Shared>, desk: WriterConnection) -> Self {
-        Self { shared, desk, begun: Begun::Nothing, is_over: false }
+    fn new(shared: Arc<Shared>, writer: WriterConnection) -> Self {
+        Self { shared, writer, begun: Begun::Nothing, is_over: false }
     }
 
     /// The connection, within the transaction.
     pub fn connection(&mut self) -> Result<&mut SqliteConnection, Error> {
-        self.desk.connection.as_mut().ok_or(Error::WorkerCrashed)
+        self.writer.connection.as_mut().ok_or(Error::WorkerCrashed)
     }
 
     /// Commits an outcome that is good, together with the group, and rolls every other back. Returns the outcome after the commit.
@@ -403,64 +403,64 @@ impl WriteGuard {
 
     fn end(mut self, keep: bool) -> Ended {
         let begun = std::mem::replace(&mut self.begun, Begun::Nothing);
-        let broken = match &self.desk.connection {
+        let broken = match &self.writer.connection {
             Some(connection) => connection.broken(),
             None => Some(SqliteError::rolled_back()),
         };
         let ended = match (broken, begun) {
             (Some(error), _) => Err(error),
-            (None, Begun::Transaction) if !keep => match self.desk.command("ROLLBACK") {
+            (None, Begun::Transaction) if !keep => match self.writer.command("ROLLBACK") {
                 // The transaction had no other member, so all that the body read was committed.
                 Ok(()) => return Ended::Alone,
                 Err(error) => Err(error),
             },
-            (None, Begun::Savepoint) if keep => self.desk.command(RELEASE),
-            (None, Begun::Savepoint) => self.desk.command(UNDO).and_then(|()| self.desk.command(RELEASE)),
+            (None, Begun::Savepoint) if keep => self.writer.command(RELEASE),
+            (None, Begun::Savepoint) => self.writer.command(UNDO).and_then(|()| self.writer.command(RELEASE)),
             (None, Begun::Transaction | Begun::Statement | Begun::Nothing) => Ok(()),
         };
         if let Err(error) = ended {
-            self.desk.fail(&error).give();
+            self.writer.fail(&error).give();
             return Ended::Failed(error);
         }
         let (member, committed) = oneshot::channel();
-        let group = self.desk.group.get_or_insert_with(|| Group { members: Vec::new(), opened: Instant::now() });
+        let group = self.writer.group.get_or_insert_with(|| Group { members: Vec::new(), opened: Instant::now() });
         group.members.push(member);
         Ended::InGroup(committed)
     }
 
     /// Joins the transaction that is open, or begins one.
     async fn enter(mut self, undo: Undo) -> Result<Self, Error> {
-        if self.desk.group.is_some() {
+        if self.writer.group.is_some() {
             match undo {
                 Undo::Statement => self.begun = Begun::Statement,
-                Undo::Whole => match self.desk.command(SAVEPOINT) {
+                Undo::Whole => match self.writer.command(SAVEPOINT) {
                     Ok(()) => self.begun = Begun::Savepoint,
                     Err(error) => {
-                        self.desk.fail(&error).give();
+                        self.writer.fail(&error).give();
                         return Err(error.into());
                     }
                 },
             }
         } else {
-            let begun = match &mut self.desk.connection {
+            let begun = match &mut self.writer.connection {
                 Some(connection) => connection.command(BEGIN),
                 // The writer's thread opens the file.
                 None => Err(SqliteError::rolled_back()),
             };
             match begun {
                 Ok(()) => self.begun = Begun::Transaction,
-                Err(error) if self.desk.connection.is_none() || error.is_busy() => {
+                Err(error) if self.writer.connection.is_none() || error.is_busy() => {
                     self = self
                         .on_thread(|mut turn| turn.open().and_then(|()| turn.wait_and_begin()).map(|()| turn))
                         .await?;
                 }
                 Err(error) => {
-                    self.desk.connection = None;
+                    self.writer.connection = None;
                     return Err(error.into());
                 }
             }
         }
-        if let Some(connection) = &mut self.desk.connection {
+        if let Some(connection) = &mut self.writer.connection {
             connection.begin_use();
         }
         Ok(self)
@@ -468,19 +468,19 @@ impl WriteGuard {
 
     /// Opens the connection if there is none.
     fn open(&mut self) -> Result<(), Error> {
-        if self.desk.connection.is_none() {
+        if self.writer.connection.is_none() {
             let opened = self.shared.file.own_writer();
-            let watched = opened.and_then(|connection| self.desk.wal.watch(&connection).map(|()| connection));
+            let watched = opened.and_then(|connection| self.writer.wal.watch(&connection).map(|()| connection));
             let connection = watched.map_err(|error| SqliteError::from(&error))?;
             self.shared.opened.fetch_add(1, Ordering::Relaxed);
-            self.desk.connection = Some(SqliteConnection::new(connection));
+            self.writer.connection = Some(SqliteConnection::new(connection));
         }
         Ok(())
     }
 
     /// `BEGIN IMMEDIATE` that waits for another process.
     fn wait_and_begin(&mut self) -> Result<(), Error> {
-        let begun = match &mut self.desk.connection {
+        let begun = match &mut self.writer.connection {
             None => Err(SqliteError::rolled_back()),
             Some(connection) => {
                 let waits = |connection: &mut SqliteConnection, longest: Duration| {
@@ -494,7 +494,7 @@ impl WriteGuard {
         match begun {
             Ok(()) => self.begun = Begun::Transaction,
             Err(error) => {
-                self.desk.connection = None;
+                self.writer.connection = None;
                 return Err(error.into());
             }
         }
@@ -511,22 +511,22 @@ impl WriteGuard {
         done.await.map_err(|_| Error::WorkerCrashed)?
     }
 
-    fn take_desk(&mut self) -> WriterConnection {
+    fn take_writer(&mut self) -> WriterConnection {
         self.is_over = true;
-        std::mem::take(&mut self.desk)
+        std::mem::take(&mut self.writer)
     }
 
     /// Rolls back a body that was not settled. A connection that had an error of the file is closed.
     fn undo(&mut self) {
-        let fault = self.desk.connection.as_ref().and_then(SqliteConnection::fault);
+        let fault = self.writer.connection.as_ref().and_then(SqliteConnection::fault);
         let undone = match (fault, std::mem::replace(&mut self.begun, Begun::Nothing)) {
             (Some(fault), _) => Err(fault),
             (None, Begun::Nothing | Begun::Statement) => return,
-            (None, Begun::Transaction) => self.desk.command("ROLLBACK"),
-            (None, Begun::Savepoint) => self.desk.command(UNDO).and_then(|()| self.desk.command(RELEASE)),
+            (None, Begun::Transaction) => self.writer.command("ROLLBACK"),
+            (None, Begun::Savepoint) => self.writer.command(UNDO).and_then(|()| self.writer.command(RELEASE)),
         };
         if let Err(error) = undone {
-            self.desk.fail(&error).give();
+            self.writer.fail(&error).give();
         }
     }
 }
@@ -552,8 +552,8 @@ impl Drop for WriteGuard {
             return;
         }
         self.undo();
-        let desk = self.take_desk();
-        self.shared.pass_on(desk);
+        let writer = self.take_writer();
+        self.shared.pass_on(writer);
     }
 }
 

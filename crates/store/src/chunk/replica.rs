@@ -15,7 +15,12 @@ impl Store {
     /// The same facts for a search: on the replica, if it has the accounts of the search as the primary has them. A memory that was
     /// acknowledged is found in either case.
     #[boxed]
-    pub async fn for_search(&self, scope: &MemoryScope, shelves: &[AccountStatistics], shelves_max: usize) -> Self {
+    pub async fn for_search(
+        &self,
+        scope: &MemoryScope,
+        account_indexes: &[AccountStatistics],
+        account_indexes_max: usize,
+    ) -> Self {
         let Some((replica, pool)) = self.current_replica() else { return self.clone() };
         let there = Self {
             pool,
@@ -25,8 +30,8 @@ impl Store {
             replica: None,
             is_replica: true,
         };
-        match timeout(replica.read_deadline(), there.shelves_in(scope, shelves_max)).await {
-            Ok(Ok(found)) if found == shelves => return there,
+        match timeout(replica.read_deadline(), there.account_indexes_in(scope, account_indexes_max)).await {
+            Ok(Ok(found)) if found == account_indexes => return there,
             // A change is on its way.
             Ok(Ok(_)) => {}
             Ok(Err(error)) => replica.failed(&error),

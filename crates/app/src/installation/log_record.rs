@@ -9,15 +9,15 @@ use super::error::OpenError;
 use super::refusal::Mismatch;
 use async_recursion::async_recursion as boxed;
 
-/// The facts about the log in the main database.
+/// What the main database stores about the log.
 #[derive(Debug, Clone)]
-pub struct Facts {
+pub struct LogRecord {
     installation: Option<Installation>,
     /// Leaves whose usage is counted, which may be more than those of the remembered checkpoint.
     counted: u64,
 }
 
-impl Facts {
+impl LogRecord {
     /// Reads them from the main database.
     #[boxed]
     pub async fn read(store: &Store) -> Result<Self, OpenError> {
@@ -39,20 +39,20 @@ impl Facts {
         self.log().map_or(0, |log| log.size).max(self.counted)
     }
 
-    /// Whether the log is of the same installation; `owner` was read from it before the facts were.
+    /// Whether the log is of the same installation; `owner` was read from it before the main database was.
     pub(super) async fn own(
         &self,
         owner: Option<InstallationId>,
         log: &Log,
     ) -> Result<Result<(), Mismatch>, OpenError> {
-        let of = |log| move |facts: &Installation| Mismatch::OtherInstallation { facts: facts.id, log };
+        let of = |log| move |record: &Installation| Mismatch::OtherInstallation { main: record.id, log };
         Ok(match (&self.installation, owner) {
             (None, Some(_)) => Err(Mismatch::FactsWithoutId),
-            (Some(facts), Some(owner)) if facts.id != owner => Err(of(owner)(facts)),
-            (Some(facts), None) if facts.log.is_some() => match log.installation().await? {
+            (Some(record), Some(owner)) if record.id != owner => Err(of(owner)(record)),
+            (Some(record), None) if record.log.is_some() => match log.installation().await? {
                 // Another process has given it an id since.
-                Some(owner) if owner == facts.id => Ok(()),
-                Some(owner) => Err(of(owner)(facts)),
+                Some(owner) if owner == record.id => Ok(()),
+                Some(owner) => Err(of(owner)(record)),
                 None => Err(Mismatch::LogWithoutId),
             },
             _ => Ok(()),

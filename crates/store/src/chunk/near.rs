@@ -4,7 +4,7 @@
 //! process that writes, also one that searches in memory, changes both in one transaction. It is made at start ([`prepare`]) and not by a
 //! migration, since the extension may be absent, and come later. Older vectors are copied page by page.
 //!
-//! A shelf is compared vector by vector as long as that is fast. A larger one gets an index of its own ([`graph`]), so that no
+//! An account index is compared vector by vector as long as that is fast. A larger one gets an index of its own ([`graph`]), so that no
 //! candidate is lost to a filter; a search of spaces always compares all that is in them.
 
 mod count;
@@ -45,7 +45,7 @@ const NEAREST_OF_EACH: [&str; 3] = [
 ];
 
 impl Store {
-    /// The chunks of a shelf that are nearest to a vector, each with its cosine, nearest first. Beyond `exact_max` chunks the shelf's
+    /// The chunks of an account index that are nearest to a vector, each with its cosine, nearest first. Beyond `exact_max` chunks the account index's
     /// own index answers, if there is one yet; then only its candidates are spread over memories.
     #[boxed]
     pub async fn nearest(
@@ -57,7 +57,7 @@ impl Store {
         exact_max: usize,
     ) -> Result<Neighbours, StoreError> {
         const COMPARED: &str = "SELECT chunk_id, memory_id, vector <=> CAST($3 AS vector) AS far FROM vectors_near
-                WHERE shelf = $1 AND model = $2";
+                WHERE account_index = $1 AND model = $2";
         const ALL: &str = joined!(NEAREST[0], COMPARED, NEAREST[1]);
         const OF_EACH: &str = joined!(NEAREST_OF_EACH[0], COMPARED, NEAREST_OF_EACH[1], "$5", NEAREST_OF_EACH[2]);
         const DO: Operation = Operation::FindNearVectors;
@@ -77,11 +77,11 @@ impl Store {
         Ok(cosines(rows.fetch_all(pool).during(DO).await?))
     }
 
-    /// The same for memories that are linked to one of `spaces` and are on one of `shelves`. All of them are compared.
+    /// The same for memories that are linked to one of `spaces` and are on one of `account_indexes`. All of them are compared.
     #[boxed]
     pub async fn nearest_in_spaces(
         &self,
-        shelves: &[AccountStatistics],
+        account_indexes: &[AccountStatistics],
         spaces: &[SpaceId],
         model: &ModelId,
         query: &[f32],
@@ -91,13 +91,13 @@ impl Store {
                 FROM (SELECT DISTINCT s.memory_id FROM memory_spaces s WHERE s.space_id IN
                         (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))) linked
                     JOIN memories m ON m.id = linked.memory_id
-                    JOIN vectors_near n ON n.shelf = m.shelf AND n.memory_id = m.id
-                WHERE m.shelf IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))
+                    JOIN vectors_near n ON n.account_index = m.account_index AND n.memory_id = m.id
+                WHERE m.account_index IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))
                     AND n.model = $5";
         const ALL: &str = joined!(NEAREST[0], COMPARED, NEAREST[1]);
         const OF_EACH: &str = joined!(NEAREST_OF_EACH[0], COMPARED, NEAREST_OF_EACH[1], "$6", NEAREST_OF_EACH[2]);
         let Some((pool, query)) = self.comparing(query) else { return Ok(Neighbours::new()) };
-        let numbers: Vec<i64> = shelves.iter().map(|shelf| shelf.number).collect();
+        let numbers: Vec<i64> = account_indexes.iter().map(|account_index| account_index.number).collect();
         let rows = crate::pool::query(if wanted.each_max.is_some() { OF_EACH } else { ALL });
         let rows = rows.bind(json(&numbers)).bind(json(spaces)).bind(query).bind(limit(wanted.chunks_max));
         let rows = rows.bind(model.to_string());
@@ -116,7 +116,7 @@ impl Store {
 /// A chunk, how far it is, and its memory.
 type NeighbourRow = (i64, f64, Uuid);
 
-/// Nothing when there is no graph of the shelf, or none that is whole.
+/// Nothing when there is no graph of the account index, or none that is whole.
 async fn by_graph(
     pool: &Pool,
     on: &AccountStatistics,
@@ -133,7 +133,7 @@ async fn by_graph(
     // The expression is that of the index.
     let sql = format!(
         "SELECT chunk_id, CAST(vector AS vector({size})) <=> CAST($3 AS vector({size})) AS far, memory_id FROM vectors_near
-        WHERE shelf = $1 AND model = $2 ORDER BY far LIMIT $4"
+        WHERE account_index = $1 AND model = $2 ORDER BY far LIMIT $4"
     );
     in_transaction!(pool, |tx| {
         let set = crate::pool::query(SET).bind(graph_name(on.number, model)).bind(breadth(rows_max).to_string());

@@ -6,9 +6,9 @@ use std::collections::{HashMap, HashSet};
 use domain::ids::{MemoryId, SpaceId};
 use domain::memory::ModelId;
 use store::Corrupt;
-use store::passage::follow::{Changes, Followed};
-use store::passage::vector::unpacked;
-use store::passage::{ChunkId, ChunkLimits};
+use store::chunk::follow::{Changes, Followed};
+use store::chunk::vector::unpacked;
+use store::chunk::{ChunkId, ChunkLimits};
 
 use super::Settings;
 use super::flat::Flat;
@@ -193,7 +193,7 @@ mod tests {
 
     use domain::Rng;
     use proptest::prelude::*;
-    use store::passage::vector::packed;
+    use store::chunk::vector::packed;
 
     use super::*;
 

@@ -18,8 +18,11 @@ impl Store {
         if !self.pool.is_postgres() {
             return Ok(0);
         }
-        let count: i64 =
-            scalar(SQL).bind(suffix(model)).fetch_one(&self.pool).during(Operation::FindShelvesWithoutGraph).await?;
+        let count: i64 = scalar(SQL)
+            .bind(suffix(model))
+            .fetch_one(&self.pool)
+            .during(Operation::FindAccountIndexesWithoutGraph)
+            .await?;
         Ok(count.unsigned_abs())
     }
 }

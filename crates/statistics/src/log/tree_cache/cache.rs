@@ -46,7 +46,7 @@ impl Default for TreeCache {
 
 impl fmt::Debug for TreeCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf").field("tiles", &self.tiles.len()).finish_non_exhaustive()
+        f.debug_struct("TreeCache").field("tiles", &self.tiles.len()).finish_non_exhaustive()
     }
 }
 
@@ -110,7 +110,7 @@ impl Group {
 
 /// The cached part of a tree. A tile that is missing is recorded and answered with a placeholder.
 pub struct CachedTiles<'a> {
-    pub shelf: &'a TreeCache,
+    pub tree_cache: &'a TreeCache,
     pub tree: &'a SignedTree,
     pub group: Option<&'a Group>,
     /// Full tiles from the cache or the database. Other requests may evict them from the cache meanwhile.
@@ -128,7 +128,7 @@ impl Subtrees for CachedTiles<'_> {
             return Ok(node);
         }
         if !self.held.iter().any(|(held, _)| *held == id) {
-            self.held.extend(self.shelf.tiles.get(&id).map(|nodes| (id, nodes)));
+            self.held.extend(self.tree_cache.tiles.get(&id).map(|nodes| (id, nodes)));
         }
         let mut held = self.held.iter().filter(|(held, _)| *held == id);
         let node = held.find_map(|(_, nodes)| nodes.get(within, place));

@@ -54,28 +54,28 @@ const TOP: i64 = i64::MAX;
 
 /// The newest chunks of each of the spaces: a row with a JSON array for each.
 const NEWEST_SQLITE: &str = "SELECT (SELECT json_group_array(chunk_id) FROM (SELECT l.chunk_id FROM space_chunks l
-        WHERE l.space_id = unhex(replace(w.value, '-', '')) AND l.shelf = $1 ORDER BY l.chunk_id DESC LIMIT $3))
+        WHERE l.space_id = unhex(replace(w.value, '-', '')) AND l.account_index = $1 ORDER BY l.chunk_id DESC LIMIT $3))
     FROM json_each($2) w";
 const NEWEST_POSTGRES: &str =
     "SELECT COALESCE((SELECT CAST(json_agg(n.chunk_id) AS TEXT) FROM (SELECT l.chunk_id FROM space_chunks l
-        WHERE l.space_id = w.space_id AND l.shelf = $1 ORDER BY l.chunk_id DESC LIMIT $3) n), '[]')
+        WHERE l.space_id = w.space_id AND l.account_index = $1 ORDER BY l.chunk_id DESC LIMIT $3) n), '[]')
     FROM UNNEST(CAST($2 AS UUID[])) w (space_id)";
 
 /// The chunk where a walk over the entries of a word ends: word, chunk that the walk begins below, entries.
 const FLOOR_SQLITE: &str = "SELECT COALESCE((SELECT rowid FROM words WHERE words MATCH $1 AND rowid < $2
     ORDER BY rowid DESC LIMIT 1 OFFSET $3), 0)";
-/// The same: shelf, word, chunk, entries.
+/// The same: account index, word, chunk, entries.
 const FLOOR_POSTGRES: &str =
-    "SELECT COALESCE((SELECT chunk_id FROM words WHERE shelf = $1 AND stem = $2 AND chunk_id < $3
+    "SELECT COALESCE((SELECT chunk_id FROM words WHERE account_index = $1 AND stem = $2 AND chunk_id < $3
     ORDER BY chunk_id DESC LIMIT 1 OFFSET $4), 0)";
 
-/// The first chunks between two, as a JSON array: words, from, below, chunks; spaces and shelf.
+/// The first chunks between two, as a JSON array: words, from, below, chunks; spaces and account index.
 const MATCHING_SQLITE: &str = "SELECT json_group_array(id) FROM (SELECT words.rowid AS id FROM words
     WHERE words.words MATCH $1 AND words.rowid >= $2 AND words.rowid < $3 AND ";
 const ANYWHERE: &str = "$5 IS NULL AND $6 > 0";
 /// One index lookup for each space, independent of the size of the spaces.
 const IN_SPACES: &str = "EXISTS (SELECT 1 FROM space_chunks l
-    WHERE l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($5)) AND l.shelf = $6
+    WHERE l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($5)) AND l.account_index = $6
         AND l.chunk_id = words.rowid)";
 const NEWEST_FIRST: &str = " ORDER BY words.rowid DESC LIMIT $4)";
 const BEST_FIRST: &str = " ORDER BY rank LIMIT $4)";
@@ -88,12 +88,12 @@ const BEST_MATCHING_IN_SPACES: &str = joined!(MATCHING_SQLITE, IN_SPACES, BEST_F
 const MATCHING_POSTGRES: &str =
     "SELECT chunk_id FROM (SELECT n.chunk_id,
             (SELECT SUM(q.weight * COALESCE((SELECT o.frequency * ($9 + 1) / (o.frequency + $9 * (1 - $10 + $10 * o.length / $11))
-                    FROM words o WHERE o.shelf = $1 AND o.stem = q.stem AND o.chunk_id = n.chunk_id), 0))
+                    FROM words o WHERE o.account_index = $1 AND o.stem = q.stem AND o.chunk_id = n.chunk_id), 0))
                 FROM UNNEST(string_to_array($5, ' '), CAST($6 AS DOUBLE PRECISION[])) q (stem, weight)) AS score
-        FROM (SELECT w.chunk_id FROM words w WHERE w.shelf = $1 AND w.stem = $2 AND w.chunk_id < $3
+        FROM (SELECT w.chunk_id FROM words w WHERE w.account_index = $1 AND w.stem = $2 AND w.chunk_id < $3
             ORDER BY w.chunk_id DESC LIMIT $4) n
         WHERE $7 IS NULL OR COALESCE((SELECT TRUE FROM space_chunks l WHERE l.space_id = ANY(CAST($7 AS UUID[]))
-            AND l.shelf = $1 AND l.chunk_id = n.chunk_id LIMIT 1), FALSE)
+            AND l.account_index = $1 AND l.chunk_id = n.chunk_id LIMIT 1), FALSE)
     ) matching ORDER BY score DESC, chunk_id DESC LIMIT $8";
 
 /// A walk from the newest chunk to the newest chunk of the next memory: the chunks of a memory have consecutive numbers. The parts are
@@ -121,9 +121,9 @@ const MEMORIES_SQLITE: &str = joined!(
 );
 const MEMORIES_POSTGRES: &str = joined!(
     WALK[0],
-    "SELECT w.chunk_id FROM words w WHERE w.shelf = $1 AND w.stem = $2 AND w.chunk_id >= $4
+    "SELECT w.chunk_id FROM words w WHERE w.account_index = $1 AND w.stem = $2 AND w.chunk_id >= $4
         AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(CAST($3 AS json)) q
-            WHERE NOT EXISTS (SELECT 1 FROM words o WHERE o.shelf = $1 AND o.stem = q.value AND o.chunk_id = w.chunk_id))
+            WHERE NOT EXISTS (SELECT 1 FROM words o WHERE o.account_index = $1 AND o.stem = q.value AND o.chunk_id = w.chunk_id))
         AND w.chunk_id",
     WALK[1],
     " ORDER BY w.chunk_id DESC LIMIT 1",
@@ -134,7 +134,7 @@ const MEMORIES_POSTGRES: &str = joined!(
 const MEMORIES_OF_SPACES_SQLITE: &str = joined!(
     WALK[0],
     "SELECT MAX((SELECT l.chunk_id FROM space_chunks l
-        WHERE l.space_id = unhex(replace(w.value, '-', '')) AND l.shelf = $1 AND l.chunk_id",
+        WHERE l.space_id = unhex(replace(w.value, '-', '')) AND l.account_index = $1 AND l.chunk_id",
     WALK[1],
     " ORDER BY l.chunk_id DESC LIMIT 1)) FROM json_each($2) w",
     WALK[2],
@@ -143,7 +143,7 @@ const MEMORIES_OF_SPACES_SQLITE: &str = joined!(
 );
 const MEMORIES_OF_SPACES_POSTGRES: &str = joined!(
     WALK[0],
-    "SELECT MAX((SELECT l.chunk_id FROM space_chunks l WHERE l.space_id = w.space_id AND l.shelf = $1 AND l.chunk_id",
+    "SELECT MAX((SELECT l.chunk_id FROM space_chunks l WHERE l.space_id = w.space_id AND l.account_index = $1 AND l.chunk_id",
     WALK[1],
     " ORDER BY l.chunk_id DESC LIMIT 1)) FROM UNNEST(CAST($2 AS UUID[])) w (space_id)",
     WALK[2],
@@ -152,7 +152,7 @@ const MEMORIES_OF_SPACES_POSTGRES: &str = joined!(
 );
 
 impl Store {
-    /// Candidates among the chunks of a shelf for stems that are all common, the rarest first; in `spaces`, or anywhere. They are
+    /// Candidates among the chunks of an account index for stems that are all common, the rarest first; in `spaces`, or anywhere. They are
     /// in no order, and some may have none of the stems.
     #[boxed]
     pub async fn chunks_with_common_words(
@@ -187,7 +187,7 @@ impl Store {
         Ok(found)
     }
 
-    /// A chunk of each of the newest memories: of a shelf, the newest one that has every stem, as far as the walk over the entries of the first
+    /// A chunk of each of the newest memories: of an account index, the newest one that has every stem, as far as the walk over the entries of the first
     /// stem goes; or of the spaces, the newest one.
     #[boxed]
     pub async fn chunks_of_newest_memories(
@@ -237,7 +237,7 @@ impl Store {
         Ok(rows.into_iter().map(ChunkText::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// The newest chunks of a shelf that are in any of the spaces, newest first.
+    /// The newest chunks of an account index that are in any of the spaces, newest first.
     async fn newest_of_spaces(
         &self,
         on: &AccountStatistics,

@@ -26,12 +26,12 @@ use async_recursion::async_recursion as boxed;
 impl Log {
     /// The signed tree, from the cache if it has `size` leaves.
     pub(super) async fn signed_tree(&self, size: u64) -> Result<Arc<SignedTree>, LogError> {
-        let known = self.shelf.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.tree_cache.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known.filter(|known| known.signed.size == size) {
             return Ok(known);
         }
         let tree = Arc::new(self.edged(self.signed().await?).await?);
-        *self.shelf.signed.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tree));
+        *self.tree_cache.signed.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tree));
         Ok(tree)
     }
 
@@ -52,7 +52,8 @@ impl Log {
         group: Option<&Group>,
         read: impl Fn(&mut CachedTiles<'_>) -> Result<Vec<Digest>, TreeFault>,
     ) -> Result<Vec<Digest>, LogError> {
-        let mut hands = CachedTiles { shelf: &self.shelf, tree, group, held: Vec::new(), missing: Vec::new() };
+        let mut hands =
+            CachedTiles { tree_cache: &self.tree_cache, tree, group, held: Vec::new(), missing: Vec::new() };
         let path = read(&mut hands)?;
         if hands.missing.is_empty() {
             return Ok(path);
@@ -63,7 +64,7 @@ impl Log {
                 return Err(TreeFault::Missing(id).into());
             }
             let nodes = Nodes::of(&hashes);
-            self.shelf.keep(id, &nodes);
+            self.tree_cache.keep(id, &nodes);
             hands.held.push((id, Arc::new(nodes)));
         }
         let path = read(&mut hands)?;
@@ -74,7 +75,7 @@ impl Log {
     /// log keeps its events.
     #[boxed]
     pub async fn tile(&self, wanted: TilePath) -> Result<Passed, LogError> {
-        let known = self.shelf.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.tree_cache.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
         let is_known = known.is_some_and(|known| wanted.is_in(known.signed.size));
         if !is_known && !wanted.is_in(self.signed().await?.size) {
             return Ok(Passed::json(StatusCode::NOT_FOUND, &json!({ "error": "tile_not_found" })));

@@ -1,7 +1,7 @@
-//! Passages: the chunks that memories are cut into, and what finds them (`docs/decisions/0022-search.md` and `docs/decisions/0023-vectors.md`).
+//! Chunks: the chunks that memories are cut into, and what finds them (`docs/decisions/0022-search.md` and `docs/decisions/0023-vectors.md`).
 //!
 //! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector. A process keeps an
-//! index of the vectors in memory and follows the shelf's changes ([`follow`]), or lets the database compare them ([`near`]). The chunks that were
+//! index of the vectors in memory and follows the account index's changes ([`follow`]), or lets the database compare them ([`near`]). The chunks that were
 //! found are read here, in the scope of the caller.
 
 pub mod common;
@@ -31,7 +31,7 @@ crate::row! {
     /// What an account keeps, in numbers.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct AccountStatistics {
-        /// Number of the shelf.
+        /// Number of the account index.
         pub number: i64,
         /// Chunks of all its memories.
         pub chunks: i64,
@@ -73,8 +73,8 @@ pub struct Chunk {
     pub chunk: ChunkId,
     /// Id of the memory that contains it.
     pub memory: MemoryId,
-    /// Number of its shelf.
-    pub shelf: i64,
+    /// Number of its account index.
+    pub account_index: i64,
     /// Title of the memory.
     pub title: String,
     /// Language of the memory, in which its words are stemmed.
@@ -95,21 +95,21 @@ impl AccountStatistics {
 }
 
 impl Store {
-    /// The shelves with memories of a scope, at most `shelves_max`, the fullest first.
+    /// The account indexes with memories of a scope, at most `account_indexes_max`, the fullest first.
     #[boxed]
-    pub async fn shelves_in(
+    pub async fn account_indexes_in(
         &self,
         scope: &MemoryScope,
-        shelves_max: usize,
+        account_indexes_max: usize,
     ) -> Result<Vec<AccountStatistics>, StoreError> {
-        const OF_ACCOUNT: &str = "SELECT number, chunks, words, changes, languages FROM shelves
+        const OF_ACCOUNT: &str = "SELECT number, chunks, words, changes, languages FROM account_indexes
             WHERE account_id = $1 AND $2 IS NULL LIMIT $3";
-        const OF_SPACES_SQLITE: &str = "SELECT number, chunks, words, changes, languages FROM shelves
-            WHERE $1 IS NULL AND number IN (SELECT s.shelf FROM space_shelves s WHERE s.memories > 0
+        const OF_SPACES_SQLITE: &str = "SELECT number, chunks, words, changes, languages FROM account_indexes
+            WHERE $1 IS NULL AND number IN (SELECT s.account_index FROM space_indexes s WHERE s.memories > 0
                 AND s.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)))
             ORDER BY chunks DESC, number LIMIT $3";
-        const OF_SPACES_POSTGRES: &str = "SELECT number, chunks, words, changes, languages FROM shelves
-            WHERE $1 IS NULL AND number IN (SELECT s.shelf FROM space_shelves s WHERE s.memories > 0
+        const OF_SPACES_POSTGRES: &str = "SELECT number, chunks, words, changes, languages FROM account_indexes
+            WHERE $1 IS NULL AND number IN (SELECT s.account_index FROM space_indexes s WHERE s.memories > 0
                 AND s.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json))))
             ORDER BY chunks DESC, number LIMIT $3";
         let sql = match (scope, self.pool.is_postgres()) {
@@ -121,29 +121,29 @@ impl Store {
         query(sql)
             .bind(account)
             .bind(&spaces)
-            .bind(crate::row::limit(shelves_max))
+            .bind(crate::row::limit(account_indexes_max))
             .fetch_all(&self.pool)
-            .during(Operation::FindShelvesOfSearch)
+            .during(Operation::FindAccountIndexesOfSearch)
             .await
     }
 
     /// Those of `chunks` that are in a scope, with their vectors of `model`, in any order.
     #[boxed]
-    pub async fn passages(
+    pub async fn chunks(
         &self,
         chunks: &[ChunkId],
         scope: &MemoryScope,
         model: Option<&ModelId>,
     ) -> Result<Vec<Chunk>, StoreError> {
         const SQLITE: &str = joined!(
-            "SELECT c.id, c.memory_id, m.shelf, m.title, m.language, c.content, c.words, v.vector
+            "SELECT c.id, c.memory_id, m.account_index, m.title, m.language, c.content, c.words, v.vector
             FROM chunks c JOIN memories m ON m.id = c.memory_id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
             WHERE c.id IN (SELECT value FROM json_each($4)) AND ",
             IN_SCOPE_SQLITE
         );
         const POSTGRES: &str = joined!(
-            "SELECT c.id, c.memory_id, m.shelf, m.title, m.language, c.content, c.words, v.vector
+            "SELECT c.id, c.memory_id, m.account_index, m.title, m.language, c.content, c.words, v.vector
             FROM chunks c JOIN memories m ON m.id = c.memory_id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
             WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($4 AS json))) AND ",
@@ -152,23 +152,23 @@ impl Store {
         let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
         let (account, spaces) = scope.binds();
         let (model, chunks) = (model.map(ToString::to_string), json(chunks));
-        let rows: Vec<PassageRow> = query(sql)
+        let rows: Vec<ChunkRow> = query(sql)
             .bind(account)
             .bind(&spaces)
             .bind(&model)
             .bind(&chunks)
             .fetch_all(&self.pool)
-            .during(Operation::ReadPassages)
+            .during(Operation::ReadChunks)
             .await?;
-        rows.into_iter().map(PassageRow::into_passage).collect()
+        rows.into_iter().map(ChunkRow::into_chunk).collect()
     }
 }
 
 crate::row! {
-    struct PassageRow {
+    struct ChunkRow {
         id: i64,
         memory_id: Uuid,
-        shelf: i64,
+        account_index: i64,
         title: String,
         language: String,
         content: String,
@@ -177,12 +177,12 @@ crate::row! {
     }
 }
 
-impl PassageRow {
-    fn into_passage(self) -> Result<Chunk, StoreError> {
+impl ChunkRow {
+    fn into_chunk(self) -> Result<Chunk, StoreError> {
         Ok(Chunk {
             chunk: self.id,
             memory: self.memory_id.into(),
-            shelf: self.shelf,
+            account_index: self.account_index,
             title: self.title,
             language: language_of(&self.language),
             content: self.content,

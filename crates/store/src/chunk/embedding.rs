@@ -54,12 +54,13 @@ impl Store {
     /// Gives chunks their vectors. Those that are gone meanwhile are passed over; says how many were not.
     #[boxed]
     pub async fn vectors_put(&self, model: &ModelId, vectors: &[(ChunkId, Vec<f32>)]) -> Result<usize, StoreError> {
-        const OF_SQLITE: &str = "SELECT m.shelf, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
-            WHERE c.id IN (SELECT value FROM json_each($1)) ORDER BY m.shelf, m.id";
-        const OF_POSTGRES: &str = "SELECT m.shelf, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
+        const OF_SQLITE: &str = "SELECT m.account_index, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
+            WHERE c.id IN (SELECT value FROM json_each($1)) ORDER BY m.account_index, m.id";
+        const OF_POSTGRES: &str =
+            "SELECT m.account_index, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
             WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))
-            ORDER BY m.shelf, m.id";
-        const NEXT: &str = "UPDATE shelves SET changes = changes + $2 WHERE number = $1 RETURNING changes";
+            ORDER BY m.account_index, m.id";
+        const NEXT: &str = "UPDATE account_indexes SET changes = changes + $2 WHERE number = $1 RETURNING changes";
         const DO: Operation = Operation::KeepVectors;
         let sql = if self.pool.is_postgres() { OF_POSTGRES } else { OF_SQLITE };
         let ids = json(&vectors.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>());
@@ -68,7 +69,7 @@ impl Store {
         let vectors: HashMap<ChunkId, &[f32]> =
             vectors.iter().map(|(chunk, vector)| (*chunk, vector.as_slice())).collect();
         let mut kept = 0;
-        // A transaction per shelf: none holds one shelf while it waits for another.
+        // A transaction per account_index: none holds one account index while it waits for another.
         for places in places.chunk_by(|a, b| a.0 == b.0) {
             let memories: Vec<&[(i64, Uuid, i64)]> = places.chunk_by(|a, b| a.1 == b.1).collect();
             kept += in_transaction!(&self.pool, |tx| {

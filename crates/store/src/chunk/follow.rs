@@ -1,4 +1,4 @@
-//! Following the changes of a shelf, for an index in memory that has to agree with the committed rows.
+//! Following the changes of an account index, for an index in memory that has to agree with the committed rows.
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::memory::ModelId;
@@ -13,7 +13,7 @@ use crate::pool::{query, scalar};
 use crate::row::limit;
 use async_recursion::async_recursion as boxed;
 
-/// Some changes of a shelf, in their order.
+/// Some changes of an account index, in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
     /// The last change that is in here, or the `since` that was asked for when there is none.
@@ -36,26 +36,27 @@ pub struct Followed {
 }
 
 impl Store {
-    /// What changed on a shelf after the change `since`, about `memories_max` memories of it; 0 is before the first.
+    /// What changed on an account index after the change `since`, about `memories_max` memories of it; 0 is before the first.
     #[boxed]
-    pub async fn shelf_changes(
+    pub async fn account_index_changes(
         &self,
-        shelf_number: i64,
+        account_index_number: i64,
         since: i64,
         model: &ModelId,
         memories_max: usize,
     ) -> Result<Changes, StoreError> {
         // Each is one statement, so that a memory that changes meanwhile is either here whole or comes with the next call.
         const DELETED: &str = "SELECT memory_id, changed FROM memories_deleted
-            WHERE shelf = $1 AND changed > $2 ORDER BY changed LIMIT $3";
+            WHERE account_index = $1 AND changed > $2 ORDER BY changed LIMIT $3";
         const CHANGED: &str = "SELECT m.id, m.changed, m.spaces, c.id AS chunk, v.vector
-            FROM (SELECT id, changed, spaces FROM memories WHERE shelf = $1 AND changed > $2 ORDER BY changed LIMIT $3) m
+            FROM (SELECT id, changed, spaces FROM memories WHERE account_index = $1 AND changed > $2 ORDER BY changed LIMIT $3) m
                 LEFT JOIN chunks c ON c.memory_id = m.id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $4
             ORDER BY m.changed, c.id";
-        const NEWEST: &str = "SELECT changes FROM shelves WHERE number = $1";
-        const DO: Operation = Operation::FollowChangesOfShelf;
-        let newest: Option<i64> = scalar(NEWEST).bind(shelf_number).fetch_optional(&self.pool).during(DO).await?;
+        const NEWEST: &str = "SELECT changes FROM account_indexes WHERE number = $1";
+        const DO: Operation = Operation::FollowChangesOfAccountIndex;
+        let newest: Option<i64> =
+            scalar(NEWEST).bind(account_index_number).fetch_optional(&self.pool).during(DO).await?;
         let newest = newest.unwrap_or(0);
         let anew = since > 0 && since < newest - deletions_kept();
         let since = if anew { 0 } else { since };
@@ -65,7 +66,7 @@ impl Store {
             Vec::new()
         } else {
             query(DELETED)
-                .bind(shelf_number)
+                .bind(account_index_number)
                 .bind(since)
                 .bind(limit(memories_max))
                 .fetch_all(&self.pool)
@@ -73,7 +74,7 @@ impl Store {
                 .await?
         };
         let changed: Vec<ChangedRow> = query(CHANGED)
-            .bind(shelf_number)
+            .bind(account_index_number)
             .bind(since)
             .bind(limit(memories_max))
             .bind(&model)

@@ -66,7 +66,7 @@ async fn paths_from_cached_tiles_are_those_of_a_full_fold() {
                 assert_eq!(log.path(&tree, None, own).await.unwrap(), wanted, "{index} before {size}");
             }
         }
-        assert!(log.shelf.tiles.weight() <= bytes_max, "{} of {bytes_max}", log.shelf.tiles.weight());
+        assert!(log.tree_cache.tiles.weight() <= bytes_max, "{} of {bytes_max}", log.tree_cache.tiles.weight());
     }
 }
 
