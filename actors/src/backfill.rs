@@ -1,5 +1,5 @@
-//! Vectors for chunks that have none: they were added while the model did not answer, or another model made theirs. And what
-//! a database that compares vectors needs for that.
+//! Computes missing embeddings: for chunks added while the model did not respond, and for chunks with an embedding of
+//! another model. Also maintains the pgvector index.
 //!
 //! **If it crashes:** nothing is lost; the next pass finds the remaining chunks.
 
@@ -26,7 +26,7 @@ pub struct Backfill {
 }
 
 impl Pass for Backfill {
-    /// The task that builds the index of a large account, which may take longer than a pass.
+    /// The task that builds the index of a large account; it may outlast a pass.
     type Memory = Option<JoinHandle<()>>;
 
     async fn run(&self, making: &mut Self::Memory) -> Result<Next, PassError> {

@@ -1,19 +1,18 @@
-//! Budgets of senders of events: of each account, by its plan, and of senders without an account, which are computers that are attached to none
-//! and agents that no person claimed.
+//! Quotas of event senders: of each account, by its plan, and of senders without an account (unattached computers and unclaimed agents).
 //!
-//! A sender is counted in memory, from its first event of a day, for which the store is asked once. About once a second the keeper
-//! adds the new counts to the store, and reads the sums of all nodes. The counts of accounts are written every ten passes, or when a part
-//! of the budget is reached: an account that sends one event a second costs one row in ten events.
+//! Counts are kept in memory; the first event of a sender on a day reads its counts from the store. About once a second the keeper adds the
+//! new counts to the store and reads the sums of all nodes. The counts of accounts are written every ten passes, or as soon as a part of
+//! the quota is reached: an account that sends one event a second costs one row in ten events.
 //!
-//! **What holds:** within one process no sender exceeds its budget. Several nodes learn of each other with every write, so a sender may
-//! exceed it by what each further node takes until its next write: a second, and for accounts a 64th of the budget or ten seconds. A process that
-//! ends writes its counts; one that dies loses those since its last write. Every accepted event counts, a resend too; a refused or failed one
-//! does not. A spent budget is read again after a second, with the plan of the account.
+//! **Guarantee:** within one process no sender exceeds its quota. Nodes exchange counts only when they write, so on several nodes a sender
+//! may exceed it by what each further node accepts until its next write: one second, and for accounts a 64th of the quota or ten seconds. A
+//! process that stops writes its counts; a process that crashes loses the counts since its last write. Every accepted event counts, a
+//! resend too; a refused or failed event does not. A spent quota is read again after a second, with the plan of the account.
 //!
-//! **Memory is bounded:** a sender whose counts are written can be forgotten, since the store has them. At the maximum, those
-//! are removed; if nearly all wait to be written, new senders are refused with a retry after one second.
+//! **Memory is bounded:** senders with written counts can be forgotten, since the store has the counts. At the maximum they are removed; if
+//! nearly all senders have unwritten counts, new senders are refused with a retry after one second.
 //!
-//! **If it crashes:** the counts are not its own, and the next pass writes them. A write without a known outcome is written once more.
+//! **If it crashes:** the counts live outside the actor, and the next pass writes them. A write with an unknown outcome is repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +58,7 @@ impl Default for BudgetSettings {
     }
 }
 
-/// Whether a sender may send one more event.
+/// Decision about one more event of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetDecision {
     /// The event is counted and may be sent.
@@ -69,11 +68,11 @@ pub enum BudgetDecision {
         /// Until the next day.
         retry_after: Duration,
     },
-    /// Too many senders at once.
+    /// The maximum number of senders is in memory.
     Crowded,
 }
 
-/// What senders sent today. Clones are the same.
+/// Counts of events and bytes by sender. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Budgets {
     store: Store,
@@ -87,9 +86,9 @@ pub struct Budgets {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     day: Day,
-    /// In the store, of all nodes, when it was last read.
+    /// Sum over all nodes in the store, when it was last read.
     written: Spent,
-    /// Not in the store yet; negative for events that were given back after they were written.
+    /// Counts of this node that are not in the store yet; negative for events that were given back after they were written.
     ours: Spent,
     limits: BudgetSettings,
     /// When `written` and `limits` were read.
@@ -106,7 +105,7 @@ pub struct BudgetState {
 }
 
 impl Budgets {
-    /// Nothing is counted yet. `accounts`: bytes a day, by plan.
+    /// Starts with no counts. `accounts`: bytes a day, by plan.
     pub fn new(store: Store, settings: BudgetSettings, accounts: ByPlan<u64>) -> Self {
         Self { store, settings, accounts, known: Arc::default() }
     }
@@ -145,7 +144,7 @@ impl Budgets {
         Ok(known.count(bytes, now))
     }
 
-    /// The budget of a sender at this moment, as far as this node knows it.
+    /// Current usage and limits of the sender, as this node knows them.
     #[boxed]
     pub async fn state(&self, sender: &Sender, now: Timestamp) -> Result<BudgetState, StoreError> {
         let today = Day::of(now);
@@ -154,7 +153,7 @@ impl Budgets {
         Ok(BudgetState { spent: sum(stored.spent, ours.unwrap_or_default()), ..stored })
     }
 
-    /// The counts of all nodes as far as they are written, and the limits.
+    /// The stored counts of all nodes, and the limits.
     async fn stored(&self, sender: &Sender, today: Day) -> Result<BudgetState, StoreError> {
         let spent = self.store.budget_spent(sender, today).await?;
         let limits = match sender {
@@ -182,7 +181,7 @@ impl Budgets {
         self.write(|_, _| true).await
     }
 
-    /// The same for the counts that `is_due` selects.
+    /// Writes the counts that `is_due` selects.
     async fn write(&self, is_due: impl Fn(&Sender, &Known) -> bool + Send) -> Result<(), PassError> {
         let unwritten = self.known.iter().filter(|known| known.is_unwritten() && is_due(known.key(), known));
         let counts: Vec<(Sender, Day, Spent)> =
@@ -190,7 +189,7 @@ impl Budgets {
         for counts in counts.chunks(WRITTEN_AT_ONCE) {
             let sums = self.store.budget_add(counts).await?;
             for ((sender, day, added), sum) in counts.iter().zip(sums) {
-                // More may have been counted meanwhile, and the day may have ended.
+                // More events may have been counted during the write, and the day may have ended.
                 if let Some(mut known) = self.known.get_mut(sender)
                     && known.day == *day
                 {
@@ -217,7 +216,7 @@ impl Known {
         BudgetDecision::Taken
     }
 
-    /// Whether a part of the budget is not written that matters to other nodes.
+    /// Whether the unwritten part is large enough to matter to other nodes.
     fn is_much(&self) -> bool {
         self.limits.bytes_per_day > 0 && self.ours.bytes.unsigned_abs() > self.limits.bytes_per_day / 64
     }
@@ -294,7 +293,7 @@ mod tests {
         for budgets in [&one, &other, &one, &other] {
             assert_eq!(budgets.take(&sender, 10, now()).await.unwrap(), BudgetDecision::Taken);
         }
-        // Each knows of its own until both have written.
+        // Until both nodes have written, each counts only its own events.
         one.settle().await.unwrap();
         other.settle().await.unwrap();
         assert!(!is_spent(other.take(&sender, 10, now()).await.unwrap()));

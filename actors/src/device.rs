@@ -1,15 +1,15 @@
 //! Device codes: how a computer is attached to a person's account (`docs/protocol/computers.md#device-flow`,
 //! `docs/decisions/0004-device-codes.md`; RFC 8628).
 //!
-//! HTTP calls [`DeviceCodes`]. Behind it is one [`DevicePoller`] for each device code that is polled or answered:
+//! HTTP calls [`DeviceCodes`]. It runs one [`DevicePoller`] for each device code that is polled or answered:
 //!
-//! 1. A registered computer asks for a code. The row is committed, the code that it had before is superseded, and only then answered.
-//! 2. It shows its user a link and a user code, and polls with the device code. Polls are answered from the poller's memory, paced there;
-//!    twice a minute the row is read again.
-//! 3. A signed-in person types the user code, sees who asks, and approves or denies. Wrong codes are counted in the store.
-//! 4. The approval attaches the computer in one guarded transaction; the next poll learns of it.
-//! 5. An unanswered code expires when its computer next polls; the expiry is also written to the store, so that a late approval cannot
-//!    contradict the answer of that poll.
+//! 1. A registered computer requests a code. The new row is committed and the earlier code superseded before the response.
+//! 2. The computer shows a link and a user code, and polls with the device code. The poller answers from memory, enforces the interval,
+//!   and reads the row again twice a minute.
+//! 3. A signed-in person types the user code, sees the request, and approves or denies it. The store counts wrong codes.
+//! 4. The approval attaches the computer in one guarded transaction; the next poll returns it.
+//! 5. An unanswered code expires at the next poll after its time; the poller also writes the expiry to the store, so that a late approval
+//!   cannot contradict the response to that poll.
 //!
 //! The poller's memory is a cache of the row and the pacing. Changes made elsewhere reach it within a second through [`crate::watch`].
 //!
@@ -48,10 +48,9 @@ use async_recursion::async_recursion as boxed;
 /// The address of all pollers.
 pub type Pollers = Directory<DevicePoller>;
 
-/// All user codes are sealed in one context, so that a typed one can be looked up.
+/// One context for all user codes, so that a typed code can be looked up.
 const SEAL_CONTEXT: &[u8] = b"device user code";
 
-/// The window of `devices.codes_per_hour`.
 const CODES_WINDOW: TimeDelta = TimeDelta::hours(1);
 
 /// The operations on device codes.
@@ -77,7 +76,7 @@ impl DeviceCodes {
         DevicePoller::new(Arc::clone(&self.dependencies))
     }
 
-    /// A computer asks to be attached, with `key` also for a key of the knowledge API, and with `agent` for an agent to be confirmed.
+    /// A computer requests a code; with `key` also an API key, and with `agent` the confirmation of an agent.
     #[boxed]
     pub async fn start(
         &self,
@@ -86,7 +85,7 @@ impl DeviceCodes {
         key: Option<WantedKey>,
         agent: Option<WantedAgent>,
     ) -> AskResult<StartedDevice, StartError> {
-        /// Two codes of 20^8 are rarely equal, three times in a row never.
+        /// Two codes of 20^8 are rarely equal; three collisions in a row do not happen.
         const DRAWS: u32 = 3;
         if let Some(agent) = &agent
             && let Err(refusal) = self.check(agent).await?
@@ -154,13 +153,13 @@ impl DeviceCodes {
         Ok(asked.transpose()?.unwrap_or(Poll::Expired))
     }
 
-    /// A person typed a user code and wants to know who asks.
+    /// A person typed a user code; returns the computer that shows it.
     #[boxed]
     pub async fn look(&self, user_code: &UserCode, person: PersonId) -> Result<CodeLookup, InfraError> {
         self.typed(user_code, Guesser { person, by_agent: false }).await
     }
 
-    /// A person or an agent typed a user code in order to answer.
+    /// Looks up the user code of a request to approve or deny.
     async fn answered(&self, user_code: &UserCode, approver: &Approver) -> Result<CodeLookup, InfraError> {
         let by_agent = approver.via.agent().is_some();
         self.typed(user_code, Guesser { person: approver.person, by_agent }).await
@@ -179,7 +178,7 @@ impl DeviceCodes {
         })
     }
 
-    /// A person approves: the computer is attached to their account, and what they agreed to beside it takes effect.
+    /// A person approves: the computer is attached to the person's account, and the other consents take effect.
     #[boxed]
     pub async fn approve(
         &self,

@@ -45,7 +45,7 @@ pub struct StartedDevice {
 /// Why no code was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// The computer was detached meanwhile.
+    /// The computer was detached during the request.
     #[error("the computer is not registered any more")]
     MachineGone,
     /// The computer reached `devices.codes_per_hour`.
@@ -76,7 +76,7 @@ pub enum AgentRefusal {
     Expired,
 }
 
-/// Consents of a person beside the attachment.
+/// Consents of a person in addition to the attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extras {
     /// The key that the computer asks for.
@@ -123,22 +123,22 @@ pub enum AnswerError {
     /// The computer is not registered.
     #[error("the computer is not registered")]
     MachineNotRegistered,
-    /// It is attached to another account.
+    /// The computer is attached to another account.
     #[error("the computer is attached to another account")]
     MachineAlreadyClaimed,
-    /// Its identity is another person's.
+    /// The computer's identity belongs to another person.
     #[error("the computer's identity belongs to another person's account")]
     CuidAlreadyClaimed,
-    /// Its identity has no owner, and another computer registered under it first.
+    /// The computer's identity has no owner, and another computer registered under it first.
     #[error("another computer registered under the identity first")]
     NotTheFirst,
-    /// Its identity was provisioned with an account of its own, and the person has another.
+    /// The computer's identity was provisioned with an account, and the person has another account.
     #[error("the computer's identity has an account of its own, and you have another")]
     PersonBoundToOtherAccount,
     /// The person has no account.
     #[error("an account is needed")]
     AccountRequired,
-    /// The key that the computer asks for would be one too many.
+    /// The requested key would exceed `api_keys.per_account_max`.
     #[error("the account has too many keys")]
     TooManyKeys,
     /// The agent was claimed or revoked since it asked.
@@ -157,5 +157,5 @@ pub enum CodeLookup {
     Blocked,
 }
 
-/// The outcome of a request, within the failures of infrastructure.
+/// The result of a request; the outer error is a failure of infrastructure.
 pub type AskResult<T, E> = Result<Result<T, E>, InfraError>;

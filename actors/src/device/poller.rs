@@ -27,7 +27,7 @@ pub enum DeviceMessage {
     Approve {
         /// The person, with account and session.
         approver: Approver,
-        /// Consents of the person beside the attachment.
+        /// Consents of the person in addition to the attachment.
         agreed: Agreed,
         /// Receives the outcome.
         reply: Reply<Result<Approval, InfraError>>,
@@ -43,7 +43,7 @@ pub enum DeviceMessage {
     Refresh,
 }
 
-/// A poll that would be answered from an older read reads the row again, in case no hint about a change arrived.
+/// Age of the cached row after which a poll reads it again, in case a hint about a change was lost.
 const READ_EVERY: Duration = Duration::from_secs(30);
 
 /// The actor; its value holds only the dependencies.
@@ -113,13 +113,13 @@ impl PollerState {
     }
 }
 
-// What asks the store is boxed: nearly every message is a poll, and the turn of a poll is as large as the largest thing that it may wait for.
+// Futures that query the store are boxed: nearly every message is a poll, and the future of a poll is as large as its largest branch.
 impl DevicePoller {
     async fn on_poll(&self, reply: Reply<Result<Poll, InfraError>>, state: &mut PollerState) {
         domain::failpoint!("devices.poll");
         let now = self.dependencies.clock.now();
         if state.code.state == DeviceState::Pending && state.read_at.elapsed() >= READ_EVERY {
-            // Memory is good enough for another while when the store is away.
+            // If the store fails, the cached row is used until the next read is due.
             state.read_at = Instant::now();
             Box::pin(self.refresh(state)).await;
         }

@@ -1,4 +1,4 @@
-//! Whose turn it is: one item per key at a time and in order, and a bounded number of keys side by side.
+//! A queue that gives one item per key its turn, in order, and a bounded number of keys concurrently.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -6,9 +6,9 @@ use std::hash::Hash;
 /// Items that wait for their turn, and the keys that have one.
 #[derive(Debug)]
 pub struct PerKeyQueue<K, T> {
-    /// Keys that have a turn or wait for one, with the items behind their first.
+    /// Keys that have a turn or wait for one, with the items after their first.
     keys: HashMap<K, VecDeque<T>>,
-    /// First items that wait for a place among the running.
+    /// First items of keys that wait for one of the places.
     ready: VecDeque<(K, T)>,
     running: usize,
     running_max: usize,
@@ -20,7 +20,7 @@ impl<K: Copy + Eq + Hash, T> PerKeyQueue<K, T> {
         Self { keys: HashMap::new(), ready: VecDeque::new(), running: 0, running_max: running_max.max(1) }
     }
 
-    /// An item arrives; it is returned if it has its turn at once.
+    /// Adds an item; returns it if it has its turn at once.
     pub fn arrive(&mut self, key: K, item: T) -> Option<T> {
         if let Some(behind) = self.keys.get_mut(&key) {
             behind.push_back(item);

@@ -18,9 +18,9 @@ pub struct WebhookSettings {
     pub waiting_max: u32,
     /// Endpoints to which a server sends at the same time.
     pub in_flight_max: usize,
-    /// Those of one account among them.
+    /// Maximum number of endpoints of one account that a server sends to at the same time.
     pub in_flight_per_account_max: usize,
-    /// Those of all accounts that were slow in their last turn.
+    /// Maximum number of slow endpoints, over all accounts, that a server sends to at the same time.
     pub in_flight_slow_max: usize,
     /// Duration of a request after which its endpoint was slow.
     #[serde(with = "humantime_serde")]

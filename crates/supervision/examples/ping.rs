@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use ractor::{ActorProcessingErr, ActorRef};
 use supervision::{ActorSettings, ChildSpec, Handle, Jitter, Kind, Reply, Root, RootSettings};
 
-/// The kinds of this product: one.
 #[derive(Debug, Clone, Copy)]
 enum PingKind {
     Ping,

@@ -57,14 +57,14 @@ impl<M: Message> Handle<M> {
 
     /// Sends the message that `make` builds around a [`Reply`], and waits up to `deadline` for the answer.
     ///
-    /// A caller that drops the future withdraws nothing: the message stays in the mailbox.
+    /// Dropping the future does not withdraw the message: it stays in the mailbox.
     pub async fn ask<T>(&self, make: impl FnOnce(Reply<T>) -> M, deadline: Duration) -> Result<T, Unavailable> {
         self.ask_uncounted(make, Instant::now() + deadline)
             .await
             .inspect_err(|refusal| self.shared.kind.count_refusal(refusal))
     }
 
-    /// Like [`ask`](Self::ask), for a caller that counts its refusals itself.
+    /// Like [`ask`](Self::ask), for a caller that counts refusals itself.
     pub(crate) async fn ask_uncounted<T>(
         &self,
         make: impl FnOnce(Reply<T>) -> M,
@@ -95,7 +95,7 @@ impl<M: Message> Handle<M> {
         }
     }
 
-    /// The refusal for an actor that ended so recently that its supervisor has not noticed yet.
+    /// The refusal for an actor that has ended before its supervisor noticed.
     fn down(&self) -> Unavailable {
         self.shared.kind.if_open(Unavailable::NotRunning { retry_after: self.settings().restart.backoff_min })
     }

@@ -1,10 +1,10 @@
 //! The bounded mailbox of one running actor.
 //!
 //! A [`Permit`] is a place in the queue. It travels inside the [`Reply`] of the message, so that the place becomes free when the message is
-//! answered or dropped, no matter why: handled, discarded, or lost in a crash. Freed places are also the heartbeat. An actor that holds
-//! messages and frees no place for `stuck_after` is stuck, and the caller that notices it (its deadline passed, or no place was free)
-//! kills the actor. The supervisor then treats it like any crashed actor. A caller whose own timer fired late has noticed that the whole process
-//! was stopped; that time does not count.
+//! answered or dropped: handled, discarded, or lost in a crash. Freed places are also the heartbeat. An actor that holds messages and frees
+//! no place for `stuck_after` is stuck, and the caller that detects it (its deadline passed, or no place was free) kills the actor. The
+//! supervisor then treats it like any crashed actor. If the caller's own timer fired late, the whole process was stopped; that time does
+//! not count.
 
 mod meter;
 mod reply;
@@ -40,7 +40,7 @@ impl Mailbox {
     /// Takes a place in the queue.
     pub(crate) fn admit(&self) -> Result<Permit, Unavailable> {
         self.meter.admit().ok_or_else(|| {
-            // While the queue stays full no caller is admitted and times out, so the check for stuck actors is here too.
+            // While the queue is full no caller is admitted, so none can time out; therefore the check for stuck actors is here too.
             self.kill_if_stuck();
             self.meter.kind().if_open(Unavailable::Overloaded)
         })

@@ -1,4 +1,4 @@
-//! The end: soft until the deadline, hard after it.
+//! Draining: soft until the deadline, hard after it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Handles: bounded, with deadlines, and never talking to the dead.
+//! Handles: bounded, with deadlines, and refusing at once if the actor has ended.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use crate::log::Captured;
 use crate::metrics::Numbers;
 use crate::world::{TestKind, World, eventually, jitter, settings};
 
-/// A pass whose disk may be full.
+/// A pass that may fail because of a full disk.
 #[derive(Clone, Default)]
 struct Work {
     is_full: Arc<AtomicBool>,
@@ -70,7 +70,7 @@ async fn passes_that_fail_are_counted_shown_and_logged_when_they_begin_and_when_
     world.deserted().await;
 }
 
-/// A pass that finds work as long as there is some.
+/// A pass with a limited amount of work.
 #[derive(Clone, Default)]
 struct Seldom {
     work: Arc<AtomicU64>,
@@ -112,7 +112,7 @@ async fn an_actor_without_work_rests_until_it_is_woken() {
     assert_eq!(seldom.work.load(Ordering::SeqCst), 0);
     assert_eq!(passes_in(20).await, 0, "then it rests again");
 
-    // Wakes at every moment cause no more than a pass every second, and none is lost.
+    // Continuous wakes cause at most one pass every second, and no wake is lost.
     let before = seldom.passes.load(Ordering::SeqCst);
     for _ in 0..1000 {
         waker.wake();

@@ -1,4 +1,4 @@
-//! The root keeps its children alive inside their budgets.
+//! The root restarts its children within their budgets.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
