@@ -20,7 +20,6 @@ use crate::{Digest, Rng, Timestamp};
 
 /// Signature type of Ed25519 in keys and key ids.
 const ED25519: u8 = 1;
-/// Maximum size of a note.
 const NOTE_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of signatures in a note.
 const SIGNATURES_MAX: usize = 100;
@@ -31,7 +30,7 @@ const EPOCH: &str = "/epoch-";
 /// Form of the time in the origin of an epoch, in UTC.
 pub const EPOCH_FORMAT: &str = "%Y%m%dT%H%M%SZ";
 
-/// The origin of the epoch that the log `base` begins at this time, such as `attache/log/epoch-20260101T000000Z`.
+/// The origin of the epoch that the log `base` starts at this time, such as `attache/log/epoch-20260101T000000Z`.
 pub fn epoch_origin(base: &str, begins: Timestamp) -> String {
     format!("{base}{EPOCH}{}", begins.format(EPOCH_FORMAT))
 }
@@ -41,7 +40,7 @@ pub fn base_of(origin: &str) -> &str {
     origin.split_once(EPOCH).map_or(origin, |(base, _)| base)
 }
 
-/// The time in the origin of an epoch, in a form that sorts as time does; empty for the first epoch, which sorts before every other.
+/// The time in the origin of an epoch, in a form that sorts by time; empty for the first epoch, which sorts first.
 pub fn epoch_of(origin: &str) -> &str {
     origin.split_once(EPOCH).map_or("", |(_, epoch)| epoch)
 }

@@ -13,7 +13,7 @@ use crate::checkpoint::{NotAKey, NoteFault, key_id, parse_key, parse_note, parse
 /// Signature type of timestamped Ed25519 cosignatures in keys and key ids.
 const COSIGNATURE: u8 = 4;
 
-/// The public key of a witness. Its text is `name+key id+base64`, as that of a log.
+/// The public key of a witness. Its text is `name+key id+base64`, like a log's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WitnessKey {
     name: String,
@@ -27,14 +27,14 @@ impl WitnessKey {
         &self.name
     }
 
-    /// The lines by this key among `lines`, each with its line feed, after each was verified over the text of `note`. Lines of other keys are
-    /// ignored, as the format requires; at least one line must be by this key.
+    /// The lines by this key among `lines`, each with its line feed, verified over the text of `note`. Lines of other keys are ignored, as
+    /// the format requires; at least one line must be by this key.
     pub fn cosignatures(&self, note: &str, lines: &str) -> Result<String, NoteFault> {
         let (text, _) = parse_note(note)?;
         self.lines_over(text, lines)
     }
 
-    /// The same for the text of a checkpoint.
+    /// Like [`cosignatures`](Self::cosignatures), for the text of a checkpoint.
     pub fn lines_over(&self, text: &str, lines: &str) -> Result<String, NoteFault> {
         let mut found = String::new();
         for line in lines.lines() {

@@ -16,7 +16,7 @@ pub fn excerpt(asked: &QueryWords, chunk: &str) -> Vec<ExcerptPart> {
         return pieces.into_iter().map(piece).collect();
     }
     let before: usize = pieces.iter().take_while(|(_, marked)| !marked).map(|(text, _)| text.chars().count()).sum();
-    // A chunk without a word of the query was found by its vector: start at the beginning.
+    // A chunk without a word of the query was found by its vector: take its start.
     let first = if before == starts.len() { 0 } else { before.saturating_sub(LEAD_CHARS) };
     let first = first.min(starts.len() - EXCERPT_CHARS);
     let last = first + EXCERPT_CHARS;

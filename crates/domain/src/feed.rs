@@ -11,9 +11,9 @@ use crate::webhook::{NotificationKind, hashed_id};
 /// The feed of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Feed {
-    /// The account whose notifications it lists.
+    /// The account of the listed notifications.
     pub account: UserAccountId,
-    /// The kinds of notification that it gets.
+    /// The selected kinds of notification.
     pub kinds: Vec<NotificationKind>,
     /// Time of creation.
     pub created_at: Timestamp,

@@ -128,7 +128,7 @@ pub struct LevelChanged<'a> {
 
 /// The notice that another party than the person changed a level.
 pub fn level_changed(to: Email, what: &LevelChanged<'_>, base_url: &str) -> OutgoingMail {
-    // A pause changes no level that is set, so it has none before.
+    // A pause changes no recorded level, so the notice has no previous level.
     let change = if let Some(until) = what.until {
         format!("    Now:      nothing until {} (a pause)", moment(until))
     } else {
@@ -186,7 +186,7 @@ pub fn claimed(to: Email, what: &Claimed<'_>, base_url: &str) -> OutgoingMail {
     OutgoingMail { to, subject: "An agent acts for your account".into(), text }
 }
 
-/// With which credential something was confirmed.
+/// The credential of a confirmation, in words.
 fn confirmed(via: ConfirmedVia) -> String {
     match via {
         ConfirmedVia::Session => "in a browser where you are signed in".to_owned(),

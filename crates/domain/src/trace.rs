@@ -89,7 +89,7 @@ impl FromStr for TraceContext {
     }
 }
 
-/// The field of `N` bytes whose digits begin at `start`; uppercase is invalid in a `traceparent`.
+/// The field of `N` bytes with digits from `start` on; uppercase is invalid in a `traceparent`.
 fn field<const N: usize>(text: &[u8], start: usize) -> Result<[u8; N], NotATraceparent> {
     text.get(start..start + 2 * N).and_then(hex::parse).ok_or(NotATraceparent)
 }

@@ -1,8 +1,8 @@
 //! URLs of web pages, from people and from redirects (`docs/decisions/0021-memories.md` and
 //! `docs/decisions/0025-from-url-to-text.md`).
 //!
-//! One parser, that of the URL standard, reads a URL for every later step, so that the checked address is the requested
-//! one. It normalises every notation of an IPv4 address (decimal, octal, hexadecimal, short, full-width).
+//! One parser, defined by the URL standard, reads a URL for every later step, so that the checked address is the
+//! requested one. It normalises every notation of an IPv4 address (decimal, octal, hexadecimal, short, full-width).
 
 use std::fmt;
 use std::str::FromStr;

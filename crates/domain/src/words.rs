@@ -160,7 +160,6 @@ pub fn marked<'t>(asked: &QueryWords, text: &'t str) -> Vec<(&'t str, bool)> {
     pieces
 }
 
-/// A word of a text.
 #[derive(Debug, Clone, Copy)]
 struct Word<'w> {
     /// In lower case, without accents.
@@ -193,7 +192,6 @@ impl<'w> Word<'w> {
     }
 }
 
-/// Calls `take` with every word.
 fn each_word(text: &str, mut take: impl FnMut(Word<'_>)) {
     let (mut word, mut exact) = (String::new(), String::new());
     for piece in text.split(is_between_words).filter(|piece| !piece.is_empty()) {

@@ -89,7 +89,7 @@ fn main() {
     }
 }
 
-/// The folder of the pages; by default beside the repository.
+/// The folder of the pages; by default next to the repository.
 fn data() -> PathBuf {
     std::env::var_os("ATTACHE_TEST_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from)
 }

@@ -1,7 +1,7 @@
 //! Splits Markdown into chunks that can be ranked and displayed on their own.
 //!
 //! Chunks end at boundaries of the text where possible: before a heading rather than within a section, after a sentence
-//! rather than within it. Consecutive chunks overlap, so that a cut sentence is complete in one of them.
+//! rather than within it. Consecutive chunks overlap, so that one of the two contains a cut sentence completely.
 
 use std::borrow::Cow;
 

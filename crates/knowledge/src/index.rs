@@ -204,7 +204,8 @@ impl Index {
     }
 }
 
-/// Forgets the half of the accounts that was searched least recently: one by one, each would look at all others.
+/// Forgets the less recently searched half of the accounts at once: a search for each single victim would read all
+/// accounts.
 fn forget_half(account_indexes: &mut HashMap<i64, Arc<AccountSlot>>) {
     let mut used: Vec<u64> = account_indexes.values().map(|slot| slot.used.load(Ordering::Relaxed)).collect();
     let middle = used.len() / 2;

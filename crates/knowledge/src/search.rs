@@ -1,6 +1,6 @@
 //! Search, semantic and lexical (`docs/decisions/0022-search.md`).
 //!
-//! 1. The store returns the accounts to search, with their statistics.
+//! 1. The store returns the accounts to search and their statistics.
 //! 2. Two searches run concurrently: `lexical` proposes chunks by words, `meaning` by the vector of the query
 //!    ([`crate::index`]).
 //! 3. The store reads the candidates within the caller's scope. A search with candidates from too few documents is queried
@@ -8,7 +8,7 @@
 //! 4. `score` computes one absolute similarity per candidate: by words and vector, and by its nearness to the best one.
 //! 5. Chunks are grouped by document; documents below the threshold are dropped, and the best are returned.
 //!
-//! If the model fails, the lexical search answers alone.
+//! If the model fails, the result is from the lexical search only.
 
 mod context;
 mod counts;
@@ -91,7 +91,7 @@ pub struct Search<E> {
 }
 
 impl<E: Embed> Search<E> {
-    /// A search whose index is empty.
+    /// Creates a search with an empty index.
     pub fn new(store: Store, embedder: E, settings: Settings) -> Self {
         let index = Index::new(store.clone(), settings.index.clone());
         Self { store, embedder, index, counts: StemCountCache::default(), settings: Arc::new(settings) }

@@ -69,7 +69,6 @@ fn fold(text: &str) -> String {
     folded
 }
 
-/// Whether `text` contains `phrase` between word boundaries.
 fn contains(text: &str, phrase: &str) -> bool {
     if phrase.is_empty() {
         return false;

@@ -22,7 +22,7 @@ pub struct WordPiece {
 }
 
 impl WordPiece {
-    /// Reads a vocabulary with one piece per line; its number is that of the line, from 0.
+    /// Reads a vocabulary with one piece per line; the number of a piece is the number of its line, from 0.
     pub fn new(vocabulary: &'static str) -> Result<Self, InvalidModel> {
         let (mut first, mut further) = (HashMap::new(), HashMap::new());
         for (piece, number) in vocabulary.lines().zip(0..=u16::MAX) {

@@ -94,7 +94,7 @@ struct EmbeddingEntry {
 }
 
 impl Http {
-    /// Creates a client of `endpoint`, which is that of the settings.
+    /// Creates a client of `endpoint`, which comes from the settings.
     pub(super) fn new(endpoint: EndpointAddress, settings: &HttpEmbeddingSettings, rng: &Rng) -> reqwest::Result<Self> {
         let client = http_client::builder()
             .connect_timeout(settings.connect_timeout)

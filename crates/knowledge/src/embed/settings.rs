@@ -71,7 +71,6 @@ pub struct HttpEmbeddingSettings {
     pub body_bytes_max: usize,
 }
 
-/// A valid endpoint.
 #[derive(Debug)]
 pub(super) struct EndpointAddress {
     pub(super) url: String,

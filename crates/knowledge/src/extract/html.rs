@@ -91,7 +91,6 @@ fn base(document: &Document, url: Option<&str>) -> Option<Url> {
     }
 }
 
-/// Converts the content of `root` to Markdown.
 fn markdown(root: &NodeRef<'_>, base: Option<&Url>) -> String {
     let root = Selection::from(*root);
     root.select(NO_TEXT).remove();

@@ -28,7 +28,7 @@ pub(super) fn parse(html: &str, settings: &ExtractSettings) -> Result<Document, 
     for piece in pieces(html) {
         let before = sink.tokens.get();
         feed(&tokenizer, &input, piece);
-        // An unfinished tag began in this piece, or in an earlier one after which no token was completed.
+        // An unfinished tag started in this piece, or in an earlier one after which no token was completed.
         let continues = sink.tokens.get() == before;
         open_tag.read(piece, continues);
         if sink.has_too_many.get() || (continues && open_tag.attributes > settings.attributes_max) {

@@ -21,7 +21,6 @@ const ACCEPT: HeaderValue = HeaderValue::from_static(
     "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,application/json;q=0.8,application/xml;q=0.8,*/*;q=0.1",
 );
 
-/// Kind of content to fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FetchKind {
     /// A page of a supported type, complete.
@@ -30,16 +29,13 @@ pub(super) enum FetchKind {
     Robots,
 }
 
-/// A successful response.
 #[derive(Debug)]
 pub(super) enum FetchResponse {
     /// The `Location` of a redirect.
     Redirect(String),
-    /// The content of the URL.
     Content(Content),
 }
 
-/// Content with its type.
 #[derive(Debug)]
 pub(super) struct Content {
     pub(super) media_type: MediaType,
@@ -100,7 +96,6 @@ fn location(status: StatusCode, headers: &HeaderMap) -> Option<String> {
     Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
 }
 
-/// The failure of an error status.
 fn refused(status: StatusCode, retry_after: Option<Duration>, retry_after_max: Duration) -> FailedAttempt {
     let is_busy = status == StatusCode::TOO_MANY_REQUESTS;
     let error = if is_busy { FetchError::HostBusy } else { FetchError::Status(status.as_u16()) };

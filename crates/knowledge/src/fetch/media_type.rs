@@ -62,7 +62,6 @@ impl MediaType {
 /// Number of bytes that detection reads.
 pub(super) const SNIFFED_BYTES: usize = 1024;
 
-/// A parsed `Content-Type` header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ContentType {
     /// `None` if the header names no type, so that it must be detected.

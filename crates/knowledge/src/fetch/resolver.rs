@@ -43,7 +43,7 @@ impl Resolve for JudgingResolver {
             if found.is_empty() {
                 return Err(ResolveError::Unknown.into());
             }
-            // The URL determines the port; that of a resolved address is ignored.
+            // The URL determines the port; the port of a resolved address is ignored.
             let allowed = found.iter().filter(|address| rules.allow(address.ip()));
             let allowed: Vec<SocketAddr> =
                 allowed.map(|address| SocketAddr::new(address.ip().to_canonical(), 0)).collect();

@@ -46,7 +46,7 @@ struct Sites {
 #[derive(Debug, Clone)]
 struct Site {
     known: Option<CachedRobots>,
-    /// Fetched once by each account, also if several pages wait for it: no account waits for the turns of another.
+    /// Fetched once for each account, even if several pages wait for it: no account waits for the turns of another.
     asked: HashMap<UserAccountId, Arc<OnceCell<CachedRobots>>>,
     used: u64,
 }
@@ -57,7 +57,6 @@ struct CachedRobots {
     until: Instant,
 }
 
-/// Cached state of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RobotsState {
     /// No `robots.txt`, which allows everything.
@@ -88,7 +87,7 @@ impl Robots {
         }
     }
 
-    /// The state of a site. Calls `ask` only if it is not cached, and only for one of the callers of an account that wait.
+    /// The state of a site. Calls `ask` only if it is not cached, and only for one of the waiting callers of an account.
     pub(super) async fn known(
         &self,
         origin: &str,
@@ -125,7 +124,7 @@ impl Robots {
         read.unwrap_or(Ruling { is_allowed: false, crawl_delay_seconds: None })
     }
 
-    /// The state of a site, or the place where this account learns it.
+    /// The state of a site, or the cell in which this account waits for it.
     fn site(&self, origin: &str, account: &UserAccountId) -> Result<RobotsState, Arc<OnceCell<CachedRobots>>> {
         let mut sites = self.sites();
         sites.uses += 1;

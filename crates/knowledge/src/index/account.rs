@@ -230,7 +230,7 @@ mod tests {
             for each_max in 1..4 {
                 let of_each = ChunkLimits { chunks_max: 1_000, each_max: Some(each_max) };
                 let found = names(index.nearest(&vector(1), of_each, None, &divided));
-                // The expected order is that of an exhaustive search.
+                // Compares with the order of an exhaustive search.
                 let order = names(index.nearest(&vector(1), ChunkLimits::any(1_000), None, &divided));
                 let first = |chunks: &[ChunkId]| {
                     let of_it = order.iter().copied().filter(|chunk| chunks.contains(chunk));

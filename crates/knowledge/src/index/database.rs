@@ -28,7 +28,7 @@ pub enum PrepareError {
     Absent(String),
 }
 
-/// Vectors per copied page. Their accounts are locked against changes meanwhile.
+/// Vectors per copied page. Their accounts are locked against changes during the copy.
 const COPIED_AT_ONCE: usize = 2_000;
 
 /// Remaining work after a step.
@@ -42,7 +42,6 @@ pub enum Upkeep {
     GraphMissing(i64),
 }
 
-/// State of the vectors in the database.
 #[derive(Debug)]
 pub(super) struct Database {
     store: Store,
@@ -95,7 +94,6 @@ impl Database {
         }
     }
 
-    /// One step of upkeep.
     pub(super) async fn keep_up(&self, model: Option<&ModelId>) -> Result<Upkeep, StoreError> {
         if self.copies.load(Ordering::Acquire) && !self.is_whole() {
             return Ok(if self.copy_page().await? { Upkeep::Done } else { Upkeep::Copying });

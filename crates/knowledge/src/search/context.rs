@@ -14,7 +14,6 @@ pub(super) struct SearchContext<'s, E> {
     pub(super) embedder: &'s E,
     pub(super) index: &'s Index,
     pub(super) settings: &'s Settings,
-    /// The accounts that are searched.
     pub(super) account_indexes: &'s [AccountStatistics],
     pub(super) query: &'s SearchQuery,
 }

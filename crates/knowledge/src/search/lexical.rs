@@ -41,7 +41,6 @@ struct FullList {
     rated: RankedChunks,
 }
 
-/// The stems that select candidates.
 #[derive(Debug, Clone, PartialEq)]
 enum ChosenStems {
     /// Rare enough that the database ranks all their entries.
@@ -202,7 +201,7 @@ fn weight(chunks: i64, having: i64) -> f64 {
 /// entry only once more.
 const RANKED_TIMES: u64 = 30;
 
-/// Limits for one of several accounts, whose common stems have this number of entries.
+/// Limits for one of several accounts; `entries` is the number of entries of its common stems.
 fn reach(settings: &Settings, account_indexes: usize, most: usize, entries: u64) -> CommonWordsLimits {
     let of_each = |all: usize| all / account_indexes.max(1);
     let chunks_max = of_each(settings.common_candidates_max).max(most);
@@ -215,7 +214,6 @@ fn reach(settings: &Settings, account_indexes: usize, most: usize, entries: u64)
 }
 
 impl RankedChunks {
-    /// The best chunks within the limits of `wanted`.
     fn best(&self, wanted: ChunkLimits) -> Vec<ChunkId> {
         let mut taken: HashMap<MemoryId, usize> = HashMap::new();
         let kept = self.chunks.iter().filter(|(_, memory)| {
@@ -232,8 +230,8 @@ impl RankedChunks {
     }
 }
 
-/// Selects the rarest stems with at most `postings_max` entries in total. If the rarest alone exceeds it, the commonest
-/// stem of each word: chunks are then looked for that have all of them.
+/// Selects the rarest stems with at most `postings_max` entries in total. If the rarest stem exceeds the limit, selects
+/// the commonest stem of each word: a candidate must then contain every selected stem.
 fn chosen(forms: &[StemForm], weights: &[f64], counts: &[u32], postings_max: u64) -> ChosenStems {
     let mut there: Vec<(u32, usize)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
     there.sort_unstable();

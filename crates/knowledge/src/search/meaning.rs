@@ -8,7 +8,6 @@ use store::chunk::{ChunkId, ChunkLimits};
 use super::context::SearchContext;
 use super::embed::Embed;
 
-/// The semantic part of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct SemanticSearch {
     /// Vector of the query, if it was embedded.

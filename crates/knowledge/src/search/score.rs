@@ -1,8 +1,8 @@
 //! Computes one absolute similarity per chunk, for order, display and threshold.
 //!
-//! A chunk is first scored alone, by words and vector. Then the best chunk lends others a part of its own similarity: a
-//! chunk that is near to the best answer is more likely to be one. The best chunk keeps its number, and no other gets
-//! more than it (`docs/decisions/0022-search.md`).
+//! A chunk is first scored by its own words and vector. Then other chunks get a part of the best chunk's similarity: a
+//! chunk that is near to the best answer is more likely to be one. The best chunk keeps its score, and no other chunk
+//! exceeds it (`docs/decisions/0022-search.md`).
 
 use domain::ids::MemoryId;
 use domain::words::counts_of;
@@ -27,14 +27,14 @@ pub struct ScoredChunk {
 /// The shares of a similarity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScoreWeights {
-    /// Share of the cosine, against that of the words.
+    /// Weight of the cosine; the rest is the weight of the words.
     pub meaning: f64,
     /// Share that comes from the best chunk.
     pub neighbour: f64,
 }
 
-/// Scores candidates by the weighted sum of the cosine and the normalised BM25. Without a vector of chunk or query,
-/// BM25 alone counts.
+/// Scores candidates by the weighted sum of the cosine and the normalised BM25; by BM25 only if the chunk or the query has
+/// no vector.
 pub fn scored(
     chunks: Vec<Chunk>,
     stems: &QueryStems,
@@ -51,7 +51,7 @@ pub fn scored(
             lexical.similarity(&counts_of(stems, &chunk.title, &chunk.content, chunk.language), chunk.words)
         };
         match vector.zip(chunk.vector.as_deref()).and_then(|(query, chunk)| cosine(query, chunk)) {
-            // A query without stems is scored by its vector alone.
+            // A query without stems is scored by its vector only.
             Some(cosine) if lexical.weights.is_empty() => cosine,
             Some(cosine) => meaning_weight * cosine + (1.0 - meaning_weight) * by_words,
             None => by_words,
@@ -70,13 +70,13 @@ pub fn scored(
     scored.filter(|scored| scored.similarity > 0.0).collect()
 }
 
-/// Replaces a share of each similarity by that of the best chunk times the cosine of both vectors. Chunks without a vector
-/// keep theirs.
+/// Replaces a share of each similarity by the best chunk's similarity times the cosine of both vectors. Chunks without a
+/// vector keep their similarity.
 fn lend(scores: &mut [f64], vectors: &[Option<&[f32]>], share: f64) {
     let best = scores.iter().copied().zip(vectors).max_by(|a, b| a.0.total_cmp(&b.0));
     let Some((best, Some(of_best))) = best.map(|(score, vector)| (score, *vector)) else { return };
     for (score, vector) in scores.iter_mut().zip(vectors) {
-        // Of the best chunk itself no number changes, not by rounding either.
+        // The best chunk's score must not change, not even by rounding.
         if *score < best
             && let Some(near) = vector.and_then(|vector| cosine(vector, of_best))
         {

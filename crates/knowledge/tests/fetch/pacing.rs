@@ -143,7 +143,7 @@ async fn silent_hosts_of_greedy_accounts_leave_a_place_to_another() {
             done.fetch_add(1, Ordering::Relaxed);
         });
     }
-    // All three have had turns, which were slow.
+    // All three accounts have had slow turns.
     while done.load(Ordering::Relaxed) < 6 {
         tokio::task::yield_now().await;
     }
@@ -151,7 +151,7 @@ async fn silent_hosts_of_greedy_accounts_leave_a_place_to_another() {
     let url = format!("http://{}:{}/", hosts[36], site.port()).parse().unwrap();
     fetcher.fetch(&account("ada"), &url).await.unwrap();
     let turns = done.load(Ordering::Relaxed) - before;
-    // In one queue for all it would wait for the 28 that have not begun.
+    // In one common queue it would wait for the 28 requests that have not started.
     assert!(turns <= 12, "a page waited for {turns} requests of others");
     greedy.abort_all();
 }

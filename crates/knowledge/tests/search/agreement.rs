@@ -22,7 +22,7 @@ fn direction(rng: &Rng) -> Vec<f32> {
     raw.iter().map(|value| value / length).collect()
 }
 
-/// Equal except for the last results, whose similarities may be nearly equal to those of the next ones.
+/// Equal except for the last results, which may have nearly the same similarity as the next ones.
 fn assert_same(a: &[(ChunkId, f32)], b: &[(ChunkId, f32)]) {
     // The error of a cosine in memory is at most 0.002.
     const OFF: f32 = 0.005;
