@@ -25,7 +25,6 @@ pub(crate) enum RetryRule {
     UnlessSent,
 }
 
-/// A request to send.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiRequest {
     pub url: String,
@@ -152,7 +151,7 @@ impl Client {
         let status = response.status().as_u16();
         let asked = response.headers().get(RETRY_AFTER);
         let retry_after = asked.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
-        // A body that breaks off or is too long has no code either: the status is used for all of them.
+        // A truncated or oversized body has no code either: the status is used instead.
         let body = self.body(response, url).await.unwrap_or_default();
         let body = serde_json::from_slice(&body)
             .unwrap_or_else(|_| ErrorBody { error: format!("http_{status}"), ..ErrorBody::default() });

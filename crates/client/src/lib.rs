@@ -18,7 +18,7 @@
 //!
 //! - **Retries**: idempotent requests (reads, polls, and events by their id) are retried if the server cannot be
 //!   reached, does not respond in time, or asks for a retry. Other requests are retried only if no connection was made.
-//!   Delays are those of `Retry-After`, or an exponential backoff with jitter ([`RetrySettings`]).
+//!   Delays follow `Retry-After`, or an exponential backoff with jitter ([`RetrySettings`]).
 //! - **Polls** keep the interval of the server, and slow down on request ([`Client::attached`], [`Client::claimed`]).
 //! - **Streams** are resumed after an interruption ([`stream::BatchStream`]).
 //! - **Checkpoints** of the log must continue the last observed one ([`witness::Witness`]).

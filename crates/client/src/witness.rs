@@ -3,8 +3,7 @@
 //!
 //! 1. The newest checkpoint is requested after the stored one is read, so that it is never older with an honest log.
 //! 2. It must be signed by the key that the client trusts.
-//! 3. A smaller tree was rolled back. A larger tree must begin with the stored one, which `/api/v1/audit/consistency`
-//!    proves.
+//! 3. A smaller tree was rolled back. A larger tree must extend the stored one, which `/api/v1/audit/consistency` proves.
 //!
 //! The checks do not trust the server: growth without a valid proof is rejected.
 

@@ -69,7 +69,6 @@ fn receipt() -> Response {
     (StatusCode::ACCEPTED, axum::Json(body)).into_response()
 }
 
-/// A truncated response.
 fn cut() -> Response {
     let half = stream::iter([Ok(Bytes::from_static(b"{\"receipt")), Err(std::io::Error::other("gone"))]);
     Body::from_stream(half).into_response()
@@ -252,7 +251,7 @@ async fn a_body_beyond_the_limit_is_not_read_to_its_end() {
     assert!(pieces.iter().sum::<usize>() <= 1 << 18, "one line has a limit");
     let mut messages = limited(&url).batch_add(&BatchRequest::default()).await.unwrap();
     assert!(messages.next().await.unwrap().is_err());
-    // A refusal with a body that is too long is known by its status.
+    // A refusal with an oversized body is identified by its status.
     let (url, _) = peer(vec![endless_refusal]).await;
     assert_eq!(limited(&url).usage_bar().await.unwrap_err().code(), Some("http_400"));
 }

@@ -19,7 +19,7 @@ pub use event::{Draft, HookEvent};
 pub use identity::Salt;
 pub use payload::{PAYLOAD_BYTES_MAX, Payload};
 
-/// The events of one payload. `hook` is the name of the hook, for tools whose payloads do not contain it.
+/// The events of one payload. `hook` is the name of the hook, for tools that do not put it into their payloads.
 pub fn events(tool: Tool, hook: Option<&str>, payload: &Payload, salt: &Salt) -> Vec<HookEvent> {
     let observation = observe::observe(tool, hook, payload);
     observation.map(|observation| registry::event(tool, &observation, payload, salt)).into_iter().collect()

@@ -38,7 +38,6 @@ fn is_once_a_turn(seen: &HookObservation<'_>) -> bool {
     matches!(seen.activity, Some(HookActivity::PromptSubmitted | HookActivity::Completed | HookActivity::Failed))
 }
 
-/// A digest of the whole payload.
 fn digest(members: &Map<String, Value>) -> String {
     let written = members.iter().map(|(name, value)| format!("{}:{value}\n", Value::from(name.as_str())));
     Digest::of(written.collect::<String>().as_bytes()).to_string()

@@ -23,7 +23,7 @@ use view::View;
 #[derive(Debug)]
 pub struct Redactor {
     keywords: AhoCorasick,
-    /// What each keyword leads to.
+    /// The target of each keyword.
     leads: Vec<Lead>,
     rules: Vec<Rule>,
 }
@@ -41,7 +41,6 @@ pub enum RuleError {
 
 #[derive(Debug, Clone, Copy)]
 enum Lead {
-    /// Number of a rule.
     Rule(usize),
     Name,
     Url,
@@ -51,7 +50,7 @@ enum Lead {
 #[derive(Debug)]
 struct Finding {
     part: Range<usize>,
-    /// Number of the rule, or a number above for what has none: the lowest names a secret that several found.
+    /// Number of the rule, or a higher number for findings without one: of overlapping findings the lowest number names the secret.
     rank: usize,
     name: String,
 }
@@ -117,7 +116,7 @@ impl Redactor {
     }
 }
 
-/// Findings in the order of the text; of those that overlap, one.
+/// Merges overlapping findings; returns them in the order of the text.
 fn merged(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by_key(|found| (found.part.start, found.part.end));
     let mut merged = Vec::<Finding>::with_capacity(findings.len());
@@ -141,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// Built when the test runs, so that no scanner takes this file for a leak.
+    /// Built at run time, so that secret scanners do not report this file.
     fn secrets() -> Vec<(&'static str, String)> {
         let x = |count: usize| "x1Y2".chars().cycle().take(count).collect::<String>();
         let hex = |count: usize| "0a1b2c3d".chars().cycle().take(count).collect::<String>();

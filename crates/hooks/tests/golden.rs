@@ -1,4 +1,4 @@
-//! Kept payloads of each tool and the events that they become, at both levels that record something.
+//! Stored payloads of each tool and their events, at both levels that record something.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 

@@ -1,4 +1,4 @@
-//! Kept exports of OpenTelemetry spans and the events that they become, at both levels that record something.
+//! Stored exports of OpenTelemetry spans and their events, at both levels that record something.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
@@ -17,7 +17,7 @@ const SALT: Salt = Salt(*b"salt of the test");
 
 const ENCODINGS: [(SpanEncoding, &str); 2] = [(SpanEncoding::Json, "json"), (SpanEncoding::Protobuf, "pb")];
 
-/// The kept exports, without their endings.
+/// The stored exports, without their extensions.
 fn exports() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spans");
     let sources = fs::read_dir(folder).unwrap().map(|source| source.unwrap().path()).filter(|path| path.is_dir());

@@ -80,7 +80,7 @@ pub struct AgentWanted {
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_token: Secret,
-    /// Tool whose agent it is.
+    /// Tool of the agent.
     #[schema(value_type = schema::ToolName)]
     pub tool: Tool,
 }

@@ -85,7 +85,7 @@ pub struct RecordEvent {
     /// Payload of the event.
     #[serde(default)]
     pub payload: Map<String, Value>,
-    /// Lane; that of the event type if absent.
+    /// Lane; the event type's lane if absent.
     #[serde(default)]
     pub lane: Option<Lane>,
     /// Declared consent level; the effective level of this computer if absent.
@@ -283,7 +283,7 @@ impl McpTool {
         self != Self::RecordEvent
     }
 
-    /// Whether it reaches servers of others: a page is fetched.
+    /// Whether it reaches other servers: it fetches a page.
     pub fn is_open_world(self) -> bool {
         self == Self::AddMemory
     }

@@ -1,4 +1,4 @@
-//! Hooks of Codex: those of its `hooks`, which are named as in Claude Code, and that of `notify`, whose members have hyphens.
+//! Hooks of Codex: its `hooks`, which are named as in Claude Code, and its `notify`, which has members with hyphens.
 
 use std::borrow::Cow;
 

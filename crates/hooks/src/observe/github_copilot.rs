@@ -42,7 +42,7 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
     Some(seen)
 }
 
-/// The exit status in the last line of a shell's output. A command that failed is a call that succeeded otherwise.
+/// The exit status in the last line of a shell's output. Copilot reports a failed command as a successful call.
 fn exit_status(output: &str) -> Option<i64> {
     let line = output.trim_end().lines().last()?.strip_prefix("<shellId: ")?.strip_suffix('>')?;
     line.split_once(" completed with exit code ")?.1.parse().ok()

@@ -1,5 +1,5 @@
 //! Hooks of opencode, which are functions of a plugin. The plugin passes `{"hook", "input", "output", "directory"}` for a hook, and
-//! `{"event": {"type", "properties"}}` for an event of the event bus; `event` may be left out, and `directory` may be beside it.
+//! `{"event": {"type", "properties"}}` for an event of the event bus; `event` may be left out, and `directory` may be added.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
         "permission.ask" | "permission.updated" | "permission.asked" => HookActivity::PermissionRequested,
         "permission.replied" if text(inner, &["response", "reply"]) == Some("reject") => HookActivity::PermissionDenied,
         "session.compacted" => HookActivity::Compacted,
-        // Other events of the bus report steps and states of the above.
+        // Other events of the bus report steps and states of the events above.
         _ => return None,
     };
     let mut seen = HookObservation::common(hook, activity, info);
@@ -91,7 +91,6 @@ fn path_of(info: &Map<String, Value>) -> Option<&str> {
     info.get("path")?.get("cwd")?.as_str()
 }
 
-/// The texts of the parts of a message.
 fn texts(parts: &Value) -> Option<Value> {
     let texts: Vec<&str> = parts.as_array()?.iter().filter_map(|part| part.get("text")?.as_str()).collect();
     (!texts.is_empty()).then(|| Value::String(texts.join("\n")))

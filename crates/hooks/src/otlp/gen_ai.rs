@@ -1,7 +1,7 @@
 //! Spans of the semantic conventions for generative AI as observations, in the same terms as hooks.
 //!
-//! The names are those of the conventions in November 2026 and those before them, which many programs still write (1.36 and older). Content was in
-//! span events first and is in attributes now.
+//! The names are from the conventions in November 2026 and from earlier versions, which many programs still write (1.36 and older). Content
+//! used to be in span events and is in attributes now.
 
 use std::borrow::Cow;
 
@@ -17,10 +17,10 @@ use crate::observation::{HookActivity, HookObservation};
 use crate::payload::Payload;
 use crate::registry;
 
-/// Status of a span whose work failed.
+/// Status of a span with failed work.
 const STATUS_ERROR: i32 = 2;
 
-/// Operation of a span that names a model and no operation, as those of older programs do.
+/// Operation of a span that names a model and no operation, as in older programs.
 const UNNAMED: &str = "inference";
 
 const MODEL: [&str; 2] = ["gen_ai.response.model", "gen_ai.request.model"];
@@ -30,7 +30,7 @@ const OUTPUT_TOKENS: [&str; 2] = ["gen_ai.usage.output_tokens", "gen_ai.usage.co
 const PROMPT: [&str; 2] = ["gen_ai.input.messages", "gen_ai.prompt"];
 const COMPLETION: [&str; 2] = ["gen_ai.output.messages", "gen_ai.completion"];
 
-/// Content that older programs spread over attributes with numbers: `gen_ai.prompt.0.content`.
+/// Numbered attributes over which older programs spread content: `gen_ai.prompt.0.content`.
 const NUMBERED: [(&str, &str); 2] = [("gen_ai.prompt.", PROMPT[1]), ("gen_ai.completion.", COMPLETION[1])];
 
 /// Span events of older programs that are a message each.
@@ -67,7 +67,7 @@ fn hex_id(bytes: &[u8], length: usize) -> Option<String> {
     is_id.then(|| digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())
 }
 
-/// The attributes of the conventions, with those of span events, and messages in lists.
+/// The attributes of the conventions, including attributes of span events, with messages in lists.
 fn attributes(span: &mut SpanMessage) -> Map<String, Value> {
     let is_of_conventions = |name: &str| name.starts_with("gen_ai.") || name == "error.type";
     let own = std::mem::take(&mut span.attributes).into_iter().filter(|own| is_of_conventions(&own.key));

@@ -1,4 +1,5 @@
-//! Values with a telling name: assignments, members, headers, arguments of commands, elements, and sentences.
+//! Values with the name of a secret: assignments, members, headers, arguments of commands, elements, and
+//! sentences.
 
 use std::ops::Range;
 
@@ -39,7 +40,7 @@ enum Link {
     Listed,
     /// `<name>value</name>`.
     Element,
-    /// `the name is value`, or a name and a value with nothing between them.
+    /// `the name is value`, or a name directly followed by a value.
     Spoken,
 }
 
@@ -53,11 +54,11 @@ struct Found {
 /// The part of the view that is a secret, and the name that is printed in its place.
 pub type NamedSecret = (Range<usize>, &'static str);
 
-/// The scanner of a view. A name is looked at once, however many triggers it has.
+/// The scanner of a view. It examines a name once, even if the name has several triggers.
 #[derive(Debug)]
 pub struct Scanner<'v> {
     view: &'v [u8],
-    /// End of the name that was looked at last.
+    /// End of the last examined name.
     seen: usize,
 }
 
@@ -67,7 +68,7 @@ impl<'v> Scanner<'v> {
         Self { view, seen: 0 }
     }
 
-    /// The secret whose name contains the trigger at `at`.
+    /// The secret with a name that contains the trigger at `at`.
     pub fn at(&mut self, at: usize) -> Option<NamedSecret> {
         if at < self.seen {
             return None;
@@ -143,7 +144,7 @@ impl<'v> Scanner<'v> {
         self.skip(at, |byte| byte.is_ascii_whitespace() || byte == b'\\')
     }
 
-    /// How a value follows the name, and where it begins.
+    /// The form in which a value follows the name, and the start of the value.
     fn link(&self, name: &Range<usize>) -> Option<(Link, usize)> {
         let before = self.before(name.start);
         // `${NAME:-…}`.
@@ -190,7 +191,7 @@ impl<'v> Scanner<'v> {
         is_sign.then(|| inner.unwrap_or((Link::Assigned, begin)))
     }
 
-    /// What follows a name in quotes: the member `value` of a pair, or the next element of a list.
+    /// The value after a name in quotes: the member `value` of a pair, or the next element of a list.
     fn listed(&self, at: usize, is_flag: bool) -> Option<(Link, usize)> {
         let quote = self.byte(at).filter(|byte| Self::is_quote(*byte));
         let begin = at + usize::from(quote.is_some());
@@ -211,7 +212,7 @@ impl<'v> Scanner<'v> {
 
     /// Skips the words of a sentence between a name and its value.
     fn spoken(&self, mut at: usize) -> usize {
-        // The word after `for` may be any: `the password for ada is …`.
+        // Any word may follow `for`: `the password for ada is …`.
         let mut is_any = false;
         for _ in 0..4 {
             let end = self.skip(at, |byte| byte.is_ascii_alphabetic());
@@ -231,7 +232,6 @@ impl<'v> Scanner<'v> {
         at
     }
 
-    /// The value that begins at `at`.
     fn value(&self, at: usize, link: Link, name: &Range<usize>) -> Option<Found> {
         // `b"…"`, `f"…"`, `$'…'`, `Some("…"`.
         let prefix = self.skip(at, |byte| matches!(byte, b'b' | b'r' | b'f' | b'u' | b'$' | b'@'));
@@ -276,7 +276,7 @@ impl<'v> Scanner<'v> {
         (length > 0).then_some(Found { part: at..end, is_quoted: false })
     }
 
-    /// The credential of an authorization: what follows a scheme, with its parameters if it has some.
+    /// The credential of an authorization: the text after a scheme, including parameters.
     fn credential(&self, found: &Found) -> Option<Found> {
         let begin = found.part.start;
         let rest = self.text(begin..(begin + VALUE_BYTES_MAX).min(self.view.len()));
@@ -303,7 +303,7 @@ impl<'v> Scanner<'v> {
         is_some.then_some(Found { part: begin..begin + length, is_quoted: found.is_quoted })
     }
 
-    /// A value without `Bearer ` or the like before it.
+    /// Removes `Bearer ` and similar schemes from a value.
     fn without_scheme(&self, found: Found) -> Found {
         let text = self.text(found.part.clone());
         let blank = text.iter().position(|byte| *byte == b' ');
@@ -314,7 +314,7 @@ impl<'v> Scanner<'v> {
         }
     }
 
-    /// Pairs of a cookie header, if one of them looks like a credential.
+    /// The pairs of a cookie header, if a pair looks like a credential.
     fn cookie(&self, begin: usize, link: Link) -> Option<NamedSecret> {
         if matches!(link, Link::Spoken | Link::Element) {
             return None;

@@ -1,5 +1,5 @@
-//! The rules of `rules.toml` and `gitleaks.toml`. An expression is compiled when a text contains one of its keywords for the first time: compiling
-//! all takes longer than most events.
+//! The rules of `rules.toml` and `gitleaks.toml`. An expression is compiled when a text first contains one of its keywords: compiling all
+//! expressions takes longer than most events.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::value;
 use super::view::QUOTE;
 
-/// The rules in TOML; of several that fit, the first names the secret.
+/// The rules in TOML; if several match, the first one names the secret.
 const FILES: [&str; 2] = [include_str!("rules.toml"), include_str!("gitleaks.toml")];
 
-/// What separates two arguments of a command, in a line or in a list.
+/// The separator of two arguments of a command, in a line or in a list.
 const GAP: &str = r#"(?:\s+(?:\\\s+)?|["'`\x01]\s*,\s*["'`\x01])"#;
 /// One argument, with the quotes around it.
 const VALUE: &str = r#"(?P<secret>"[^"\x01\n]{3,}"|'[^'\x01\n]{3,}'|[^\s"'`\x01,]{3,})"#;
@@ -47,9 +47,9 @@ struct RuleEntry {
 pub struct Rule {
     /// Printed in place of the secret.
     pub name: String,
-    /// The rule is tried in texts that contain one of them, in lower case.
+    /// Lower-case keywords; the rule is tried on texts that contain at least one.
     pub keywords: Vec<String>,
-    /// The rule is tried on the arguments of the command that a keyword names, and not on the whole text.
+    /// The rule is tried on the arguments of the command that a keyword names, not on the whole text.
     pub is_command: bool,
     entropy: f64,
     pattern: String,
@@ -80,7 +80,7 @@ impl Rule {
         }
     }
 
-    /// The expression, with classes of ASCII as those of gitleaks have, which are also smaller.
+    /// Compiles the expression with ASCII classes, which gitleaks also uses and which are smaller.
     fn compile(&self) -> Result<Regex, regex::Error> {
         let pattern = self.pattern.replace("{gap}", GAP).replace("{value}", VALUE);
         RegexBuilder::new(&pattern).unicode(false).build()
@@ -88,13 +88,13 @@ impl Rule {
 
     /// The secrets of a text, each with the rest of its word.
     pub fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
-        // The test of this module compiles each.
+        // A test of this module compiles every expression.
         let Some(expression) = self.expression.get_or_init(|| self.compile().ok()) else { return Vec::new() };
         let found = expression.captures_iter(text).filter_map(|captures| self.secret(&captures, text));
         found.collect()
     }
 
-    /// The secrets in the arguments of the command whose name is at `name`.
+    /// The secrets in the arguments of the command with the name at `name`.
     pub fn find_arguments(&self, text: &[u8], name: &Range<usize>) -> Vec<Range<usize>> {
         let before = name.start.checked_sub(1).and_then(|before| text.get(before));
         let is_name = before.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'_' | b'-' | b'.'));
