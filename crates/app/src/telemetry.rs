@@ -91,7 +91,7 @@ pub fn begin(settings: &Settings) {
     let filter = EnvFilter::try_new(&settings.log).unwrap_or_else(|_| EnvFilter::new("info"));
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    // Fails when a subscriber is there already, as in a test that starts several servers.
+    // Fails if a subscriber exists, as in a test that starts several servers.
     let _ = match settings.format {
         LogFormat::Text => lines.event_format(TextLines::default()).finish().with(RequestSpans).try_init(),
         LogFormat::Json => lines
@@ -104,7 +104,7 @@ pub fn begin(settings: &Settings) {
     begin_counting();
 }
 
-/// Begins to count. Before the first actor is made: addresses take their counters when they are made.
+/// Starts counting. Must be called before the first actor is created: addresses register their counters then.
 pub fn begin_counting() -> Option<&'static Metrics> {
     METRICS.get_or_init(Metrics::install).as_ref()
 }

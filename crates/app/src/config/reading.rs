@@ -1,7 +1,7 @@
-//! Reading the configuration so that every mistake is found at once.
+//! Reads the configuration and reports all mistakes at once.
 //!
-//! The default settings, written out, are the list of what may be set. Each value that a file or the environment gives is laid into
-//! them by itself and tried; one that does not fit is reported with its place and left out, and the search continues.
+//! The serialised default settings are the list of valid settings. Each value from a file or the environment is inserted into the
+//! defaults separately and parsed; a value that does not fit is reported with its place and left out, and reading continues.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use super::Settings;
 /// The prefix of environment variables.
 pub const ENVIRONMENT_PREFIX: &str = "ATTACHE_";
 
-/// One mistake in the configuration.
+/// A mistake in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// `config.toml:12`, or the name of an environment variable.
     pub place: String,
-    /// Path of the setting, such as `http.bind`; empty when the text could not be read at all.
+    /// Path of the setting, such as `http.bind`; empty if the text could not be parsed.
     pub path: String,
     /// The mistake, and a remedy.
     pub reason: String,
@@ -52,11 +52,11 @@ impl std::error::Error for Problems {}
 struct Given {
     place: String,
     path: Vec<String>,
-    /// Readings in the order in which they are tried: an environment variable may be meant as TOML or as plain text.
+    /// Possible values in the order of the attempts: an environment variable may contain TOML or plain text.
     readings: Vec<Value>,
 }
 
-/// Reads a file (`None`: `config.toml` in the working folder, if it is there) and the environment.
+/// Reads a file (`None`: `config.toml` in the working folder, if it exists) and the environment.
 pub fn load(file: Option<&Path>, environment: impl Iterator<Item = (String, String)>) -> Result<Settings, Problems> {
     let (path, required) = match file {
         Some(path) => (path.to_owned(), true),
@@ -104,19 +104,19 @@ pub fn read(name: &str, text: &str, environment: impl Iterator<Item = (String, S
     if problems.is_empty() { Ok(settings) } else { Err(Problems(problems)) }
 }
 
-/// Reads all values at once. Each value is valid alone; an invalid combination is an error and must not silently become defaults.
+/// Parses all values together. Each value is valid by itself; an invalid combination is an error and must not silently become
+/// defaults.
 fn together(tree: Value) -> Result<Settings, String> {
     serde_json::from_value(tree).map_err(|error| format!("the values do not fit together: {error}"))
 }
 
-/// Whether `path` is `section`, or a setting in it.
 fn is_within(path: &str, section: &str) -> bool {
     path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The default settings as a tree: all settings with their default values. Optional values are `null`.
 pub fn schema() -> Value {
-    // Settings are plain structs of plain values; a test reads them back.
+    // Settings are plain structs, so serialisation does not fail; a test reads them back.
     serde_json::to_value(Settings::default()).unwrap_or_default()
 }
 
@@ -178,7 +178,7 @@ fn from_environment(
 ) -> Vec<Given> {
     let mut given = Vec::new();
     for (name, text) in variables {
-        // Every setting is in a section, so a name without `__` is none of ours.
+        // Every setting is in a section, so a name without `__` is not a setting.
         let Some(path) = name.strip_prefix(ENVIRONMENT_PREFIX).filter(|path| path.contains("__")) else { continue };
         let path = spelt(schema, path.split("__"));
         match known(schema, &path) {
@@ -197,7 +197,7 @@ fn from_environment(
     given
 }
 
-/// The path of a variable's name as the settings spell it: plans are written in capitals, everything else is not.
+/// The path of a variable's name in the spelling of the settings: plans are in capitals, everything else in lower case.
 fn spelt<'p>(schema: &Value, path: impl Iterator<Item = &'p str>) -> Vec<String> {
     let mut place = Some(schema);
     path.map(|key| {
@@ -209,7 +209,7 @@ fn spelt<'p>(schema: &Value, path: impl Iterator<Item = &'p str>) -> Vec<String>
     .collect()
 }
 
-/// Lays one value alone into the defaults and says why it does not fit.
+/// Inserts one value into the defaults, and returns why it does not fit.
 fn tried(given: &Given, reading: &Value) -> Result<(), String> {
     let mut tree = Value::Object(Map::new());
     put(&mut tree, &given.path, reading.clone());

@@ -13,33 +13,34 @@ use async_recursion::async_recursion as boxed;
 #[derive(Debug, Clone)]
 pub struct LogRecord {
     installation: Option<Installation>,
-    /// Leaves whose usage is counted, which may be more than those of the remembered checkpoint.
+    /// Number of leaves in the counted usage, which may exceed the size of the stored checkpoint.
     counted: u64,
 }
 
 impl LogRecord {
-    /// Reads them from the main database.
+    /// Reads the records from the main database.
     #[boxed]
     pub async fn read(store: &Store) -> Result<Self, OpenError> {
         Ok(Self { installation: store.installation().await?, counted: store.usage_counted().await? })
     }
 
-    /// The remembered checkpoint of the log.
+    /// The stored checkpoint of the log.
     pub fn log(&self) -> Option<&RememberedLog> {
         self.installation.as_ref()?.log.as_ref()
     }
 
-    /// Whether there was a log with events or a key.
+    /// Whether a log with events or a key existed.
     pub fn know_a_log(&self) -> bool {
         self.log().is_some() || self.counted > 0
     }
 
-    /// The events that the log must have.
+    /// Minimum number of events of the log.
     pub fn events_min(&self) -> u64 {
         self.log().map_or(0, |log| log.size).max(self.counted)
     }
 
-    /// Whether the log is of the same installation; `owner` was read from it before the main database was.
+    /// Whether the log belongs to the same installation; `owner` was read from the log before the main
+    /// database was read.
     pub(super) async fn own(
         &self,
         owner: Option<InstallationId>,
@@ -50,7 +51,7 @@ impl LogRecord {
             (None, Some(_)) => Err(Mismatch::FactsWithoutId),
             (Some(record), Some(owner)) if record.id != owner => Err(of(owner)(record)),
             (Some(record), None) if record.log.is_some() => match log.installation().await? {
-                // Another process has given it an id since.
+                // Another process has assigned the id since.
                 Some(owner) if owner == record.id => Ok(()),
                 Some(owner) => Err(of(owner)(record)),
                 None => Err(Mismatch::LogWithoutId),
@@ -59,7 +60,7 @@ impl LogRecord {
         })
     }
 
-    /// Whether the log continues the remembered checkpoint.
+    /// Whether the log continues the stored checkpoint.
     pub(super) async fn are_continued_by(&self, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
         let Some(remembered) = self.log() else { return self.are_counted_by(log).await };
         let Some(seen) = remembered.opened() else { return Ok(Err(Mismatch::Unreadable)) };

@@ -1,4 +1,4 @@
-//! The two databases before their tables are touched.
+//! The two databases before their tables are changed.
 
 use domain::{Clock, Rng};
 use statistics::log::{Log, Witnessing};
@@ -20,7 +20,7 @@ pub struct StartContext<'g> {
     pub rng: &'g Rng,
 }
 
-/// The two databases before their tables were touched.
+/// The two databases before their tables are changed.
 pub struct Found {
     /// The main database.
     pub store: Store,
@@ -41,7 +41,7 @@ impl StartContext<'_> {
         Ok(Found { store, is_main_database_empty, log })
     }
 
-    /// Starts the log in a pool. A log that begins has this origin.
+    /// Opens the log in a pool. A new log gets this origin.
     #[boxed]
     pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, OpenError> {
         let log = Log::open_with(pool, origin, self.clock, self.rng, &self.settings.log.writer()).await?;
@@ -52,7 +52,7 @@ impl StartContext<'_> {
     }
 }
 
-/// Whether the data folder has the file of the log and not that of the main database.
+/// Whether the data folder contains the file of the log but not the file of the main database.
 pub fn is_lone_log(settings: &Settings) -> bool {
     settings.database.url.is_none() && settings.data.log().exists() && !settings.data.main_database().exists()
 }
@@ -70,7 +70,8 @@ pub(super) async fn log_pool_if_there(settings: &Settings, store: &Store) -> Res
     Ok(Some(pool))
 }
 
-/// The database of the log: on PostgreSQL the connections of the main database, on SQLite a file, which is made if it is not there.
+/// The database of the log: on PostgreSQL the connections of the main database, on SQLite a file, which is created if it does not
+/// exist.
 pub(super) async fn log_pool(settings: &Settings, store: &Store) -> Result<Pool, OpenError> {
     if let Some(pool) = store.pool().in_schema(SCHEMA) {
         return Ok(pool);

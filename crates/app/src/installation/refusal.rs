@@ -5,32 +5,32 @@ use domain::ids::InstallationId;
 use super::places::places;
 use crate::config::Settings;
 
-/// How the main database and the log do not belong together.
+/// Why the main database and the log do not belong together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
-    /// There is a log, and no main database.
+    /// The log exists, but the main database does not.
     #[error(
         "there is an event log without the main database that belongs to it: accounts, computers and held events are missing"
     )]
     FactsMissing,
-    /// The main database is new, and the log is not.
+    /// The main database is new, but the log is not.
     #[error("the event log belongs to an installation, and the main database to none: it is new")]
     FactsWithoutId,
-    /// The main database remembers a log, and there is none.
+    /// The main database refers to a log that does not exist.
     #[error("the main database remembers an event log of at least {remembered} events, and there is none")]
     LogMissing {
-        /// Events that it had at least.
+        /// Minimum number of events that it had.
         remembered: u64,
     },
-    /// The main database remembers a log, and this one was never its own.
+    /// The main database refers to a log, but this log belongs to no installation.
     #[error("the main database remembers an event log, and the one that is there belongs to no installation")]
     LogWithoutId,
-    /// Two installations.
+    /// The main database and the log belong to different installations.
     #[error("the main database is of installation {main}, and the event log of installation {log}")]
     OtherInstallation {
-        /// That of the main database.
+        /// Installation of the main database.
         main: InstallationId,
-        /// That of the log.
+        /// Installation of the log.
         log: InstallationId,
     },
     /// The log was rolled back.
@@ -40,21 +40,21 @@ pub enum Mismatch {
     Smaller {
         /// Events in the signed tree.
         log: u64,
-        /// Number of events in the main database.
+        /// Number of events according to the main database.
         remembered: u64,
     },
-    /// The log has other events.
+    /// The log contains other events.
     #[error(
         "the first {size} events of the log are not those that it had signed: it is another history of the same log"
     )]
     Differs {
-        /// Leaves of the remembered checkpoint.
+        /// Leaves of the stored checkpoint.
         size: u64,
     },
     /// The log has another key.
     #[error("the event log is signed by another key than the one that the main database remembers")]
     OtherKey,
-    /// The stored value is no checkpoint.
+    /// The stored checkpoint cannot be parsed.
     #[error("the checkpoint that the main database remembers cannot be read")]
     Unreadable,
 }
@@ -75,7 +75,7 @@ pub struct StartRefusal {
 }
 
 impl StartRefusal {
-    /// The refusal of the databases that the settings name.
+    /// The refusal for the configured databases.
     pub fn of(settings: &Settings, mismatch: Mismatch) -> Self {
         let (main, log) = places(settings);
         let loss = mismatch.loss();

@@ -1,4 +1,5 @@
-//! Whether both databases have the tables that this program needs, for a start that changes none.
+//! Whether both databases have the tables that this program needs, for a start that must not change
+//! them.
 
 use statistics::log::Log;
 use store::Store;
@@ -9,7 +10,7 @@ use super::pair::log_pool_if_there;
 use crate::config::Settings;
 use async_recursion::async_recursion as boxed;
 
-/// Refuses databases that `attache migrate` would change. It makes no file.
+/// Refuses databases that `attache migrate` would change. Creates no file.
 #[boxed]
 pub async fn require(settings: &Settings) -> Result<(), OpenError> {
     if is_main_database_absent(settings) {

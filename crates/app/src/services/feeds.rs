@@ -59,13 +59,13 @@ pub enum FeedRefusal {
     /// Feeds are off (`feeds.enabled`).
     #[error("feeds are off")]
     Off,
-    /// No kind is named.
+    /// The list of kinds is empty.
     #[error("no kind is named")]
     NoKinds,
-    /// The account has a feed.
+    /// The account already has a feed.
     #[error("the account has a feed already")]
     AlreadyThere,
-    /// There is no such feed.
+    /// The feed does not exist.
     #[error("there is no such feed")]
     NotFound,
     /// The store failed.

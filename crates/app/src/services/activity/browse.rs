@@ -1,7 +1,7 @@
 //! Finds recorded events for a person: filtered pages, numbers per day, and the events next to one in its chain.
 //!
 //! The embedded log filters by lane, computer, agent kind and time in its indexes. Type and text have no index, and an external service
-//! filters by lane and start only; the rest is compared with the entries that were read, of which a search reads a limited number
+//! filters only by lane and start; the rest of the filter is compared with a limited number of read entries
 //! (`docs/decisions/0016-account-reads.md`).
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::scope_of_account;
 use crate::services::Ports;
 use async_recursion::async_recursion as boxed;
 
-/// Entries that a search reads at a time.
+/// Entries per read of a search.
 const READ: u16 = 500;
 /// Days of [`Activity::days`].
 pub const DAYS: i64 = 30;
@@ -122,7 +122,7 @@ impl ActivityEntry {
 pub struct ActivityFound {
     /// The events, newest first, each with its JSON text.
     pub entries: Vec<(ActivityEntry, Box<RawValue>)>,
-    /// Where the next page begins; `None` after the last event.
+    /// Cursor of the next page; `None` after the last event.
     pub next: Option<String>,
     /// Number of entries that were read.
     pub searched: u32,
@@ -144,7 +144,7 @@ pub enum ActivityError {
     Log(#[from] LogError),
 }
 
-/// The name of a computer, for the filter of text.
+/// The names of computers, for the filter by text.
 pub trait ComputerNames {
     /// Its name, as the page shows it.
     fn name_of(&self, machine: MachineUuid) -> &str;
@@ -224,7 +224,7 @@ impl Activity {
         loop {
             let (entries, next) = self.page(scope, filter, upstream.clone(), limit).await?;
             let count = entries.len();
-            // New events move the first page, so the last entry that was shown may be in a later one.
+            // New events shift the first page, so the last returned entry may be on a later one.
             let shown = within.as_ref().map(|last| entries.iter().position(|(entry, _)| entry.event_id == *last));
             let skip = shown.map_or(0, |place| place.map_or(count, |place| place.saturating_add(1)));
             if shown.flatten().is_some() {
@@ -348,7 +348,7 @@ impl ActivityFilter {
         }
     }
 
-    /// Whether an entry fits. An entry without a member that the filter names does not fit.
+    /// An entry without a member that the filter names does not fit.
     fn fits(&self, entry: &ActivityEntry, names: &impl ComputerNames) -> bool {
         let day = || entry.received().map(Day::of);
         self.machine.is_none_or(|machine| entry.machine_uuid == Some(machine))

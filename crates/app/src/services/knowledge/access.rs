@@ -39,7 +39,7 @@ impl KnowledgeAccess {
             return self.named(named, AccessType::Read, ports).await.map(MemoryScope::Spaces);
         }
         match &self.within {
-            // A space that was deleted, or that the account may no longer read, is left out of the search.
+            // A space that was deleted, or that the account may no longer read, is left out.
             Some(within) => Ok(MemoryScope::Spaces(ids(&ports.store.spaces_readable(within, &self.account).await?))),
             None => Ok(MemoryScope::Account(self.account.clone())),
         }

@@ -46,8 +46,8 @@ impl Batches {
         self.submit(access, BatchKind::Batch, ImportLines { items, spaces }, repeat).await
     }
 
-    /// Stores an import and starts its work. Returns the stream of its messages, of which one for each line in its order. The same lines join
-    /// their import while it runs.
+    /// Stores an import and starts its work. Returns the stream of its messages, with one message for each line, in order. The same lines
+    /// join their import while it runs.
     #[boxed]
     pub async fn import(
         &self,
@@ -70,7 +70,7 @@ impl Batches {
             (self.ingestion.clone(), Submission { kind, account, spaces, key_spaces: within, items, repeat });
         let work = async move {
             match ingestion.add(&submission).await? {
-                // The actor starts also if the client leaves now.
+                // The actor also starts if the client disconnects now.
                 AddedBatch::New(batch) => Ok((ingestion.join(&batch, None).await?, AddedBatch::New(batch))),
                 other => Ok::<_, InfraError>((None, other)),
             }
@@ -106,8 +106,8 @@ impl Batches {
         Ok(())
     }
 
-    /// The stream of a batch: after the message that the client received last, otherwise after number `after`, otherwise from the
-    /// beginning.
+    /// The stream of a batch: after the message that the client received last, otherwise after number `after`, otherwise from the first
+    /// message.
     #[boxed]
     pub async fn join(
         &self,
@@ -137,7 +137,7 @@ impl Batches {
         Ok(())
     }
 
-    /// A batch of the account. Its messages name the content of all its spaces, so a key has to cover them all.
+    /// A batch of the account. Its messages name content of all its spaces, so a key must cover them all.
     async fn visible(&self, access: &KnowledgeAccess, id: BatchId) -> Result<BatchAccess, Refusal> {
         let batch = self.ports.store.batch_standing(id, &access.account).await?;
         let visible = batch.filter(|batch| batch.spaces.iter().all(|space| access.covers(*space)));

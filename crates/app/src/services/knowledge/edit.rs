@@ -24,7 +24,7 @@ pub struct RequestedEdit {
     pub spaces: Option<Vec<Uuid>>,
 }
 
-/// Attempts while other changes of the memory come between reading and writing.
+/// Attempts, if other changes of the memory intervene between read and write.
 const ATTEMPTS: usize = 5;
 
 impl Memories {
@@ -95,7 +95,7 @@ impl Memories {
         }
     }
 
-    /// The spaces after the change: those that the party does not cover stay.
+    /// The spaces after the change: spaces that the party does not cover stay.
     async fn spaces_after(
         &self,
         access: &KnowledgeAccess,

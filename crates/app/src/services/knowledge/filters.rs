@@ -1,4 +1,4 @@
-//! Filter settings of an account: the rules that new content has to meet.
+//! Filter settings of an account: rules for new content.
 
 use domain::filter::{FilterChange, FilterSettings, FilterUpdate};
 use domain::ids::UserAccountId;
@@ -33,7 +33,7 @@ impl Filters {
         self.ports.store.filter_settings(account).await
     }
 
-    /// Replaces all settings of an account. A key for certain spaces may not: filters apply to additions to the others too.
+    /// Replaces all settings of an account. A key for certain spaces may not, since filters apply to all spaces.
     #[boxed]
     pub async fn replace(&self, access: &KnowledgeAccess, update: FilterUpdate) -> Result<FilterSettings, Refusal> {
         let account = may_change(access)?.clone();
@@ -59,7 +59,7 @@ impl Filters {
     }
 }
 
-/// The account whose settings the party may change.
+/// The account of the filter settings, if the party may change them.
 fn may_change(access: &KnowledgeAccess) -> Result<&UserAccountId, Refusal> {
     if access.within.is_none() { Ok(&access.account) } else { Err(Refusal::SpaceForbidden) }
 }

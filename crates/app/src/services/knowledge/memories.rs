@@ -83,7 +83,7 @@ impl Memories {
         Ok(memory)
     }
 
-    /// Deletes a memory of the account. A key for certain spaces removes it from those, and deletes it when it is in no other.
+    /// Deletes a memory of the account. A key for certain spaces removes it from those spaces, and deletes it if it is in no other.
     #[boxed]
     pub async fn delete(&self, access: &KnowledgeAccess, id: MemoryId) -> Result<(), Refusal> {
         let memory = self.find(access, id).await?;
