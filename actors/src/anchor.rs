@@ -2,7 +2,7 @@
 //!
 //! 1. Every few seconds (`log.remember_every`), and when the server stops, the pass compares the log with the stored checkpoint.
 //! 2. If the log continues the stored checkpoint, its newest checkpoint replaces it in one small transaction; nothing is written while the
-//!   log does not grow.
+//!    log does not grow.
 //! 3. If the log does not continue it, nothing is written, and the passes fail until an operator intervenes.
 //! 4. On PostgreSQL the pass also writes the newest checkpoint to the node's file; the passes that sign write that file more often.
 //!

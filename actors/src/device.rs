@@ -5,11 +5,11 @@
 //!
 //! 1. A registered computer requests a code. The new row is committed and the earlier code superseded before the response.
 //! 2. The computer shows a link and a user code, and polls with the device code. The poller answers from memory, enforces the interval,
-//!   and reads the row again twice a minute.
+//!    and reads the row again twice a minute.
 //! 3. A signed-in person types the user code, sees the request, and approves or denies it. The store counts wrong codes.
 //! 4. The approval attaches the computer in one guarded transaction; the next poll returns it.
 //! 5. An unanswered code expires at the next poll after its time; the poller also writes the expiry to the store, so that a late approval
-//!   cannot contradict the response to that poll.
+//!    cannot contradict the response to that poll.
 //!
 //! The poller's memory is a cache of the row and the pacing. Changes made elsewhere reach it within a second through [`crate::watch`].
 //!

@@ -4,7 +4,7 @@
 //! 2. Its [`BatchAdd`] is activated by the first message, by [`OrphanedBatches`] after a crash, or by a reader on another node.
 //! 3. The actor keeps a lease, has a few items prepared at a time, and commits the outcome of each, which is final.
 //! 4. A [`BatchStreamReader`] reads the stream from any position. It reads the journal at its own pace, so a slow reader delays no other.
-//!   The journal is the actor's, or, once the batch has ended, a cached one that readers share (`ended.rs`).
+//!    The journal is the actor's, or, once the batch has ended, a cached one that readers share (`ended.rs`).
 //!
 //! **If it crashes:** the next message, or the next pass of [`OrphanedBatches`], starts another actor from the store. Items in preparation
 //! are prepared again; committed outcomes are kept.

@@ -1,12 +1,12 @@
 //! Event intake: every event is forwarded, held, or answered by the statistics service (`docs/protocol/events.md#intake`).
 //!
 //! 1. The connection's task parses the body strictly and hashes it. Each event is judged once (`domain::held`): an event of a computer
-//!   here, by the facts of its credential; an event of an account when its turn comes, since only the store knows the computer that it
-//!   names.
+//!    here, by the facts of its credential; an event of an account when its turn comes, since only the store knows the computer that it
+//!    names.
 //! 2. An event of a computer that may be forwarded to the embedded log takes one hop, to the actor [`grouped`]: the log checks it against
-//!   the head of its chain, commits it with others, and answers after the commit.
+//!    the head of its chain, commits it with others, and answers after the commit.
 //! 3. Every other event goes to the actor `ordered`: events of accounts, events to hold, and all events for an external service. It handles
-//!   one event of a chain at a time and in order.
+//!    one event of a chain at a time and in order.
 //! 4. An event that may not be forwarded is held: stored durably, then answered 202 with a warning.
 //!
 //! An event that has reached an actor is finished independently of the request: a client that disconnects at any byte changes nothing.

@@ -1,10 +1,10 @@
 //! Signing people in (`docs/decisions/0003-sign-in.md` and `docs/decisions/0001-credentials.md`; the rules are in [`domain::signin`]).
 //!
 //! 1. A browser requests a code. It receives a ticket, and the code is mailed to the address, with or without an account: the response
-//!   does not disclose which addresses have one.
+//!    does not disclose which addresses have one.
 //! 2. A person types a code in that browser. The store counts the try before the comparison.
 //! 3. With the right code the person and account are found or created. Then one transaction consumes the ticket and creates a new session
-//!   for the browser; its previous session ends, so that a session from before the sign-in never becomes a signed-in one.
+//!    for the browser; its previous session ends, so that a session from before the sign-in never becomes a signed-in one.
 //!
 //! A sign-in through an OpenID provider starts at step 3. No state is kept in memory: every step is a guarded write, run independently of
 //! the request so that a browser that disconnects does not interrupt it.

@@ -1,11 +1,11 @@
 //! Sends notifications to the endpoints of accounts (`docs/decisions/0033-notifications.md`).
 //!
 //! 1. Each pass reads the endpoints with a due delivery. Accounts share the places fairly; each endpoint with a place gets a task, which
-//!   leases the endpoint and sends one delivery at a time.
+//!    leases the endpoint and sends one delivery at a time.
 //! 2. A task sends deliveries until none is due, one fails, or its turn ends; then it releases the lease. A slow endpoint gets its next
-//!   turn in the lane of slow ones, so slow endpoints delay only each other.
+//!    turn in the lane of slow ones, so slow endpoints delay only each other.
 //! 3. A failed delivery is tried again with growing delays, and given up after some days. An endpoint that answers 410, or fails for days,
-//!   is disabled.
+//!    is disabled.
 //!
 //! **If it crashes:** its tasks end, and the leases expire soon after; then a pass of any node continues. A delivery with an unrecorded
 //! result is sent again with the same id.

@@ -1,9 +1,9 @@
 //! Requests cosignatures of the newest checkpoint of the embedded log from the configured witnesses.
 //!
 //! 1. Each pass asks, concurrently, every witness that has not cosigned the newest checkpoint. On several nodes the first answer is stored
-//!   for all.
+//!    for all.
 //! 2. A witness that has seen another history halts the log. A witness that cannot be reached, or refuses the log without evidence, is a
-//!   degradation, and is asked again after a pause.
+//!    degradation, and is asked again after a pause.
 //!
 //! **If it crashes:** the next pass asks again; the cosignatures are in the log's database and with the witnesses.
 

@@ -2,10 +2,10 @@
 //! head of its chain.
 //!
 //! 1. An arriving event is buffered. Once every ready task has run, a flush follows in the mailbox behind the events that arrived by then:
-//!   this short wait makes groups several times larger, and each event cheaper.
+//!    this short wait makes groups several times larger, and each event cheaper.
 //! 2. The flush passes the events to the log. For SQLite one thread owns the connection and takes all waiting events at once, so the next
-//!   group is passed while the last one is being committed. On PostgreSQL one group is committed at a time; events of chains that another
-//!   node has locked leave their group and are tried again with the next groups, for less than a second.
+//!    group is passed while the last one is being committed. On PostgreSQL one group is committed at a time; events of chains that another
+//!    node has locked leave their group and are tried again with the next groups, for less than a second.
 //! 3. The log answers each sender after the commit of its group.
 //!
 //! **If it crashes:** buffered events get no response, and their senders send them again; the log commits and answers the events that were

@@ -4,8 +4,8 @@
 //! 2. `html` finds the main content of a page and writes Markdown; `pdf` extracts the text of a PDF; `text` handles
 //!    plain text, Markdown, JSON and XML.
 //! 3. [`worker`] extracts pages and PDFs in a separate process, because their parsers can loop, exhaust memory or
-//!   overflow the stack on malicious files. The process first enters its [`sandbox`]. Servers call [`Extractor`],
-//!   which shares its places fairly among accounts. [`extract`] is the entry point inside the process.
+//!    overflow the stack on malicious files. The process first enters its [`sandbox`]. Servers call [`Extractor`],
+//!    which shares its places fairly among accounts. [`extract`] is the entry point inside the process.
 
 mod charset;
 mod error;

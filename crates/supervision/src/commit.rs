@@ -3,7 +3,7 @@
 //! A durable write costs each caller a share of one commit instead of a whole one.
 //!
 //! 1. An arriving item is buffered. Once every ready task has run, a flush is put into the mailbox behind the items that arrived by then:
-//!   this short wait makes groups several times larger, and each item cheaper.
+//!    this short wait makes groups several times larger, and each item cheaper.
 //! 2. The flush commits all buffered items; during the commit the next group gathers in the mailbox.
 //! 3. Callers are answered after the commit.
 //!

@@ -4,7 +4,7 @@
 //! 2. If no actor runs, the sender loads the arguments of its start. An unknown key fails here and starts no actor.
 //! 3. The family, the supervisor of the kind, starts the actor, unless another sender's request has already started it: one key, one actor.
 //! 4. A message for an actor that is ending (passivated, finished or crashed) waits until that actor has ended, loads again, because the
-//!   stored data may have changed, and goes to the successor.
+//!    stored data may have changed, and goes to the successor.
 //!
 //! **If an actor crashes:** senders of its messages get [`Unavailable::Crashed`]; the next message starts another actor. A key with
 //! repeatedly crashing actors is quarantined; other keys are unaffected.

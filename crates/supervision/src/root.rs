@@ -6,7 +6,7 @@
 //! 3. When a child has used up its budget, the root gives up: it drains the tree, and the process exits, so that the service manager
 //!    restarts it.
 //! 4. Draining closes every address to new messages, lets the children finish one after the other, from last to first, and kills the
-//!   remaining ones at the deadline.
+//!    remaining ones at the deadline.
 //!
 //! **If it crashes:** its children end with it, and [`Root::outcome`] returns [`TreeExit::GaveUp`].
 

@@ -1,7 +1,7 @@
 //! `attache serve --new-log`: a new epoch of the log.
 //!
 //! 1. A log of this installation keeps its events and its tree; from now on another key signs it, under a new origin. Any other log is set
-//!   aside unchanged, and an empty one starts, because its events belong to accounts and computers that this main database does not have.
+//!    aside unchanged, and an empty one starts, because its events belong to accounts and computers that this main database does not have.
 //! 2. The first event of the epoch is a record of the service itself ([`domain::epoch`]), with the newest stored checkpoint.
 //! 3. The main database stores the new key last. A crash before that leaves a pair that the next start refuses, so the command is repeated.
 //!

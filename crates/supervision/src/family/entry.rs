@@ -1,11 +1,11 @@
 //! The entry of one keyed actor: its state while it is idle, its inbox while it is busy.
 //!
 //! 1. A message that finds the state in the entry takes it and starts a turn ([`StateGuard`]): the handler runs at once, in the sender's
-//!   task. If the handler has to wait, the turn moves to a separate task.
+//!    task. If the handler has to wait, the turn moves to a separate task.
 //! 2. Messages that arrive during a turn wait in the inbox. The turn handles them one by one, and returns the state to the entry when the
-//!   inbox is empty.
+//!    inbox is empty.
 //! 3. An actor ends when it was asked to leave and its inbox is empty, when a handler fails or panics, or when it is killed. Its state and
-//!   its inbox are then dropped, and its owner receives the reason.
+//!    its inbox are then dropped, and its owner receives the reason.
 //!
 //! Locks are held for a few assignments only, and never while code of an actor runs.
 
