@@ -114,34 +114,34 @@ impl Budgets {
     #[boxed]
     pub async fn take(&self, sender: &Sender, bytes: usize, now: Timestamp) -> Result<BudgetDecision, StoreError> {
         let today = Day::of(now);
-        if let Some(mut known) = self.known.get_mut(sender)
-            && known.day == today
+        if let Some(mut slot) = self.known.get_mut(sender)
+            && slot.day == today
         {
-            let decision = known.count(bytes, now);
-            let is_fresh = (now - known.read_at).abs() < REREAD_AFTER;
+            let decision = slot.count(bytes, now);
+            let is_fresh = (now - slot.read_at).abs() < REREAD_AFTER;
             if decision == BudgetDecision::Taken || is_fresh {
                 return Ok(decision);
             }
         }
         if self.known.len() >= KNOWN_MAX {
-            self.known.retain(|_, known| known.day == today && known.is_unwritten());
+            self.known.retain(|_, slot| slot.day == today && slot.is_unwritten());
             if self.known.len() >= KNOWN_MAX && !self.known.contains_key(sender) {
                 return Ok(BudgetDecision::Crowded);
             }
         }
         let BudgetState { spent: written, limits } = self.stored(sender, today).await?;
-        let mut known = match self.known.entry(sender.clone()) {
-            Entry::Occupied(mut known) if known.get().day == today => {
-                let there = known.get_mut();
+        let mut slot = match self.known.entry(sender.clone()) {
+            Entry::Occupied(mut slot) if slot.get().day == today => {
+                let counts = slot.get_mut();
                 // Another request, or the keeper, may have read a newer sum.
-                there.written.events = there.written.events.max(written.events);
-                there.written.bytes = there.written.bytes.max(written.bytes);
-                (there.limits, there.read_at) = (limits, now);
-                known.into_ref()
+                counts.written.events = counts.written.events.max(written.events);
+                counts.written.bytes = counts.written.bytes.max(written.bytes);
+                (counts.limits, counts.read_at) = (limits, now);
+                slot.into_ref()
             }
             entry => entry.insert(Known { day: today, written, ours: Spent::default(), limits, read_at: now }),
         };
-        Ok(known.count(bytes, now))
+        Ok(slot.count(bytes, now))
     }
 
     /// Current usage and limits of the sender, as this node knows them.
@@ -149,8 +149,8 @@ impl Budgets {
     pub async fn state(&self, sender: &Sender, now: Timestamp) -> Result<BudgetState, StoreError> {
         let today = Day::of(now);
         let stored = self.stored(sender, today).await?;
-        let ours = self.known.get(sender).filter(|known| known.day == today).map(|known| known.ours);
-        Ok(BudgetState { spent: sum(stored.spent, ours.unwrap_or_default()), ..stored })
+        let pending = self.known.get(sender).filter(|entry| entry.day == today).map(|entry| entry.ours);
+        Ok(BudgetState { spent: sum(stored.spent, pending.unwrap_or_default()), ..stored })
     }
 
     /// The stored counts of all nodes, and the limits.
@@ -168,10 +168,10 @@ impl Budgets {
 
     /// Subtracts an event from the counts: it was counted on the day of `then`, and was refused or failed.
     pub fn give_back(&self, sender: &Sender, bytes: usize, then: Timestamp) {
-        if let Some(mut known) = self.known.get_mut(sender)
-            && known.day == Day::of(then)
+        if let Some(mut entry) = self.known.get_mut(sender)
+            && entry.day == Day::of(then)
         {
-            known.ours = less(known.ours, of_one(bytes));
+            entry.ours = less(entry.ours, of_one(bytes));
         }
     }
 
@@ -183,18 +183,18 @@ impl Budgets {
 
     /// Writes the counts that `is_due` selects.
     async fn write(&self, is_due: impl Fn(&Sender, &Known) -> bool + Send) -> Result<(), PassError> {
-        let unwritten = self.known.iter().filter(|known| known.is_unwritten() && is_due(known.key(), known));
+        let unwritten = self.known.iter().filter(|entry| entry.is_unwritten() && is_due(entry.key(), entry));
         let counts: Vec<(Sender, Day, Spent)> =
-            unwritten.map(|known| (known.key().clone(), known.day, known.ours)).collect();
+            unwritten.map(|entry| (entry.key().clone(), entry.day, entry.ours)).collect();
         for counts in counts.chunks(WRITTEN_AT_ONCE) {
             let sums = self.store.budget_add(counts).await?;
             for ((sender, day, added), sum) in counts.iter().zip(sums) {
                 // More events may have been counted during the write, and the day may have ended.
-                if let Some(mut known) = self.known.get_mut(sender)
-                    && known.day == *day
+                if let Some(mut entry) = self.known.get_mut(sender)
+                    && entry.day == *day
                 {
-                    known.ours = less(known.ours, *added);
-                    known.written = sum;
+                    entry.ours = less(entry.ours, *added);
+                    entry.written = sum;
                 }
             }
         }
@@ -249,7 +249,7 @@ impl Pass for BudgetKeeper {
     async fn run(&self, passes: &mut u64) -> Result<Next, PassError> {
         domain::failpoint!("budget.pass");
         let all = passes.is_multiple_of(PASSES_OF_ACCOUNTS) || self.0.known.len() > KNOWN_MAX / 2;
-        let is_due = |sender: &Sender, known: &Known| all || !matches!(sender, Sender::Account(_)) || known.is_much();
+        let is_due = |sender: &Sender, entry: &Known| all || !matches!(sender, Sender::Account(_)) || entry.is_much();
         let written = self.0.write(is_due).await;
         *passes += 1;
         written.map(|()| Next::AfterPause)

@@ -120,15 +120,15 @@ impl Claims {
     /// Starts a claim, or starts it again with a new link and code.
     #[boxed]
     pub async fn start(&self, claim_token: &Secret, email: Option<Email>) -> AskResult<StartedClaim, StartError> {
-        let asked = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::Start { email, reply }).await?;
-        Ok(asked.unwrap_or(Err(StartError::Refused(AttemptRefusal::Expired))))
+        let response = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::Start { email, reply }).await?;
+        Ok(response.unwrap_or(Err(StartError::Refused(AttemptRefusal::Expired))))
     }
 
     /// Exchanges a claim token.
     #[boxed]
     pub async fn exchange_claim(&self, claim_token: &Secret) -> AskResult<Tokens, ExchangeError> {
-        let asked = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::ExchangeClaim { reply }).await?;
-        Ok(asked.unwrap_or(Err(ExchangeError::Expired)))
+        let response = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::ExchangeClaim { reply }).await?;
+        Ok(response.unwrap_or(Err(ExchangeError::Expired)))
     }
 
     /// Exchanges an identity assertion (RFC 7523).
@@ -142,8 +142,8 @@ impl Claims {
             return Ok(Err(ExchangeError::Invalid));
         };
         let ask = |reply| ClaimMessage::ExchangeAssertion { reply };
-        let asked = self.by_claim_token(registration.claim_token, ask).await?;
-        Ok(asked.unwrap_or(Err(ExchangeError::Invalid)))
+        let response = self.by_claim_token(registration.claim_token, ask).await?;
+        Ok(response.unwrap_or(Err(ExchangeError::Invalid)))
     }
 
     /// Completes a claim with the code that the agent showed.
@@ -161,8 +161,8 @@ impl Claims {
             return Ok(Err(CompleteError::Expired));
         };
         let ask = |reply| ClaimMessage::Complete { attempt, code, confirmer, reply };
-        let asked = self.by_claim_token(registration.claim_token, ask).await?;
-        Ok(asked.unwrap_or(Err(CompleteError::Expired)))
+        let response = self.by_claim_token(registration.claim_token, ask).await?;
+        Ok(response.unwrap_or(Err(CompleteError::Expired)))
     }
 
     /// Revokes an agent permanently, with everything that it confirmed. `owner`: revoke only if this account owns it; returns whether it

@@ -132,8 +132,8 @@ impl DeviceCodes {
     /// Whether the agent can be confirmed with its computer. The approval checks again that it is neither claimed nor revoked.
     async fn check(&self, agent: &WantedAgent) -> AskResult<(), AgentRefusal> {
         let Dependencies { store, clock, .. } = &*self.dependencies;
-        let known = store.registration_by_claim_token(&agent.claim_token).await?;
-        let Some((registration, _)) = known.filter(|(known, _)| known.id == agent.registration) else {
+        let row = store.registration_by_claim_token(&agent.claim_token).await?;
+        let Some((registration, _)) = row.filter(|(row, _)| row.id == agent.registration) else {
             return Ok(Err(AgentRefusal::Unknown));
         };
         if registration.registration_type != RegistrationType::Anonymous {
@@ -149,8 +149,8 @@ impl DeviceCodes {
     /// Answers a poll of the computer with this device code.
     #[boxed]
     pub async fn poll(&self, device_code: &Secret) -> Result<Poll, InfraError> {
-        let asked = self.by_code(device_code.hash(), |reply| DeviceMessage::Poll { reply }).await?;
-        Ok(asked.transpose()?.unwrap_or(Poll::Expired))
+        let response = self.by_code(device_code.hash(), |reply| DeviceMessage::Poll { reply }).await?;
+        Ok(response.transpose()?.unwrap_or(Poll::Expired))
     }
 
     /// A person typed a user code; returns the computer that shows it.
@@ -192,8 +192,9 @@ impl DeviceCodes {
         let Dependencies { clock, rng, keys_per_account_max, .. } = &*self.dependencies;
         let grant = || KeyGrant { id: rng.uuid_v7(clock.now()).into(), keys_max: *keys_per_account_max };
         let agreed = Agreed { key: extras.key.then(grant), agent: extras.agent, consent: extras.consent };
-        let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, agreed, reply }).await?;
-        let approval = asked.transpose()?.unwrap_or(Err(ApprovalRefusal::CodeConsumed));
+        let response =
+            self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, agreed, reply }).await?;
+        let approval = response.transpose()?.unwrap_or(Err(ApprovalRefusal::CodeConsumed));
         let agent = asking.agent.filter(|_| extras.agent.is_some()).and_then(|agent| agent.claim_token);
         Ok(approval.map(|account| ApprovedDevice { account, agent }).map_err(|refusal| match refusal {
             ApprovalRefusal::CodeConsumed => AnswerError::CodeConsumed,
@@ -214,8 +215,8 @@ impl DeviceCodes {
         let CodeLookup::Asking(asking) = self.answered(user_code, &denier).await? else {
             return Ok(Err(AnswerError::CodeConsumed));
         };
-        let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Deny { denier, reply }).await?;
-        Ok(if asked.transpose()?.unwrap_or(false) { Ok(()) } else { Err(AnswerError::CodeConsumed) })
+        let response = self.by_code(asking.code.code, |reply| DeviceMessage::Deny { denier, reply }).await?;
+        Ok(if response.transpose()?.unwrap_or(false) { Ok(()) } else { Err(AnswerError::CodeConsumed) })
     }
 
     /// Makes a running poller read its row, which another process may have changed.

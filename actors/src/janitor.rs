@@ -53,10 +53,10 @@ pub struct Janitor {
 impl Janitor {
     /// Removes old mail files; returns their number. If the folder cannot be changed, the rest of the pass still runs.
     async fn remove_mail_files(&self) -> usize {
-        let Some(before) = self.clock.now().checked_sub_signed(delta(self.mail_files_kept)) else { return 0 };
+        let Some(cutoff) = self.clock.now().checked_sub_signed(delta(self.mail_files_kept)) else { return 0 };
         let outbox = self.outbox.clone();
         let most = (self.settings.batch_rows as usize).saturating_mul(self.settings.batches_max as usize);
-        let removed = tokio::task::spawn_blocking(move || mail::remove_files(&outbox, before, most)).await;
+        let removed = tokio::task::spawn_blocking(move || mail::remove_files(&outbox, cutoff, most)).await;
         let removed = removed.unwrap_or_else(|error| Err(io::Error::other(error)));
         removed.unwrap_or_else(|error| {
             let folder = self.outbox.display();

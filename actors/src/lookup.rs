@@ -50,7 +50,7 @@ impl MachineLookup {
             Self::Grouped(group) => group,
         };
         let deadline = group.settings().ask_deadline;
-        let asked = group.ask(|reply| CommitMessage::Add { item: secret, reply }, deadline).await?;
-        Ok(asked?)
+        let outcome = group.ask(|reply| CommitMessage::Add { item: secret, reply }, deadline).await?;
+        Ok(outcome?)
     }
 }

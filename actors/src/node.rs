@@ -176,10 +176,10 @@ impl Pass for NodePass {
         }
         let alive = nodes.iter().filter(|node| !node.is_silent()).count();
         metrics::gauge!("attache_nodes").set(f64::from(u32::try_from(alive).unwrap_or(u32::MAX)));
-        let found = differences(&traits.configuration, &traits.settings, &traits.version, &nodes);
-        logged.compare(&found);
+        let current = differences(&traits.configuration, &traits.settings, &traits.version, &nodes);
+        logged.compare(&current);
         let others = nodes.into_iter().filter(|node| node.traits.id != traits.id).collect();
-        *seen.lock().unwrap_or_else(PoisonError::into_inner) = SeenNodes { clock_ahead, others, differences: found };
+        *seen.lock().unwrap_or_else(PoisonError::into_inner) = SeenNodes { clock_ahead, others, differences: current };
         Ok(Next::AfterPause)
     }
 }

@@ -48,7 +48,8 @@ impl Presence {
         if self.noted.is_empty() {
             return Ok(());
         }
-        let noted: Vec<(MachineUuid, Timestamp)> = self.noted.iter().map(|seen| (*seen.key(), *seen.value())).collect();
+        let noted: Vec<(MachineUuid, Timestamp)> =
+            self.noted.iter().map(|entry| (*entry.key(), *entry.value())).collect();
         self.store.machines_touch(&noted, SPARING).await?;
         for (machine, _) in &noted {
             self.noted.remove(machine);

@@ -112,10 +112,10 @@ impl SignIns {
         email: Email,
         next: Option<ReturnPath>,
         asker: Asker,
-        before: Option<&Secret>,
+        previous: Option<&Secret>,
     ) -> Result<Result<Secret, TooMany>, InfraError> {
-        let (dependencies, before) = (Arc::clone(&self.0), before.map(Secret::hash));
-        detached(async move { dependencies.ask(email, next, asker, before).await }).await?
+        let (dependencies, previous) = (Arc::clone(&self.0), previous.map(Secret::hash));
+        detached(async move { dependencies.ask(email, next, asker, previous).await }).await?
     }
 
     /// The ticket of a browser, in any state.

@@ -114,10 +114,10 @@ impl Pass for ChangeFeed {
         let is_listening = ear.is_listening.load(Ordering::Acquire) && !ear.task.is_finished();
         let now = self.clock.now();
         let since = seen.registrations.since(now);
-        let found = self.store.registrations_changed_since(since, CHANGES_MAX).await?;
-        let more_registrations = seen.registrations.on(&found, now);
+        let changes = self.store.registrations_changed_since(since, CHANGES_MAX).await?;
+        let more_registrations = seen.registrations.on(&changes, now);
         seen.told.retain(|_, (changed_at, _)| *changed_at >= since - OVERLAP);
-        for (claim_token, changed_at) in found {
+        for (claim_token, changed_at) in changes {
             let (told_at, looks) = seen.told.entry(claim_token).or_insert((changed_at, 0));
             if *told_at != changed_at {
                 (*told_at, *looks) = (changed_at, 0);
@@ -128,11 +128,11 @@ impl Pass for ChangeFeed {
                 self.claims.hint(claim_token);
             }
         }
-        let found = self.store.devices_changed_since(seen.devices.since(now), CHANGES_MAX).await?;
-        let more_devices = seen.devices.on(&found, now);
+        let changes = self.store.devices_changed_since(seen.devices.since(now), CHANGES_MAX).await?;
+        let more_devices = seen.devices.on(&changes, now);
         // Repeated within the overlap: a poller may be starting from a row that was read before the change. A poller that has the final
         // state does not read again.
-        for (code, _) in found {
+        for (code, _) in changes {
             self.devices.hint(code);
         }
         let keys = self.store.assertion_keys(now, self.keep_retired_for).await?;
@@ -191,7 +191,7 @@ impl ChangeFeed {
     /// Passes hints on until the connection is lost; returns why.
     async fn hear(&self, listener: &mut ChangeListener) -> StoreError {
         loop {
-            let heard = match tokio::time::timeout(CHECK_EVERY, listener.next()).await {
+            let result = match tokio::time::timeout(CHECK_EVERY, listener.next()).await {
                 Ok(Ok(change)) => {
                     match change {
                         Change::Registration(claim_token) => self.claims.hint(claim_token),
@@ -205,7 +205,7 @@ impl ChangeFeed {
                 Ok(Err(error)) => Err(error),
                 Err(_) => listener.check().await,
             };
-            if let Err(error) = heard {
+            if let Err(error) = result {
                 return error;
             }
         }
@@ -233,18 +233,18 @@ mod tests {
             })
             .collect();
         let mut looked = TableCursor::default();
-        let (mut found, mut looks) = (HashSet::new(), 0);
+        let (mut codes, mut looks) = (HashSet::new(), 0);
         loop {
             let since = looked.since(now);
             let look: Vec<_> = rows.iter().filter(|(_, at)| *at >= since).take(CHANGES_MAX).copied().collect();
             looks += 1;
-            found.extend(look.iter().map(|(code, _)| *code));
+            codes.extend(look.iter().map(|(code, _)| *code));
             if !looked.on(&look, now) {
                 break;
             }
             assert!(looks < 10, "it does not get on");
         }
-        assert_eq!((looks, found.len()), (4, rows.len()));
+        assert_eq!((looks, codes.len()), (4, rows.len()));
         let later = now + TimeDelta::seconds(1);
         assert_eq!(looked.since(later), now - OVERLAP, "the next pass looks back again");
     }

@@ -125,17 +125,17 @@ impl WebhookPass {
 
     async fn turn(&self, id: WebhookId, slowest: &mut Duration) -> Result<(), StoreError> {
         let Self { store, clock, .. } = self;
-        let (begun, now) = (Instant::now(), clock.now());
+        let (turn_start, now) = (Instant::now(), clock.now());
         let lease = self.rng.uuid_v7(now);
         if !store.webhook_lease(id, lease, now, self.lease_end(now)).await? {
             return Ok(());
         }
-        while begun.elapsed() < self.settings.turn {
+        while turn_start.elapsed() < self.settings.turn {
             let now = clock.now();
             let Some(due) = store.webhook_try_begin(id, lease, now, self.lease_end(now)).await? else { break };
-            let asked = Instant::now();
+            let request_start = Instant::now();
             let sent = self.sender.send(&due, clock).await;
-            *slowest = asked.elapsed().max(*slowest);
+            *slowest = request_start.elapsed().max(*slowest);
             domain::failpoint!("webhook.sent");
             let now = clock.now();
             let then = self.judge(&due, &sent, now);

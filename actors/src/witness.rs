@@ -67,7 +67,7 @@ impl Witnesses {
         match fault {
             None => drop(faults.remove(name)),
             Some(fault) => {
-                if faults.get(name).is_none_or(|(before, _)| *before != fault) {
+                if faults.get(name).is_none_or(|(previous, _)| *previous != fault) {
                     tracing::warn!(witness = name, error = fault, "a witness did not cosign the newest checkpoint");
                 }
                 faults.insert(name.to_owned(), (fault, Instant::now()));
@@ -85,8 +85,8 @@ impl Pass for Witnesses {
     type Memory = ();
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
-        let asked = future::join_all(self.all.iter().map(|witness| self.ask(witness))).await;
-        asked.into_iter().collect::<Result<(), LogError>>()?;
+        let results = future::join_all(self.all.iter().map(|witness| self.ask(witness))).await;
+        results.into_iter().collect::<Result<(), LogError>>()?;
         Ok(Next::AfterPause)
     }
 }

@@ -177,14 +177,14 @@ impl DevicePoller {
 
     async fn deny(&self, denier: &Approver, state: &mut PollerState) -> Result<bool, InfraError> {
         let Dependencies { store, clock, .. } = &*self.dependencies;
-        let done = store.device_deny(&state.code.code, denier, clock.now()).await?;
-        if done {
+        let is_denied = store.device_deny(&state.code.code, denier, clock.now()).await?;
+        if is_denied {
             state.code.state = DeviceState::Denied;
             tracing::info!(machine.uuid = %state.code.machine, deny.via = denier.via.as_str(), "a computer was refused");
         } else {
             self.reload(state).await?;
         }
-        Ok(done)
+        Ok(is_denied)
     }
 
     /// The only write of a poll, once for each unanswered code: another node may be processing an approval.

@@ -137,8 +137,8 @@ impl KeyedActor for BatchAdd {
 
 impl BatchAdd {
     async fn on_tick(&self, myself: &SelfRef<Self>, state: &mut BatchState) {
-        let kept = self.keep(myself, state).await;
-        Self::settle(myself, kept, state);
+        let result = self.keep(myself, state).await;
+        Self::settle(myself, result, state);
         let pause = if state.leads() { self.dependencies.settings.lease / 3 } else { FOLLOW_EVERY };
         myself.send_after(pause, || BatchMessage::Tick);
     }
@@ -176,7 +176,7 @@ impl BatchAdd {
             Some(prepared) => self.commit_in_turn(index, *prepared, state).await,
             None => Ok(false),
         };
-        let done = match committed {
+        let result = match committed {
             Ok(true) => self.fill(myself, state).await,
             // The rows differ from the cached ones or could not be read; the next tick reloads them.
             Ok(false) => {
@@ -188,7 +188,7 @@ impl BatchAdd {
                 Err(error)
             }
         };
-        Self::settle(myself, done, state);
+        Self::settle(myself, result, state);
     }
 
     /// Stops the actor when its batch has ended, and logs a failure.
@@ -365,9 +365,9 @@ impl BatchAdd {
 
     async fn end(&self, rest: &[(usize, ItemOutcome)], state: &mut BatchState) -> Result<(), StoreError> {
         let Dependencies { store, clock, .. } = &*self.dependencies;
-        let begun = state.journal.borrow().processed() + 1;
+        let first_number = state.journal.borrow().processed() + 1;
         let finished: Vec<_> =
-            rest.iter().enumerate().map(|(nth, (index, outcome))| (*index, begun + nth, outcome)).collect();
+            rest.iter().enumerate().map(|(nth, (index, outcome))| (*index, first_number + nth, outcome)).collect();
         let ended = store.batch_finish(state.batch.id, &finished, &BatchEnd::Complete, clock.now()).await?;
         state.stop();
         if !ended {

@@ -175,7 +175,7 @@ impl EventProcessor {
             (Sender::Unclaimed(_), _) => SenderAuthority::Unclaimed,
             (Sender::Machine { facts, .. }, _) => SenderAuthority::Machine(facts.clone()),
             (Sender::Account { account, .. }, Ok(sealed)) => {
-                let named = self.store.machine_facts(sealed.envelope.scope.machine_id).await?.map(|known| known.facts);
+                let named = self.store.machine_facts(sealed.envelope.scope.machine_id).await?.map(|row| row.facts);
                 SenderAuthority::Account { account: account.clone(), named }
             }
             (Sender::Account { account, .. }, Err(_)) => {
@@ -389,6 +389,6 @@ struct Waiting<'b> {
 fn pause(why: &Unavailable, now: Timestamp) -> Duration {
     const PAUSE_MAX: Duration = Duration::from_hours(1);
     let Unavailable::Status { retry_after: Some(value), .. } = why else { return SOON };
-    let asked = value.to_str().ok().and_then(|value| retry_after(value, now));
-    asked.map_or(SOON, |asked| asked.clamp(SOON, PAUSE_MAX))
+    let delay = value.to_str().ok().and_then(|value| retry_after(value, now));
+    delay.map_or(SOON, |delay| delay.clamp(SOON, PAUSE_MAX))
 }

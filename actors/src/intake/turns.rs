@@ -68,12 +68,12 @@ mod tests {
             arrivals in prop::collection::vec(0_u8..5, 0..60), running_max in 1_usize..4, ends: Vec<bool>,
         ) {
             let mut turns = PerKeyQueue::new(running_max);
-            let (mut running, mut begun): (Vec<u8>, BTreeMap<u8, Vec<usize>>) = (Vec::new(), BTreeMap::new());
+            let (mut running, mut starts): (Vec<u8>, BTreeMap<u8, Vec<usize>>) = (Vec::new(), BTreeMap::new());
             let mut ends = ends.into_iter();
             let mut begin = |running: &mut Vec<u8>, key: u8, item: usize| {
                 assert!(!running.contains(&key), "two items of one key at once");
                 running.push(key);
-                begun.entry(key).or_default().push(item);
+                starts.entry(key).or_default().push(item);
             };
             for (item, key) in arrivals.iter().copied().enumerate() {
                 if turns.arrive(key, item).is_some() {
@@ -94,7 +94,7 @@ mod tests {
                 }
             }
             prop_assert!(turns.is_empty());
-            for (key, items) in begun {
+            for (key, items) in starts {
                 let expected = arrivals.iter().enumerate().filter(|(_, arrived)| **arrived == key).map(|(item, _)| item);
                 prop_assert_eq!(items, expected.collect::<Vec<_>>());
             }

@@ -130,7 +130,7 @@ impl MailSettings {
                 "must be at least 10m: a sign-in code works as long",
             ),
         ];
-        let broken = rules.into_iter().filter(|(kept, ..)| !kept);
+        let broken = rules.into_iter().filter(|(is_valid, ..)| !is_valid);
         broken.map(|(_, field, rule)| (field.to_owned(), rule.to_owned())).collect()
     }
 }

@@ -120,7 +120,7 @@ impl WebhookSettings {
                 "must name at least one port, and none of them 0",
             ),
         ];
-        rules.into_iter().filter(|(kept, _, _)| !kept).map(|(_, field, rule)| (field, rule)).collect()
+        rules.into_iter().filter(|(is_valid, _, _)| !is_valid).map(|(_, field, rule)| (field, rule)).collect()
     }
 }
 

@@ -224,7 +224,7 @@ async fn turns_pass(turns: u64) {
 async fn one_end_and_one_owner(databases: Vec<Facts>) {
     let soak = std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1");
     let played = Arc::new(AtomicUsize::new(0));
-    let begun = Instant::now();
+    let started_at = Instant::now();
     for facts in &databases {
         facts.open().await.migrate().await.unwrap();
     }
@@ -241,7 +241,7 @@ async fn one_end_and_one_owner(databases: Vec<Facts>) {
             loop {
                 let rounds = played.fetch_add(1, Ordering::SeqCst);
                 let enough =
-                    if soak { rounds >= ROUNDS_SOAK } else { rounds >= ROUNDS_MIN && begun.elapsed() >= LASTS };
+                    if soak { rounds >= ROUNDS_SOAK } else { rounds >= ROUNDS_MIN && started_at.elapsed() >= LASTS };
                 if enough {
                     break;
                 }

@@ -49,8 +49,8 @@ async fn poll_device(pollers: &Pollers, rng: &Rng, number: u64) {
             state: DeviceState::Pending,
         }))
     };
-    let asked = pollers.ask(&key(number), load, |reply| DeviceMessage::Poll { reply }, DEADLINE).await;
-    assert_eq!(asked.unwrap().unwrap(), Poll::Pending);
+    let response = pollers.ask(&key(number), load, |reply| DeviceMessage::Poll { reply }, DEADLINE).await;
+    assert_eq!(response.unwrap().unwrap(), Poll::Pending);
 }
 
 async fn poll_claim(ceremonies: &Ceremonies, rng: &Rng, number: u64) {
@@ -79,8 +79,8 @@ async fn poll_claim(ceremonies: &Ceremonies, rng: &Rng, number: u64) {
         };
         Ok::<_, AskError<StoreError>>(Some((registration, Some(attempt))))
     };
-    let asked = ceremonies.ask(&key(number), load, |reply| ClaimMessage::ExchangeClaim { reply }, DEADLINE).await;
-    assert_eq!(asked.unwrap().unwrap().unwrap_err(), ExchangeError::Pending);
+    let response = ceremonies.ask(&key(number), load, |reply| ClaimMessage::ExchangeClaim { reply }, DEADLINE).await;
+    assert_eq!(response.unwrap().unwrap().unwrap_err(), ExchangeError::Pending);
 }
 
 /// Bytes that each of the [`IDLE`] actors adds to the process.
@@ -88,11 +88,11 @@ async fn bytes_each(poll: impl AsyncFn(u64)) -> Option<u64> {
     for number in 0..WARM {
         poll(number).await;
     }
-    let before = resident()?;
+    let baseline = resident()?;
     for number in WARM..WARM + IDLE {
         poll(number).await;
     }
-    Some(resident()?.saturating_sub(before) / IDLE)
+    Some(resident()?.saturating_sub(baseline) / IDLE)
 }
 
 #[tokio::test]

@@ -103,11 +103,11 @@ impl<A: KeyedActor> Directory<A> {
             let (reply, answer) = Reply::awaited(permit);
             (make(reply), answer)
         };
-        let asked = async {
+        let request = async {
             let Delivered { entry, answer, _place } = self.deliver(key, load, write, until).await?;
             Ok(entry.answer(answer, until).await?)
         };
-        asked.await.inspect_err(|error| self.count_refusal(error))
+        request.await.inspect_err(|error| self.count_refusal(error))
     }
 
     /// Like [`ask`](Self::ask), but returns as soon as the message is in the actor's inbox. The answer is discarded.
@@ -147,10 +147,10 @@ impl<A: KeyedActor> Directory<A> {
         if self.registry.kind.is_closed() {
             return Err(Unavailable::Draining.into());
         }
-        let mut found = self.registry.entry(key);
+        let mut candidate = self.registry.entry(key);
         let mut outgoing = Outgoing::Unwritten(write);
         loop {
-            let entry = match found.take() {
+            let entry = match candidate.take() {
                 Some(entry) => entry,
                 None => self.activate(key, &load, until).await?,
             };

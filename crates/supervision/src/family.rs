@@ -95,12 +95,12 @@ impl<A: KeyedActor> Family<A> {
         if reply.is_closed() {
             return;
         }
-        let found = match self.registry.entry(&key) {
+        let result = match self.registry.entry(&key) {
             Some(entry) => Ok(entry),
             None if self.registry.departures(&key) != departures => Err(NotActivated::OutOfDate),
             None => self.start(key, arguments, state).await.map_err(NotActivated::Unavailable),
         };
-        reply.send(found);
+        reply.send(result);
         Self::set_timer(&myself, state);
     }
 

@@ -57,7 +57,7 @@ impl RestartSettings {
             ),
             ((0.0..=1.0).contains(&self.jitter), "restart.jitter", "must be a fraction from 0 to 1"),
         ];
-        rules.into_iter().filter(|(kept, ..)| !kept).map(|(_, field, rule)| (field, rule)).collect()
+        rules.into_iter().filter(|(is_valid, ..)| !is_valid).map(|(_, field, rule)| (field, rule)).collect()
     }
 }
 

@@ -65,7 +65,7 @@ impl ActorSettings {
             (!self.stuck_after.is_zero(), "stuck_after", "must be longer than 0s"),
             (self.quarantine_after > 0, "quarantine_after", "must be at least 1"),
         ];
-        let broken = rules.into_iter().filter(|(kept, ..)| !kept).map(|(_, field, rule)| (field, rule));
+        let broken = rules.into_iter().filter(|(is_valid, ..)| !is_valid).map(|(_, field, rule)| (field, rule));
         broken.chain(self.restart.problems()).collect()
     }
 }

@@ -148,7 +148,7 @@ impl<A: KeyedActor> Owner<A> for Registry<A> {
         }
         // In this order: a sender that finds the key free must also see the new count.
         self.stripe(entry.key()).fetch_add(1, Ordering::AcqRel);
-        let is_this = |_: &A::Key, found: &Arc<Entry<A>>| std::ptr::eq(Arc::as_ptr(found), entry);
+        let is_this = |_: &A::Key, other: &Arc<Entry<A>>| std::ptr::eq(Arc::as_ptr(other), entry);
         if self.entries.remove_if(entry.key(), is_this).is_some() {
             let live = self.live.fetch_sub(1, Ordering::AcqRel) - 1;
             self.show(live);

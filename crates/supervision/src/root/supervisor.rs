@@ -106,11 +106,11 @@ impl Supervisor {
 
     #[ractor::message(RootMessage::Restart { child })]
     fn restart(&self, myself: ActorRef<RootMessage>, child: usize, state: &mut SupervisorState) {
-        let found = &mut state.children[child];
-        if matches!(found.state, ChildState::Waiting) && !matches!(state.phase, Phase::Ending { .. }) {
-            found.restarts += 1;
-            found.spec.address.kind().restarts.increment(1);
-            self.start(&myself, child, found);
+        let entry = &mut state.children[child];
+        if matches!(entry.state, ChildState::Waiting) && !matches!(state.phase, Phase::Ending { .. }) {
+            entry.restarts += 1;
+            entry.spec.address.kind().restarts.increment(1);
+            self.start(&myself, child, entry);
         }
     }
 
@@ -123,8 +123,8 @@ impl Supervisor {
         result: Result<ActorCell, String>,
         state: &mut SupervisorState,
     ) {
-        let found = &mut state.children[child];
-        if found.attempt != attempt {
+        let entry = &mut state.children[child];
+        if entry.attempt != attempt {
             return;
         }
         match result {
@@ -133,16 +133,16 @@ impl Supervisor {
                 self.failed(&myself, child, "it ended as soon as it was started", state);
             }
             Ok(actor) if matches!(state.phase, Phase::Ending { .. }) => {
-                found.state = ChildState::Running(actor);
+                entry.state = ChildState::Running(actor);
                 self.end_next(&myself, state);
             }
             Ok(actor) => {
-                let kind = found.spec.address.kind().name;
-                tracing::debug!(actor.name = found.spec.name, actor.kind = kind, "actor started");
-                found.spec.address.point_at(actor.clone());
-                found.policy.on_started(Instant::now());
-                found.state = ChildState::Running(actor);
-                found.show_state();
+                let kind = entry.spec.address.kind().name;
+                tracing::debug!(actor.name = entry.spec.name, actor.kind = kind, "actor started");
+                entry.spec.address.point_at(actor.clone());
+                entry.policy.on_started(Instant::now());
+                entry.state = ChildState::Running(actor);
+                entry.show_state();
                 self.start_next(&myself, state);
             }
             Err(error) => self.failed(&myself, child, &error, state),

@@ -332,7 +332,7 @@ async fn messages_that_keep_coming_do_not_spare_an_actor_that_hangs_while_it_lea
         assert_eq!(bank.ask(0, Change::Add).await, Ok(1));
         // The earlier idle time, which exceeds `stuck_after`, does not count.
         tokio::time::sleep(STUCK_AFTER + SECOND).await;
-        let begun = Instant::now();
+        let start = Instant::now();
         assert_eq!(bank.ask(0, Change::LeaveAndHang).await, Err(CRASHED), "the reply was dropped");
         let mut refused = 0;
         let added = loop {
@@ -340,9 +340,9 @@ async fn messages_that_keep_coming_do_not_spare_an_actor_that_hangs_while_it_lea
                 Err(TIMED_OUT) => refused += 1,
                 added => break added,
             }
-            assert!(begun.elapsed() <= STUCK_AFTER, "still not killed after {:?}", begun.elapsed());
+            assert!(start.elapsed() <= STUCK_AFTER, "still not killed after {:?}", start.elapsed());
         };
-        assert_eq!((added, refused, begun.elapsed()), (Ok(2), 6, STUCK_AFTER));
+        assert_eq!((added, refused, start.elapsed()), (Ok(2), 6, STUCK_AFTER));
         assert_eq!((bank.starts(), bank.conflicts()), (2, 0));
         world.end(root).await;
     }

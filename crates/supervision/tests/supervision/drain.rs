@@ -71,7 +71,7 @@ async fn children_end_from_the_bottom_to_the_top_one_after_the_other() {
     slow.slow_end = 2 * SECOND;
     let root = world.root(vec![slow.child(&top), slow.child(&bottom)]).await;
     let start = Instant::now();
-    let seen = async {
+    let observer = async {
         let mut alive = Vec::new();
         for _ in 0..3 {
             tokio::time::sleep(SECOND * 3 / 2).await;
@@ -80,7 +80,7 @@ async fn children_end_from_the_bottom_to_the_top_one_after_the_other() {
         }
         alive
     };
-    let (outcome, alive) = tokio::join!(root.drain(10 * SECOND), seen);
+    let (outcome, alive) = tokio::join!(root.drain(10 * SECOND), observer);
     assert_eq!(outcome, TreeExit::Drained);
     assert_eq!(start.elapsed(), SECOND * 9 / 2);
     assert_eq!(alive, [(2, Some(Status::Running)), (1, Some(Status::Stopping)), (0, None)]);

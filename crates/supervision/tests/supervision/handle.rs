@@ -99,13 +99,13 @@ async fn an_actor_is_not_stuck_because_the_process_was_stopped() {
     let world = World::new();
     let handle = Handle::new(TestKind("probe"), &ActorSettings { stuck_after: 30 * SECOND, ..settings() });
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
-    let asked = async { handle.ask(|reply| Do::Work(5 * SECOND, reply), 20 * SECOND).await };
+    let request = async { handle.ask(|reply| Do::Work(5 * SECOND, reply), 20 * SECOND).await };
     let stopped = async {
         tokio::time::sleep(SECOND / 2).await;
         // The clock jumps, as it does for a process that is stopped and continued.
         tokio::time::advance(60 * SECOND).await;
     };
-    drop(tokio::join!(asked, stopped));
+    drop(tokio::join!(request, stopped));
     assert_eq!(handle.ask(Do::Count, SECOND).await, Ok(1), "the same actor answers");
     let tree = root.tree(SECOND).await.unwrap();
     assert!(tree.children[0].last_failure.is_none(), "{tree:?}");
