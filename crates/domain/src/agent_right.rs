@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(rights.as_text().parse(), Ok(rights));
             assert_eq!(rights.iter().collect::<AgentRights>(), rights);
             for right in AgentRight::ALL {
-                assert_eq!(AgentRights::permit(Some(rights), *right), rights.iter().any(|known| known == *right));
+                assert_eq!(AgentRights::permit(Some(rights), *right), rights.iter().any(|other| other == *right));
                 assert!(AgentRights::permit(None, *right));
             }
         }

@@ -304,14 +304,14 @@ impl Journal {
     /// The message with this number; `None` if it is not available yet or does not exist.
     pub fn message(&self, seq: u32) -> Option<Message<'_>> {
         let seq = usize::try_from(seq).ok()?;
-        let told = self.finished.len();
-        if seq == 2 * told + 1 {
+        let count = self.finished.len();
+        if seq == 2 * count + 1 {
             return self.end.as_ref().map(|end| match end {
                 BatchEnd::Complete => Message::Complete,
                 BatchEnd::Failed(message) => Message::Fatal { message },
             });
         }
-        if seq > 2 * told {
+        if seq > 2 * count {
             return None;
         }
         Some(if seq.is_multiple_of(2) {

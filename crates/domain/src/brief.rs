@@ -30,10 +30,10 @@ mod tests {
     #[test]
     fn a_long_value_is_cut_and_its_rule_stays() {
         let long = "ß".repeat(1_000_000);
-        let told = brief(&format!("unknown variant `{long}`, expected one of `note`, `page`"));
+        let message = brief(&format!("unknown variant `{long}`, expected one of `note`, `page`"));
         assert!(
-            told.starts_with("unknown variant `ßß") && told.ends_with("ß…, expected one of `note`, `page`"),
-            "{told}"
+            message.starts_with("unknown variant `ßß") && message.ends_with("ß…, expected one of `note`, `page`"),
+            "{message}"
         );
         assert_eq!(brief(&long).chars().count(), MESSAGE_CHARS + 1);
         let forged = brief(&format!("{long}, expected {long}"));

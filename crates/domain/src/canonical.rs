@@ -312,9 +312,9 @@ impl<'t> Parser<'t> {
     }
 
     fn take(&mut self, byte: u8) -> bool {
-        let found = self.peek() == Some(byte);
-        self.at += usize::from(found);
-        found
+        let is_match = self.peek() == Some(byte);
+        self.at += usize::from(is_match);
+        is_match
     }
 
     fn peek(&self) -> Option<u8> {

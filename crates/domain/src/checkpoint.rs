@@ -126,7 +126,7 @@ impl VerifierKey {
     /// requires.
     pub fn open(&self, note: &str) -> Result<Checkpoint, NoteFault> {
         let (text, signatures) = parse_note(note)?;
-        let mut found = false;
+        let mut is_signed = false;
         for line in signatures {
             let (name, id, signature) = line?;
             if name != self.name || id != self.id {
@@ -134,9 +134,9 @@ impl VerifierKey {
             }
             let signature = Signature::from_slice(&signature).map_err(|_| NoteFault::Signature)?;
             self.key.verify_strict(text.as_bytes(), &signature).map_err(|_| NoteFault::Signature)?;
-            found = true;
+            is_signed = true;
         }
-        if !found {
+        if !is_signed {
             return Err(NoteFault::Unsigned);
         }
         let checkpoint: Checkpoint = text.parse()?;
@@ -191,8 +191,8 @@ pub(crate) fn parse_key(text: &str, kind: u8) -> Result<(String, VerifyingKey), 
         return Err(NotAKey("the name is empty, or holds a space or a plus"));
     }
     let bytes = BASE64_STANDARD.decode(key).map_err(|_| NotAKey("the key is not base64"))?;
-    let Some((found, key)) = bytes.split_first() else { return Err(NotAKey("the key is empty")) };
-    if *found != kind {
+    let Some((actual_kind, key)) = bytes.split_first() else { return Err(NotAKey("the key is empty")) };
+    if *actual_kind != kind {
         return Err(NotAKey("the key is of another type: logs have Ed25519 (1), witnesses its cosignatures (4)"));
     }
     let key = <[u8; 32]>::try_from(key).map_err(|_| NotAKey("the key has not 32 bytes"))?;

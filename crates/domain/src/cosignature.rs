@@ -36,7 +36,7 @@ impl WitnessKey {
 
     /// Like [`cosignatures`](Self::cosignatures), for the text of a checkpoint.
     pub fn lines_over(&self, text: &str, lines: &str) -> Result<String, NoteFault> {
-        let mut found = String::new();
+        let mut cosignatures = String::new();
         for line in lines.lines() {
             let (name, id, signature) = parse_signature(line)?;
             if name != self.name || id != self.id {
@@ -46,10 +46,10 @@ impl WitnessKey {
             let signature = Signature::from_slice(signature).map_err(|_| NoteFault::Signature)?;
             let message = message(u64::from_be_bytes(*time), text);
             self.key.verify_strict(message.as_bytes(), &signature).map_err(|_| NoteFault::Signature)?;
-            found.push_str(line);
-            found.push('\n');
+            cosignatures.push_str(line);
+            cosignatures.push('\n');
         }
-        if found.is_empty() { Err(NoteFault::Unsigned) } else { Ok(found) }
+        if cosignatures.is_empty() { Err(NoteFault::Unsigned) } else { Ok(cosignatures) }
     }
 }
 
@@ -87,9 +87,9 @@ mod tests {
         let key = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
         let public = key.verifying_key();
         let name = "witness.example/w1".to_owned();
-        let known = WitnessKey { id: key_id(&name, COSIGNATURE, &public), name, key: public };
-        assert_eq!(known.to_string().parse::<WitnessKey>().unwrap(), known);
-        (key, known)
+        let witness_key = WitnessKey { id: key_id(&name, COSIGNATURE, &public), name, key: public };
+        assert_eq!(witness_key.to_string().parse::<WitnessKey>().unwrap(), witness_key);
+        (key, witness_key)
     }
 
     fn line(key: &ed25519_dalek::SigningKey, witness: &WitnessKey, time: u64, signed: &str) -> String {

@@ -15,24 +15,24 @@ pub fn excerpt(asked: &QueryWords, chunk: &str) -> Vec<ExcerptPart> {
     if starts.len() <= EXCERPT_CHARS {
         return pieces.into_iter().map(piece).collect();
     }
-    let before: usize = pieces.iter().take_while(|(_, marked)| !marked).map(|(text, _)| text.chars().count()).sum();
+    let lead: usize = pieces.iter().take_while(|(_, marked)| !marked).map(|(text, _)| text.chars().count()).sum();
     // A chunk without a word of the query was found by its vector: take its start.
-    let first = if before == starts.len() { 0 } else { before.saturating_sub(LEAD_CHARS) };
+    let first = if lead == starts.len() { 0 } else { lead.saturating_sub(LEAD_CHARS) };
     let first = first.min(starts.len() - EXCERPT_CHARS);
     let last = first + EXCERPT_CHARS;
     let from = if first == 0 { 0 } else { blank(&chunk[starts[first]..]) + starts[first] };
     let to = starts
         .get(last)
         .map_or(chunk.len(), |at| chunk[from..*at].rfind(char::is_whitespace).map_or(*at, |length| from + length));
-    let mut shown: Vec<ExcerptPart> = marked(asked, &chunk[from..to]).into_iter().map(piece).collect();
+    let mut parts: Vec<ExcerptPart> = marked(asked, &chunk[from..to]).into_iter().map(piece).collect();
     let ellipsis = |text: &str| ExcerptPart { text: text.to_owned(), marked: false };
     if from > 0 {
-        shown.insert(0, ellipsis("… "));
+        parts.insert(0, ellipsis("… "));
     }
     if to < chunk.len() {
-        shown.push(ellipsis(" …"));
+        parts.push(ellipsis(" …"));
     }
-    shown
+    parts
 }
 
 /// Offset after the first white space; 0 if there is none within the first characters.
@@ -61,18 +61,18 @@ mod tests {
 
     #[test]
     fn a_short_chunk_is_shown_whole() {
-        let shown = excerpt(&asked("heat", 9), "Heated <b>wings</b>");
-        assert_eq!(text(&shown), "Heated <b>wings</b>");
-        assert_eq!(shown[0], ExcerptPart { text: "Heated".into(), marked: true });
+        let parts = excerpt(&asked("heat", 9), "Heated <b>wings</b>");
+        assert_eq!(text(&parts), "Heated <b>wings</b>");
+        assert_eq!(parts[0], ExcerptPart { text: "Heated".into(), marked: true });
     }
 
     #[test]
     fn a_long_chunk_is_shown_around_the_match() {
         let chunk = format!("{}the needle {}", "hay ".repeat(200), "straw ".repeat(200));
-        let shown = text(&excerpt(&asked("needles", 9), &chunk));
+        let output = text(&excerpt(&asked("needles", 9), &chunk));
         assert!(
-            shown.starts_with("… hay ") && shown.contains("the needle straw") && shown.ends_with("straw …"),
-            "{shown}"
+            output.starts_with("… hay ") && output.contains("the needle straw") && output.ends_with("straw …"),
+            "{output}"
         );
         let meant = text(&excerpt(&asked("pin", 9), &chunk));
         assert!(meant.starts_with("hay hay") && meant.ends_with("hay …"), "{meant}");
@@ -85,9 +85,9 @@ mod tests {
                 for place in [0, count / 2, count] {
                     let chunk = format!("{}needle{}", unit.repeat(place), unit.repeat(count - place));
                     for query in ["needle", "pin", ""] {
-                        let shown = text(&excerpt(&asked(query, 9), &chunk));
-                        assert!(shown.chars().count() <= EXCERPT_CHARS + 4, "{shown}");
-                        assert!(chunk.contains(shown.trim_start_matches("… ").trim_end_matches(" …")), "{shown}");
+                        let output = text(&excerpt(&asked(query, 9), &chunk));
+                        assert!(output.chars().count() <= EXCERPT_CHARS + 4, "{output}");
+                        assert!(chunk.contains(output.trim_start_matches("… ").trim_end_matches(" …")), "{output}");
                     }
                 }
             }

@@ -114,7 +114,7 @@ impl<K: Clone + Eq + Hash, W> FairQueue<K, W> {
 
     /// Adds a waiter. [`FairQueue::next_turn`] gives it a place, at once if one is free for it.
     pub fn enter(&mut self, party: &K, speed: Speed, waiter: W) -> Result<FairTicket, FairRefusal> {
-        let at = self.parties.iter().position(|known| known.key == *party);
+        let at = self.parties.iter().position(|entry| entry.key == *party);
         if at.is_some_and(|at| self.parties[at].waiting() >= self.limits.waiting_per_party_max) {
             return Err(FairRefusal::Party);
         }
@@ -169,13 +169,13 @@ impl<K: Clone + Eq + Hash, W> FairQueue<K, W> {
 
     /// Removes a waiter that no longer waits.
     pub fn withdraw(&mut self, party: &K, ticket: FairTicket) {
-        let Some(at) = self.parties.iter().position(|known| known.key == *party) else { return };
-        let known = &mut self.parties[at];
-        let before = known.waiting();
-        known.quick.retain(|(other, _)| *other != ticket);
-        known.slow.retain(|(other, _)| *other != ticket);
-        self.waiting -= before - known.waiting();
-        if known.waiting() == 0 {
+        let Some(at) = self.parties.iter().position(|entry| entry.key == *party) else { return };
+        let entry = &mut self.parties[at];
+        let waiting_before = entry.waiting();
+        entry.quick.retain(|(other, _)| *other != ticket);
+        entry.slow.retain(|(other, _)| *other != ticket);
+        self.waiting -= waiting_before - entry.waiting();
+        if entry.waiting() == 0 {
             self.parties.remove(at);
         }
     }
@@ -390,7 +390,7 @@ mod tests {
             let (mut running, mut before_it, mut is_served) = (Vec::new(), None, false);
             for (step, end) in ends.iter().enumerate() {
                 for party in 0..greedy {
-                    while queue.parties.iter().find(|known| known.key == party).map_or(0, Party::waiting) < items as usize {
+                    while queue.parties.iter().find(|entry| entry.key == party).map_or(0, Party::waiting) < items as usize {
                         queue.enter(&party, speed, items).unwrap();
                     }
                 }
@@ -415,7 +415,7 @@ mod tests {
                 }
                 // No place is free for a waiter.
                 for party in 0..greedy {
-                    let is_waiting = queue.parties.iter().any(|known| known.key == party);
+                    let is_waiting = queue.parties.iter().any(|entry| entry.key == party);
                     let has_share = running.iter().filter(|turn| turn.party == party).count() == share;
                     prop_assert!(!is_waiting || has_share || running.len() == places || are_slow && slow == slow_max);
                 }

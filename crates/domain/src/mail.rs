@@ -132,8 +132,8 @@ pub fn level_changed(to: Email, what: &LevelChanged<'_>, base_url: &str) -> Outg
     let change = if let Some(until) = what.until {
         format!("    Now:      nothing until {} (a pause)", moment(until))
     } else {
-        let before = what.previous.map_or("not set", words);
-        format!("    Before:   {before}\n    Now:      {}", words(what.level))
+        let previous = what.previous.map_or("not set", words);
+        format!("    Before:   {previous}\n    Now:      {}", words(what.level))
     };
     let text = format!(
         "{author} changed how much is recorded.\n\n    Computer: {computer}\n    Lane:     {lane}\n{change}\n    Time:     {when}\n\nFurther changes within a quarter of an hour are not mailed; all of them are on your activity page:\n\

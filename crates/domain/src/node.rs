@@ -136,19 +136,19 @@ pub fn differences(
     version: &str,
     nodes: &[NodeRecord],
 ) -> Vec<Difference> {
-    let mut found = Vec::new();
+    let mut reports = Vec::new();
     for node in nodes {
         let (traits, place) = (&node.traits, node.place());
-        let mut add = |kind, text| found.push(Difference { node: traits.id, kind, text });
+        let mut add = |kind, text| reports.push(Difference { node: traits.id, kind, text });
         if node.is_silent() {
             let since = date_time(node.last_beat_at);
             add(DifferenceKind::Silent, format!("{place} has been silent since {since}"));
             continue;
         }
         if traits.configuration != *configuration {
-            let (theirs, ours) = (short(&traits.configuration), short(configuration));
+            let (remote, local) = (short(&traits.configuration), short(configuration));
             let differing = named(&settings.differing(&traits.settings));
-            let text = format!("{place} has other settings: {differing}digest {theirs}, here {ours}");
+            let text = format!("{place} has other settings: {differing}digest {remote}, here {local}");
             add(DifferenceKind::Configuration, text);
         }
         if traits.version != version {
@@ -160,7 +160,7 @@ pub fn differences(
             add(DifferenceKind::Clock, format!("the clock of {place} is {:.1} s {side} the database's", seconds.abs()));
         }
     }
-    found
+    reports
 }
 
 /// The first of these paths, as the start of a list.
@@ -214,7 +214,7 @@ mod tests {
     fn kinds(nodes: &[NodeRecord]) -> Vec<DifferenceKind> {
         differences(&Digest::of(b"same"), &SettingPrints::default(), "1.0.0", nodes)
             .into_iter()
-            .map(|found| found.kind)
+            .map(|difference| difference.kind)
             .collect()
     }
 

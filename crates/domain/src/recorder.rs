@@ -39,6 +39,6 @@ impl Recorders {
 
     /// Whether `machine` is one of `computers`.
     pub fn has_computer(&self, machine: MachineUuid) -> bool {
-        self.computers.iter().any(|known| known.machine == machine)
+        self.computers.iter().any(|recorder| recorder.machine == machine)
     }
 }

@@ -74,11 +74,11 @@ fn with_few_empty_lines(text: &str) -> Cow<'_, str> {
         return with_few_empty_lines(&text.replace("\r\n", "\n").replace('\r', "\n")).into_owned().into();
     }
     let mut empty = 0;
-    let mut kept = |line: &&str| {
+    let mut is_kept = |line: &&str| {
         empty = if line.trim().is_empty() { empty + 1 } else { 0 };
         empty <= EMPTY_LINES_MAX
     };
-    let lines: Vec<&str> = text.split_inclusive('\n').filter(&mut kept).collect();
+    let lines: Vec<&str> = text.split_inclusive('\n').filter(&mut is_kept).collect();
     if lines.iter().map(|line| line.len()).sum::<usize>() == text.len() { text.into() } else { lines.concat().into() }
 }
 
@@ -101,9 +101,9 @@ fn border(text: &str) -> usize {
     // A boundary in the first half could leave a stretch of a few words.
     let late = window.len() / 2;
     let ends = [("\n# ", 1), ("\n## ", 1), ("\n### ", 1), ("\n\n", 2), ("\n", 1), (" ", 1)];
-    let found =
+    let boundary =
         ends.into_iter().find_map(|(mark, length)| window.rfind(mark).filter(|at| *at > late).map(|at| at + length));
-    found.unwrap_or(window.len())
+    boundary.unwrap_or(window.len())
 }
 
 #[cfg(test)]
@@ -215,9 +215,9 @@ mod tests {
             text in "((# |## |- |1. |> |`|```\n|\n|\n\n|\\*\\*|\\[|\\]\\(x\\)|\\| )?[a-zäß]{1,12}[ ,\n]){0,150}",
         ) {
             let cut = cut(&text, &small());
-            let kept: HashSet<&str> = cut.iter().flat_map(|chunk| words(chunk)).collect();
+            let chunk_words: HashSet<&str> = cut.iter().flat_map(|chunk| words(chunk)).collect();
             for word in words(&text) {
-                prop_assert!(kept.contains(word), "{word} of {text:?} is not in {cut:?}");
+                prop_assert!(chunk_words.contains(word), "{word} of {text:?} is not in {cut:?}");
             }
             let text = with_few_empty_lines(&text);
             let mut from = 0;

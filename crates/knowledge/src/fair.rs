@@ -112,7 +112,7 @@ impl FairPlaces {
 
     fn announce(&self, state: &Sharing) {
         let contended = state.queue.is_contended();
-        self.0.contended.send_if_modified(|before| std::mem::replace(before, contended) != contended);
+        self.0.contended.send_if_modified(|current| std::mem::replace(current, contended) != contended);
     }
 
     fn lock(&self) -> MutexGuard<'_, Sharing> {
@@ -282,10 +282,10 @@ mod tests {
         drop(place);
         next.await.unwrap();
         let place = places.acquire(&account("long")).await.unwrap();
-        let begun = Instant::now();
+        let start = Instant::now();
         let next = waits(&places, "next", &order).await;
         place.overdue().await;
-        assert_eq!(begun.elapsed(), SECOND);
+        assert_eq!(start.elapsed(), SECOND);
         drop(place);
         next.await.unwrap();
     }

@@ -123,13 +123,13 @@ impl Index {
         self.catch_up(on, model).await?;
         let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(on.number).index));
         let index = index.read_owned().await;
-        let found = blocking::compute(move || {
+        let search = blocking::compute(move || {
             // Evicted in the meantime, or replaced by an index of another model: no candidates, and the lexical search
             // remains.
             let index = index.as_ref().filter(|index| usize::from(index.model().dimensions) == query.len());
             index.map_or_else(Vec::new, |index| index.nearest(&query, wanted, spaces.as_deref(), &settings))
         });
-        Ok(found.await)
+        Ok(search.await)
     }
 
     /// Applies the commits of an account up to `on.changes`, unless the database compares.
@@ -145,8 +145,8 @@ impl Index {
         if current(&*slot.index.read().await) {
             return Ok(());
         }
-        let mut kept = slot.index.write().await;
-        let index = match &mut *kept {
+        let mut guard = slot.index.write().await;
+        let index = match &mut *guard {
             Some(index) if index.model() == model => index,
             other => other.insert(AccountIndex::new(model)),
         };
@@ -156,7 +156,7 @@ impl Index {
             index.apply(&changes)?;
         }
         slot.bytes.store(index.bytes(), Ordering::Relaxed);
-        drop(kept);
+        drop(guard);
         self.make_room(on.number);
         Ok(())
     }

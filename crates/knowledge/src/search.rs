@@ -148,8 +148,8 @@ impl<E: Embed> Search<E> {
         let weights = ScoreWeights { meaning: self.settings.meaning_weight, neighbour: self.settings.neighbour_weight };
         let scored =
             blocking::compute(move || score::scored(chunks, &stems, &lexical, vector.as_deref(), weights)).await;
-        let found = self.documents(store, scored, query).await?;
-        Ok(SearchResults { found, by_words_alone: missing })
+        let documents = self.documents(store, scored, query).await?;
+        Ok(SearchResults { found: documents, by_words_alone: missing })
     }
 
     /// Groups scored chunks by document and reads the best documents.
@@ -175,13 +175,13 @@ impl<E: Embed> Search<E> {
         let ids: Vec<MemoryId> = best.iter().map(|(memory, _)| *memory).collect();
         let memories = store.memories_by_id(&ids, &query.scope, self.settings.content_max).await?;
         let mut memories: HashMap<MemoryId, Memory> = memories.into_iter().map(|memory| (memory.id, memory)).collect();
-        let found = best.into_iter().filter_map(|(id, chunks)| {
+        let hits = best.into_iter().filter_map(|(id, chunks)| {
             let similarity = top(&chunks);
             let chunks =
                 chunks.into_iter().map(|chunk| Highlight { content: chunk.content, similarity: chunk.similarity });
             // A memory deleted in the meantime is left out.
             memories.remove(&id).map(|memory| SearchHit { memory, similarity, chunks: chunks.collect() })
         });
-        Ok(found.collect())
+        Ok(hits.collect())
     }
 }

@@ -26,10 +26,10 @@ pub(super) fn parse(html: &str, settings: &ExtractSettings) -> Result<Document, 
     let mut open_tag = OpenTag::default();
     let mut unseen = 0;
     for piece in pieces(html) {
-        let before = sink.tokens.get();
+        let tokens_before = sink.tokens.get();
         feed(&tokenizer, &input, piece);
         // An unfinished tag started in this piece, or in an earlier one after which no token was completed.
-        let continues = sink.tokens.get() == before;
+        let continues = sink.tokens.get() == tokens_before;
         open_tag.read(piece, continues);
         if sink.has_too_many.get() || (continues && open_tag.attributes > settings.attributes_max) {
             return too_many();

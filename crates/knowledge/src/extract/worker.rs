@@ -301,10 +301,10 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_of_the_environment_reaches_the_worker() {
-        let found = "printf '{\"extracted\":{\"title\":\"%s\",\"markdown\":\"x\",\"kind\":\"page\"}}' \"${CARGO_PKG_NAME-none}\"";
+        let script = "printf '{\"extracted\":{\"title\":\"%s\",\"markdown\":\"x\",\"kind\":\"page\"}}' \"${CARGO_PKG_NAME-none}\"";
         assert!(std::env::var("CARGO_PKG_NAME").is_ok());
         let read =
-            shell(found, ExtractSettings::default()).extract(source("text/html", b"<p>x"), &account()).await.unwrap();
+            shell(script, ExtractSettings::default()).extract(source("text/html", b"<p>x"), &account()).await.unwrap();
         assert_eq!(read.title.as_deref(), Some("none"));
     }
 

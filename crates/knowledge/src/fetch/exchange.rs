@@ -63,9 +63,9 @@ pub(super) async fn exchange(
         return Ok(FetchResponse::Redirect(location));
     }
     if !status.is_success() {
-        let asked =
+        let delay =
             response.headers().get(header::RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?, now()));
-        return Err(refused(status, asked, settings.retry_after_max));
+        return Err(refused(status, delay, settings.retry_after_max));
     }
     if wanted == FetchKind::Robots {
         let body = Body::open(response, usize::MAX, settings.stall_timeout)?;

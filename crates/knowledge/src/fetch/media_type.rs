@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_header_names_type_and_charset() {
-        let parse = |header| ContentType::parse(Some(header)).map(|found| (found.media_type, found.charset));
+        let parse = |header| ContentType::parse(Some(header)).map(|parsed| (parsed.media_type, parsed.charset));
         let utf8 = Some("utf-8".to_owned());
         assert_eq!(parse("text/html; charset=UTF-8"), Ok((Some(MediaType::Html), utf8.clone())));
         assert_eq!(parse("Text/HTML;x=y ; Charset=\"utf-8\""), Ok((Some(MediaType::Html), utf8)));

@@ -212,8 +212,8 @@ mod tests {
         for (path, is_allowed) in
             [("/", true), ("/private/x", false), ("/private/open", true), ("/private/open/x", false)]
         {
-            let found = ruling("attache", text, &format!("https://example.com{path}"));
-            assert_eq!(found, Ruling { is_allowed, crawl_delay_seconds: Some(2.5) }, "{path}");
+            let actual = ruling("attache", text, &format!("https://example.com{path}"));
+            assert_eq!(actual, Ruling { is_allowed, crawl_delay_seconds: Some(2.5) }, "{path}");
         }
         assert!(!ruling("attache", b"User-agent: *\nDisallow: /a", "https://example.com/ab").is_allowed);
         assert!(ruling("attache", b"User-agent: other\nDisallow: /", "https://example.com/ab").is_allowed);
@@ -271,9 +271,9 @@ mod tests {
     async fn a_site_is_requested_once_until_its_entry_expires() {
         let settings = FetchSettings::default();
         let (robots, ada) = (robots(&settings), account("ada"));
-        let asked = AtomicUsize::new(0);
+        let requests = AtomicUsize::new(0);
         let ask = |known: RobotsState| async {
-            asked.fetch_add(1, Ordering::Relaxed);
+            requests.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
             known
         };
@@ -284,13 +284,13 @@ mod tests {
         assert_eq!(all, vec![RobotsState::NoRules; 10]);
         tokio::time::advance(settings.robots_cached_for / 2).await;
         robots.known("https://a.example", &account("ada"), ask(RobotsState::NoRules)).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
         tokio::time::advance(settings.robots_cached_for / 2).await;
         robots.known("https://a.example", &account("ada"), ask(RobotsState::Unreachable(FetchError::TooSlow))).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        assert_eq!(requests.load(Ordering::Relaxed), 2);
         tokio::time::advance(settings.robots_failure_cached_for).await;
         robots.known("https://a.example", &account("ada"), ask(RobotsState::NoRules)).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        assert_eq!(requests.load(Ordering::Relaxed), 3);
     }
 
     #[tokio::test]

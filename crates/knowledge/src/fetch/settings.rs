@@ -162,7 +162,7 @@ impl FetchSettings {
             ),
         ];
         let rules = waits.into_iter().chain(pauses).chain(counts).chain(others);
-        rules.filter(|(kept, ..)| !kept).map(|(_, field, rule)| (field.to_owned(), rule.to_owned())).collect()
+        rules.filter(|(is_valid, ..)| !is_valid).map(|(_, field, rule)| (field.to_owned(), rule.to_owned())).collect()
     }
 
     /// The places of requests. A batch waits with a few items only, so the queue needs no separate limit.

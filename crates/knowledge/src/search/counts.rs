@@ -49,8 +49,8 @@ impl StemCountCache {
     #[boxed]
     pub async fn of(&self, store: &Store, on: &AccountStatistics, stems: &[String]) -> Result<Vec<u32>, StoreError> {
         let mut counts: Vec<Option<u32>> = {
-            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            stems.iter().map(|stem| kept.get(&(on.number, stem.clone())).and_then(|kept| kept.at(on))).collect()
+            let cache = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            stems.iter().map(|stem| cache.get(&(on.number, stem.clone())).and_then(|count| count.at(on))).collect()
         };
         let missing: Vec<String> =
             stems.iter().zip(&counts).filter(|(_, count)| count.is_none()).map(|(stem, _)| stem.clone()).collect();
@@ -64,12 +64,12 @@ impl StemCountCache {
     }
 
     fn keep(&self, on: &AccountStatistics, counted: impl Iterator<Item = (String, u32)>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for (stem, count) in counted.filter(|(_, count)| *count >= COMMON_MIN) {
-            if kept.len() >= KEPT_MAX {
-                kept.clear();
+            if cache.len() >= KEPT_MAX {
+                cache.clear();
             }
-            kept.insert((on.number, stem), CachedCount { count, changes: on.changes, chunks: on.chunks });
+            cache.insert((on.number, stem), CachedCount { count, changes: on.changes, chunks: on.chunks });
         }
     }
 }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_count_is_used_until_the_account_index_has_changed_by_a_few_percent() {
-        let kept = CachedCount { count: 2_560, changes: 100, chunks: 10_000 };
+        let cached = CachedCount { count: 2_560, changes: 100, chunks: 10_000 };
         for (changes, chunks, is_right) in [
             (100, 10_000, true),
             (110, 10_040, true),
@@ -93,7 +93,7 @@ mod tests {
             (110, 10_041, false),
             (110, 9_959, false),
         ] {
-            assert_eq!(kept.at(&account_index_at(changes, chunks)), is_right.then_some(2_560), "{changes} {chunks}");
+            assert_eq!(cached.at(&account_index_at(changes, chunks)), is_right.then_some(2_560), "{changes} {chunks}");
         }
     }
 

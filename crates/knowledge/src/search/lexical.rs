@@ -94,11 +94,11 @@ impl LexicalSearch {
         for (account_index, (forms, counts)) in account_indexes.iter().zip(&counts) {
             let chosen = chosen(forms, &lexical.weights, counts, settings.postings_max);
             let entries = counts.iter().map(|count| u64::from(*count)).sum();
-            let (found, rated) = match &chosen {
+            let (ids, rated) = match &chosen {
                 ChosenStems::Rare(asked) => {
-                    let found =
+                    let ids =
                         store.chunks_with_words(account_index, asked, query.spaces(), ChunkLimits::any(most)).await?;
-                    (found, RankedChunks::default())
+                    (ids, RankedChunks::default())
                 }
                 ChosenStems::Common(asked) => {
                     let reach = reach(settings, account_indexes.len(), most, entries);
@@ -109,10 +109,10 @@ impl LexicalSearch {
                     (rated.best(ChunkLimits::any(most)), rated)
                 }
             };
-            if found.len() >= most {
+            if ids.len() >= most {
                 lexical.full.push(FullList { account_index: *account_index, stems: chosen, most, rated });
             }
-            lexical.chunks.extend(found);
+            lexical.chunks.extend(ids);
         }
         Ok(lexical)
     }
@@ -216,12 +216,12 @@ fn reach(settings: &Settings, account_indexes: usize, most: usize, entries: u64)
 impl RankedChunks {
     fn best(&self, wanted: ChunkLimits) -> Vec<ChunkId> {
         let mut taken: HashMap<MemoryId, usize> = HashMap::new();
-        let kept = self.chunks.iter().filter(|(_, memory)| {
+        let within_limits = self.chunks.iter().filter(|(_, memory)| {
             let taken = taken.entry(*memory).or_default();
             *taken += 1;
             wanted.each_max.is_none_or(|each_max| *taken <= each_max)
         });
-        kept.map(|(chunk, _)| *chunk).take(wanted.chunks_max).collect()
+        within_limits.map(|(chunk, _)| *chunk).take(wanted.chunks_max).collect()
     }
 
     /// Number of memories with a ranked chunk.
@@ -233,25 +233,25 @@ impl RankedChunks {
 /// Selects the rarest stems with at most `postings_max` entries in total. If the rarest stem exceeds the limit, selects
 /// the commonest stem of each word: a candidate must then contain every selected stem.
 fn chosen(forms: &[StemForm], weights: &[f64], counts: &[u32], postings_max: u64) -> ChosenStems {
-    let mut there: Vec<(u32, usize)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
-    there.sort_unstable();
-    let asked = |at: usize| QueryStem { stem: forms[at].stem.clone(), weight: weights[forms[at].word] };
-    if there.first().is_some_and(|(count, _)| u64::from(*count) > postings_max) {
+    let mut by_count: Vec<(u32, usize)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
+    by_count.sort_unstable();
+    let query_stem = |at: usize| QueryStem { stem: forms[at].stem.clone(), weight: weights[forms[at].word] };
+    if by_count.first().is_some_and(|(count, _)| u64::from(*count) > postings_max) {
         let is_commonest = |at: usize| {
-            !there
+            !by_count
                 .iter()
                 .any(|(count, other)| forms[*other].word == forms[at].word && (*count, *other) > (counts[at], at))
         };
         return ChosenStems::Common(
-            there.iter().filter(|(_, at)| is_commonest(*at)).map(|(_, at)| asked(*at)).collect(),
+            by_count.iter().filter(|(_, at)| is_commonest(*at)).map(|(_, at)| query_stem(*at)).collect(),
         );
     }
     let mut walked = 0;
-    let affordable = there.iter().take_while(|(count, _)| {
+    let affordable = by_count.iter().take_while(|(count, _)| {
         walked += u64::from(*count);
         walked <= postings_max
     });
-    ChosenStems::Rare(affordable.map(|(_, at)| asked(*at)).collect())
+    ChosenStems::Rare(affordable.map(|(_, at)| query_stem(*at)).collect())
 }
 
 #[cfg(test)]
@@ -260,7 +260,7 @@ mod tests {
 
     fn names(chosen: &ChosenStems) -> (Vec<&str>, bool) {
         let (ChosenStems::Rare(stems) | ChosenStems::Common(stems)) = chosen;
-        (stems.iter().map(|asked| asked.stem.as_str()).collect(), matches!(chosen, ChosenStems::Common(_)))
+        (stems.iter().map(|stem| stem.stem.as_str()).collect(), matches!(chosen, ChosenStems::Common(_)))
     }
 
     #[test]

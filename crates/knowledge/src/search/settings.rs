@@ -116,7 +116,7 @@ mod tests {
             Settings { meaning_weight: f64::NAN, neighbour_weight: 1.1, chunks_shown: 0, ..Settings::default() };
         assert_eq!(nonsense.problems().len(), 3);
         let index = index::Settings { threads_max: 0, ..index::Settings::default() };
-        let found = Settings { index, ..Settings::default() }.problems();
-        assert_eq!(found, [("index.threads_max".to_owned(), "must be at least 1".to_owned())]);
+        let problems = Settings { index, ..Settings::default() }.problems();
+        assert_eq!(problems, [("index.threads_max".to_owned(), "must be at least 1".to_owned())]);
     }
 }

@@ -30,8 +30,8 @@ impl QueryStems {
 
     /// The stems in a language, in the order of the words; those in English for a language that was not asked for.
     pub fn in_language(&self, language: Language) -> &[String] {
-        let known = self.0.iter().find(|(known, _)| *known == language).or(self.0.first());
-        known.map_or(&[], |(_, stems)| stems)
+        let entry = self.0.iter().find(|(entry, _)| *entry == language).or(self.0.first());
+        entry.map_or(&[], |(_, stems)| stems)
     }
 
     /// The distinct stems in `languages`, in the order of the words. A stem of two words belongs to the first one.

@@ -31,12 +31,12 @@ const TIME_LIMIT: Duration = Duration::from_mins(1);
 /// Whether a second page of the site is requested within this time after the first.
 async fn asks_for_two_pages(settings: FetchSettings, site: &Site, within: Duration) -> bool {
     let pages = || site.targets().iter().filter(|target| *target != "/robots.txt").count();
-    let before = pages();
+    let baseline = pages();
     let fetcher = fetcher(settings);
     let (first, second) = (site.url("/first"), site.url("/second"));
     let both = async { tokio::join!(fetch(&fetcher, &first), fetch(&fetcher, &second)) };
     let over = async {
-        while pages() == before {
+        while pages() == baseline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         tokio::time::sleep(within).await;
@@ -45,7 +45,7 @@ async fn asks_for_two_pages(settings: FetchSettings, site: &Site, within: Durati
         _ = both => {}
         () = over => {}
     }
-    pages() == before + 2
+    pages() == baseline + 2
 }
 
 #[tokio::test]
@@ -134,23 +134,23 @@ async fn silent_hosts_of_greedy_accounts_leave_a_place_to_another() {
         ..settings_for(&site)
     };
     let fetcher = Arc::new(fetcher_with(settings, names));
-    let (done, mut greedy) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
+    let (completed, mut greedy) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
     for (nth, host) in hosts.iter().take(36).enumerate() {
-        let (fetcher, done) = (Arc::clone(&fetcher), Arc::clone(&done));
+        let (fetcher, completed) = (Arc::clone(&fetcher), Arc::clone(&completed));
         let url = format!("http://{host}:{}/silent", site.port()).parse().unwrap();
         greedy.spawn(async move {
             assert!(fetcher.fetch(&account(["eve", "mallory", "trudy"][nth % 3]), &url).await.is_err());
-            done.fetch_add(1, Ordering::Relaxed);
+            completed.fetch_add(1, Ordering::Relaxed);
         });
     }
     // All three accounts have had slow turns.
-    while done.load(Ordering::Relaxed) < 6 {
+    while completed.load(Ordering::Relaxed) < 6 {
         tokio::task::yield_now().await;
     }
-    let before = done.load(Ordering::Relaxed);
+    let baseline = completed.load(Ordering::Relaxed);
     let url = format!("http://{}:{}/", hosts[36], site.port()).parse().unwrap();
     fetcher.fetch(&account("ada"), &url).await.unwrap();
-    let turns = done.load(Ordering::Relaxed) - before;
+    let turns = completed.load(Ordering::Relaxed) - baseline;
     // In one common queue it would wait for the 28 requests that have not started.
     assert!(turns <= 12, "a page waited for {turns} requests of others");
     greedy.abort_all();

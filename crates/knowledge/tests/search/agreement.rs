@@ -50,7 +50,7 @@ async fn pgvector_and_memory_agree() {
     let ada = world.account("ada@example.com").await;
     let (red, blue) = (world.space(&ada).await, world.space(&ada).await);
     let spaces: [&[SpaceId]; 4] = [&[], &[red], &[blue], &[red, blue]];
-    let mut kept = Vec::new();
+    let mut memories = Vec::new();
     for at in 0..MEMORIES {
         if at == MEMORIES / 2 {
             // Half of the vectors are stored before the start, half after it.
@@ -61,9 +61,9 @@ async fn pgvector_and_memory_agree() {
             }
         }
         let vectors: Vec<Vec<f32>> = (0..CHUNKS).map(|_| direction(&rng)).collect();
-        kept.push(world.add_vectors(&ada, &format!("{at}"), &model, &vectors, spaces[at % 4]).await);
+        memories.push(world.add_vectors(&ada, &format!("{at}"), &model, &vectors, spaces[at % 4]).await);
     }
-    for memory in kept.iter().step_by(7) {
+    for memory in memories.iter().step_by(7) {
         assert!(world.store.memory_delete(*memory, &ada).await.unwrap());
     }
     let account_indexes = world.store.account_indexes_in(&MemoryScope::Account(ada), 9).await.unwrap();

@@ -218,5 +218,5 @@ pub fn query(text: &str, scope: &MemoryScope) -> SearchQuery {
 
 /// The titles of the results, best first.
 pub fn titles(answer: &SearchResults) -> Vec<&str> {
-    answer.found.iter().map(|found| found.memory.title.as_str()).collect()
+    answer.found.iter().map(|hit| hit.memory.title.as_str()).collect()
 }
