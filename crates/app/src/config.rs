@@ -408,8 +408,8 @@ impl Settings {
     /// Values of the right type that break a rule, as pairs of path and reason.
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
-        let mut rule = |kept: bool, path: &str, reason: &str| {
-            if !kept {
+        let mut rule = |is_valid: bool, path: &str, reason: &str| {
+            if !is_valid {
                 problems.push((path.to_owned(), reason.to_owned()));
             }
         };
@@ -559,8 +559,8 @@ impl Settings {
     }
 
     fn section_problems(&self) -> impl Iterator<Item = (String, String)> {
-        fn owned(found: Vec<(&'static str, &'static str)>) -> Vec<(String, String)> {
-            found.into_iter().map(|(field, rule)| (field.to_owned(), rule.to_owned())).collect()
+        fn owned(faults: Vec<(&'static str, &'static str)>) -> Vec<(String, String)> {
+            faults.into_iter().map(|(field, rule)| (field.to_owned(), rule.to_owned())).collect()
         }
         let sections = [
             ("http", self.http.problems()),
@@ -576,8 +576,8 @@ impl Settings {
             ("webhooks", owned(self.webhooks.problems())),
             ("feeds", owned(self.feeds.problems())),
         ];
-        sections.into_iter().flat_map(|(section, found)| {
-            found.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))
+        sections.into_iter().flat_map(|(section, faults)| {
+            faults.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))
         })
     }
 

@@ -83,15 +83,15 @@ mod tests {
     async fn a_lame_duck_is_unready_first_and_closes_connections_in_its_second_half() {
         let phases = Phases::default();
         assert!(!phases.is_leaving() && !phases.closes_connections());
-        let begun = Instant::now();
+        let start = Instant::now();
         let leaving = phases.clone();
         let duck = tokio::spawn(async move { leaving.lame_duck(Duration::from_secs(10)).await });
         for (seconds, closes) in [(1, false), (4, false), (6, true), (9, true)] {
-            tokio::time::sleep_until(begun + Duration::from_secs(seconds)).await;
+            tokio::time::sleep_until(start + Duration::from_secs(seconds)).await;
             assert_eq!((phases.is_leaving(), phases.closes_connections()), (true, closes), "after {seconds} s");
         }
         duck.await.unwrap();
-        assert_eq!(begun.elapsed(), Duration::from_secs(10));
+        assert_eq!(start.elapsed(), Duration::from_secs(10));
         assert!(tokio::time::timeout(Duration::from_secs(1), phases.stopping()).await.is_err());
         phases.enter(Phase::Stopping);
         phases.stopping().await;

@@ -72,8 +72,8 @@ impl Client {
     /// A client without a credential. Sends nothing.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         for address in [Some(&settings.base_url), settings.rag_url.as_ref()].into_iter().flatten() {
-            let known = reqwest::Url::parse(address).ok();
-            if !known.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+            let parsed = reqwest::Url::parse(address).ok();
+            if !parsed.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
                 return Err(Error::Address(address.clone()));
             }
         }

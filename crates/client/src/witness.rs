@@ -120,8 +120,8 @@ impl Witness {
     /// The stored checkpoint of the log with this key.
     pub fn seen(&self, key: &VerifierKey) -> Result<Option<Checkpoint>, WitnessError> {
         let Some(note) = self.logs.get(&key.to_string()) else { return Ok(None) };
-        let seen = key.open(note).map_err(|_| WitnessError::Memory { origin: key.name().to_owned() })?;
-        Ok(Some(seen))
+        let checkpoint = key.open(note).map_err(|_| WitnessError::Memory { origin: key.name().to_owned() })?;
+        Ok(Some(checkpoint))
     }
 
     /// The largest stored checkpoint of other epochs of the same log. Ignores stored notes that cannot be read: the epoch is only reported.

@@ -141,7 +141,7 @@ pub fn named<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Opti
 impl<'p> HookObservation<'p> {
     /// Reads the members that the tools share.
     pub fn common(hook: &'p str, activity: HookActivity, members: &'p Map<String, Value>) -> Self {
-        let mut seen = Self {
+        let mut observation = Self {
             activity: Some(activity),
             hook: Cow::Borrowed(hook),
             session: text(members, &SESSION).map(Cow::Borrowed),
@@ -152,11 +152,11 @@ impl<'p> HookObservation<'p> {
             ..Self::default()
         };
         for (name, names) in LABELS {
-            seen.labels.extend(label_of(members, names).map(|value| (name, Cow::Borrowed(value))));
+            observation.labels.extend(label_of(members, names).map(|value| (name, Cow::Borrowed(value))));
         }
-        seen.key = text(members, &CALL).map(str::to_owned).filter(|_| seen.is_of_a_tool());
-        seen.contents(members);
-        seen
+        observation.key = text(members, &CALL).map(str::to_owned).filter(|_| observation.is_of_a_tool());
+        observation.contents(members);
+        observation
     }
 
     /// Whether the hook is about the use of a tool.

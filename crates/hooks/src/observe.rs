@@ -19,7 +19,7 @@ use crate::payload::Payload;
 /// Reads a payload; `None` if the hook reports nothing that is recorded.
 pub fn observe<'p>(tool: Tool, hook: Option<&'p str>, payload: &'p Payload) -> Option<HookObservation<'p>> {
     let members = &payload.members;
-    let mut seen = match tool {
+    let mut observation = match tool {
         Tool::ClaudeCode => claude_code::observe(named(hook, members)?, members),
         Tool::Codex => codex::observe(hook, members),
         Tool::Cursor => cursor::observe(named(hook, members)?, members),
@@ -27,10 +27,12 @@ pub fn observe<'p>(tool: Tool, hook: Option<&'p str>, payload: &'p Payload) -> O
         Tool::GithubCopilot => github_copilot::observe(hook, members),
         Tool::Opencode => opencode::observe(hook, members),
     }?;
-    if seen.key.is_none() && (seen.at_ms.is_some() || text(members, &TURN).is_some() && is_once_a_turn(&seen)) {
-        seen.key = Some(digest(members));
+    if observation.key.is_none()
+        && (observation.at_ms.is_some() || text(members, &TURN).is_some() && is_once_a_turn(&observation))
+    {
+        observation.key = Some(digest(members));
     }
-    Some(seen)
+    Some(observation)
 }
 
 /// Whether a turn cannot have two of these with the same members.

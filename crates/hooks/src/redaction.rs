@@ -72,8 +72,10 @@ impl Redactor {
     pub fn redact(&self, members: &mut Map<String, Value>) -> bool {
         let view = View::of(members);
         let findings = merged(self.find(view.bytes()));
-        let cuts: Vec<_> =
-            findings.iter().flat_map(|found| view.cuts(&found.part, &format!("[redacted:{}]", found.name))).collect();
+        let cuts: Vec<_> = findings
+            .iter()
+            .flat_map(|finding| view.cuts(&finding.part, &format!("[redacted:{}]", finding.name)))
+            .collect();
         view::replace(members, &cuts);
         !cuts.is_empty()
     }
@@ -85,8 +87,8 @@ impl Redactor {
             match self.leads.get(keyword.pattern().as_usize()) {
                 Some(Lead::Rule(nth)) => match self.rules.get(*nth) {
                     Some(rule) if rule.is_command => {
-                        let found = rule.find_arguments(view, &keyword.range());
-                        findings.extend(found.into_iter().map(|part| Finding {
+                        let secrets = rule.find_arguments(view, &keyword.range());
+                        findings.extend(secrets.into_iter().map(|part| Finding {
                             part,
                             rank: *nth,
                             name: rule.name.clone(),
@@ -95,12 +97,12 @@ impl Redactor {
                     _ => tried.iter_mut().skip(*nth).take(1).for_each(|is_tried| *is_tried = true),
                 },
                 Some(Lead::Name) => {
-                    let found = names.at(keyword.start());
-                    findings.extend(found.map(|(part, name)| Finding { part, rank, name: name.to_owned() }));
+                    let secrets = names.at(keyword.start());
+                    findings.extend(secrets.map(|(part, name)| Finding { part, rank, name: name.to_owned() }));
                 }
                 Some(Lead::Url) => {
-                    let found = url::password(view, keyword.end());
-                    findings.extend(found.map(|part| Finding { part, rank, name: "basic-auth".to_owned() }));
+                    let secrets = url::password(view, keyword.end());
+                    findings.extend(secrets.map(|part| Finding { part, rank, name: "basic-auth".to_owned() }));
                 }
                 None => {}
             }
@@ -118,17 +120,17 @@ impl Redactor {
 
 /// Merges overlapping findings; returns them in the order of the text.
 fn merged(mut findings: Vec<Finding>) -> Vec<Finding> {
-    findings.sort_by_key(|found| (found.part.start, found.part.end));
+    findings.sort_by_key(|finding| (finding.part.start, finding.part.end));
     let mut merged = Vec::<Finding>::with_capacity(findings.len());
-    for found in findings {
-        match merged.last_mut().filter(|last| found.part.start < last.part.end) {
+    for finding in findings {
+        match merged.last_mut().filter(|last| finding.part.start < last.part.end) {
             Some(last) => {
-                last.part.end = last.part.end.max(found.part.end);
-                if found.rank < last.rank {
-                    (last.rank, last.name) = (found.rank, found.name);
+                last.part.end = last.part.end.max(finding.part.end);
+                if finding.rank < last.rank {
+                    (last.rank, last.name) = (finding.rank, finding.name);
                 }
             }
-            None => merged.push(found),
+            None => merged.push(finding),
         }
     }
     merged

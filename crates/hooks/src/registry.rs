@@ -59,7 +59,7 @@ fn kind(activity: HookActivity, seen: &HookObservation<'_>) -> (&'static str, La
 /// The event type of a tool that works on a memory, such as the tools of `attache mcp`.
 fn memory_tool(skill: &str) -> Option<&'static str> {
     // Agents prefix the tool's name with the MCP server's, each in a different way: `mcp__attache__add_memory`, `MCP:attache:add_memory`.
-    let is = |name: &&str| skill.strip_suffix(*name).is_some_and(|before| !before.ends_with(char::is_alphanumeric));
+    let is = |name: &&str| skill.strip_suffix(*name).is_some_and(|prefix| !prefix.ends_with(char::is_alphanumeric));
     let of = |names: &[&str], event_type| names.iter().any(is).then_some(event_type);
     of(
         &["add_memory", "create_memory", "save_memory", "store_memory", "update_memory", "upsert_memory"],

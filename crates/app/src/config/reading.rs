@@ -202,9 +202,9 @@ fn spelt<'p>(schema: &Value, path: impl Iterator<Item = &'p str>) -> Vec<String>
     let mut place = Some(schema);
     path.map(|key| {
         let members = place.and_then(Value::as_object);
-        let found = members.and_then(|members| members.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)));
-        place = found.map(|(_, value)| value);
-        found.map_or_else(|| key.to_lowercase(), |(name, _)| name.clone())
+        let entry = members.and_then(|members| members.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)));
+        place = entry.map(|(_, value)| value);
+        entry.map_or_else(|| key.to_lowercase(), |(name, _)| name.clone())
     })
     .collect()
 }
@@ -233,14 +233,16 @@ fn known<'s>(schema: &'s Value, path: &[String]) -> Option<&'s Value> {
 
 fn unknown(schema: &Value, place: String, path: &[String]) -> Problem {
     let path = path.join(".");
-    let sections = paths(schema).into_iter().flat_map(|known| {
-        let ends = known.match_indices('.').map(|(at, _)| at).chain([known.len()]).collect::<Vec<_>>();
-        ends.into_iter().map(move |end| known[..end].to_owned())
+    let sections = paths(schema).into_iter().flat_map(|candidate| {
+        let ends = candidate.match_indices('.').map(|(at, _)| at).chain([candidate.len()]).collect::<Vec<_>>();
+        ends.into_iter().map(move |end| candidate[..end].to_owned())
     });
-    let nearest = sections.min_by_key(|known| strsim::damerau_levenshtein(known, &path));
-    let near = nearest.filter(|known| strsim::damerau_levenshtein(known, &path) <= 3.max(path.len() / 3));
-    let hint =
-        near.map_or_else(|| "see config.toml for what may be set".to_owned(), |known| format!("did you mean {known}?"));
+    let nearest = sections.min_by_key(|candidate| strsim::damerau_levenshtein(candidate, &path));
+    let near = nearest.filter(|candidate| strsim::damerau_levenshtein(candidate, &path) <= 3.max(path.len() / 3));
+    let hint = near.map_or_else(
+        || "see config.toml for what may be set".to_owned(),
+        |candidate| format!("did you mean {candidate}?"),
+    );
     Problem { place, path, reason: format!("is not a setting; {hint}") }
 }
 

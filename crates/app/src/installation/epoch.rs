@@ -147,10 +147,10 @@ fn remembered_by_node(settings: &Settings) -> Option<SeenCheckpoint> {
 }
 
 /// The larger one of the checkpoints that the node and the main database store.
-fn newest(remembered: Option<SeenCheckpoint>, log_record: &LogRecord) -> Option<String> {
-    let size = log_record.log().map_or(0, |log| log.size);
-    let own = remembered.filter(|seen| seen.size > size).map(|seen| seen.checkpoint);
-    own.or_else(|| log_record.log().map(|log| log.checkpoint.clone()))
+fn newest(remembered: Option<SeenCheckpoint>, record: &LogRecord) -> Option<String> {
+    let size = record.log().map_or(0, |log| log.size);
+    let own = remembered.filter(|checkpoint| checkpoint.size > size).map(|checkpoint| checkpoint.checkpoint);
+    own.or_else(|| record.log().map(|log| log.checkpoint.clone()))
 }
 
 impl StartContext<'_> {

@@ -63,14 +63,14 @@ impl LogRecord {
     /// Whether the log continues the stored checkpoint.
     pub(super) async fn are_continued_by(&self, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
         let Some(remembered) = self.log() else { return self.are_counted_by(log).await };
-        let Some(seen) = remembered.opened() else { return Ok(Err(Mismatch::Unreadable)) };
-        match log.continues(&remembered.vkey, &seen).await? {
+        let Some(checkpoint) = remembered.opened() else { return Ok(Err(Mismatch::Unreadable)) };
+        match log.continues(&remembered.vkey, &checkpoint).await? {
             Continuity::Continues => self.are_counted_by(log).await,
             Continuity::OtherKey => Ok(Err(Mismatch::OtherKey)),
             Continuity::Smaller => {
                 Ok(Err(Mismatch::Smaller { log: log.head().await?.size, remembered: self.events_min() }))
             }
-            Continuity::Differs => Ok(Err(Mismatch::Differs { size: seen.size })),
+            Continuity::Differs => Ok(Err(Mismatch::Differs { size: checkpoint.size })),
         }
     }
 

@@ -174,6 +174,6 @@ pub async fn first_unreadable(
 
 /// Each space once, in the order of the request.
 fn without_duplicates(spaces: Vec<SpaceId>) -> Vec<SpaceId> {
-    let mut seen = HashSet::new();
-    spaces.into_iter().filter(|space| seen.insert(*space)).collect()
+    let mut unique = HashSet::new();
+    spaces.into_iter().filter(|space| unique.insert(*space)).collect()
 }

@@ -401,14 +401,14 @@ impl Consent {
         lane: Option<Lane>,
     ) -> Result<Option<ConsentLevel>, ConsentRefusal> {
         let Some(machine) = machine else { return Ok(None) };
-        let known = self.ports.store.machine_facts(machine).await?;
+        let row = self.ports.store.machine_facts(machine).await?;
         let now = self.ports.clock.now();
-        Ok(known.and_then(|known| {
-            if known.facts.pauses.until(now).is_some() {
+        Ok(row.and_then(|row| {
+            if row.facts.pauses.until(now).is_some() {
                 return Some(ConsentLevel::Off);
             }
-            let own = rules_of_outsider(&known.facts);
-            effective_level(own.as_ref().unwrap_or(&known.facts.consent), Some(machine), lane)
+            let own = rules_of_outsider(&row.facts);
+            effective_level(own.as_ref().unwrap_or(&row.facts.consent), Some(machine), lane)
         }))
     }
 
@@ -437,8 +437,8 @@ impl Consent {
         account: Option<&UserAccountId>,
         machine: MachineUuid,
     ) -> Result<MachineFacts, ConsentRefusal> {
-        let known = self.ports.store.machine_facts(machine).await?.map(|known| known.facts);
-        let owned = known.filter(|facts| facts.account.is_some() && facts.account.as_ref() == account);
+        let facts = self.ports.store.machine_facts(machine).await?.map(|row| row.facts);
+        let owned = facts.filter(|facts| facts.account.is_some() && facts.account.as_ref() == account);
         owned.ok_or(ConsentRefusal::NotOwned)
     }
 

@@ -110,15 +110,15 @@ impl AccountExport {
         let Ports { store, clock, .. } = &self.ports;
         let now = clock.now();
         let mut all = Vec::new();
-        if let Some(found) = store.account_by_id(account).await? {
+        if let Some(row) = store.account_by_id(account).await? {
             all.push(json!({
                 "kind": "account",
-                "id": found.id,
-                "email": found.owner.map(|(_, email)| email.as_str().to_owned()),
-                "name": found.name,
-                "plan": found.plan.as_str(),
-                "balance_cents": found.balance_cents,
-                "created_at": date_time(found.created_at),
+                "id": row.id,
+                "email": row.owner.map(|(_, email)| email.as_str().to_owned()),
+                "name": row.name,
+                "plan": row.plan.as_str(),
+                "balance_cents": row.balance_cents,
+                "created_at": date_time(row.created_at),
                 "exported_at": date_time(now),
             }));
         }

@@ -42,7 +42,7 @@ impl FeedSettings {
             (is_time, "kept", "must be longer than 0s, and at most 365 days"),
             ((1..=ENTRIES_KEPT_MAX).contains(&self.entries), "entries", "must be from 1 to 1000"),
         ];
-        rules.into_iter().filter(|(kept, _, _)| !kept).map(|(_, field, rule)| (field, rule)).collect()
+        rules.into_iter().filter(|(is_valid, _, _)| !is_valid).map(|(_, field, rule)| (field, rule)).collect()
     }
 }
 

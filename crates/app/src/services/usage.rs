@@ -72,12 +72,12 @@ impl UsageBars {
         let now = clock.now();
         let (plan, balance_cents, since, computers) = match owner {
             UsageOwner::Account(account) => {
-                let Some(found) = store.account_by_id(account).await? else { return Ok(None) };
-                (found.plan, found.balance_cents, found.created_at, recorders_of(store, account).await?)
+                let Some(row) = store.account_by_id(account).await? else { return Ok(None) };
+                (row.plan, row.balance_cents, row.created_at, recorders_of(store, account).await?)
             }
             UsageOwner::Computer(recorder) => {
-                let Some(found) = store.identity(&recorder.identity).await? else { return Ok(None) };
-                (Plan::Free, 0, found.created_at, vec![recorder.clone()])
+                let Some(row) = store.identity(&recorder.identity).await? else { return Ok(None) };
+                (Plan::Free, 0, row.created_at, vec![recorder.clone()])
             }
             UsageOwner::Outsider => (Plan::Free, 0, now, Vec::new()),
         };

@@ -200,8 +200,8 @@ impl Webhooks {
         self.on()?;
         let Ports { store, clock, rng } = &self.ports;
         let secret = SigningSecret::mint(rng);
-        let kept = delta(self.settings.old_secret_kept);
-        let until: Timestamp = clock.now() + kept;
+        let overlap = delta(self.settings.old_secret_kept);
+        let until: Timestamp = clock.now() + overlap;
         let (store, owner, new) = (store.clone(), account.clone(), secret.clone());
         let work = async move { store.webhook_rotate(id, &owner, &new, until).await };
         if !actors::detached(work).await?? {

@@ -296,36 +296,36 @@ mod tests {
     #[test]
     fn lines_for_people_show_their_request_as_a_span_would() {
         for colours in [false, true] {
-            let (ours, theirs) = (Written::default(), Written::default());
-            let (sink, other) = (ours.clone(), theirs.clone());
+            let (actual, expected) = (Written::default(), Written::default());
+            let (sink, other) = (actual.clone(), expected.clone());
             let lines = tracing_subscriber::fmt().with_ansi(colours).with_writer(move || sink.clone());
             tracing::subscriber::with_default(lines.event_format(TextLines::default()).finish(), || in_request(log));
             let lines = tracing_subscriber::fmt().with_ansi(colours).with_writer(move || other.clone());
             tracing::subscriber::with_default(lines.finish(), || in_span(log));
-            assert!(ours.text().contains("id-1") && ours.text().ends_with('\n'), "{}", ours.text());
-            assert_eq!(ours.text(), theirs.text());
+            assert!(actual.text().contains("id-1") && actual.text().ends_with('\n'), "{}", actual.text());
+            assert_eq!(actual.text(), expected.text());
         }
     }
 
     fn json_lines(work: impl FnOnce()) -> Value {
-        let ours = Written::default();
-        let sink = ours.clone();
+        let written = Written::default();
+        let sink = written.clone();
         let lines = tracing_subscriber::fmt().fmt_fields(JsonFields::new()).event_format(JsonLines::default());
         tracing::subscriber::with_default(lines.with_writer(move || sink.clone()).finish(), work);
-        serde_json::from_str(&ours.text()).unwrap()
+        serde_json::from_str(&written.text()).unwrap()
     }
 
     #[test]
     fn lines_for_machines_show_their_request_as_a_span_would() {
-        let theirs = Written::default();
-        let sink = theirs.clone();
+        let expected = Written::default();
+        let sink = expected.clone();
         let lines = tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || sink.clone());
         tracing::subscriber::with_default(lines.finish(), || in_span(log));
-        let theirs: Value = serde_json::from_str(&theirs.text()).unwrap();
-        assert_eq!(json_lines(|| in_request(log)), theirs);
-        assert_eq!(theirs["span"]["request.id"], "id-1");
+        let expected: Value = serde_json::from_str(&expected.text()).unwrap();
+        assert_eq!(json_lines(|| in_request(log)), expected);
+        assert_eq!(expected["span"]["request.id"], "id-1");
         let beside_a_span = json_lines(|| in_request(|| tracing::info_span!("other").in_scope(log)));
-        assert_eq!(beside_a_span["request"], theirs["span"]);
+        assert_eq!(beside_a_span["request"], expected["span"]);
         assert_eq!(beside_a_span["span"]["name"], "other");
     }
 

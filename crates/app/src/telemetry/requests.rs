@@ -36,8 +36,8 @@ struct Answered {
 impl Requests {
     /// The metrics of a route. Metric handles are taken here: install the metrics recorder first.
     pub fn of(&self, route: &str) -> Arc<RouteCounts> {
-        if let Some(known) = self.routes.get(route) {
-            return Arc::clone(&known);
+        if let Some(counts) = self.routes.get(route) {
+            return Arc::clone(&counts);
         }
         Arc::clone(&self.routes.entry(route.into()).or_insert_with(|| Arc::new(RouteCounts::new(route))))
     }
@@ -106,11 +106,11 @@ mod tests {
             }
         };
         answer();
-        let before = resident();
+        let baseline = resident();
         for _ in 0..500_000 {
             answer();
         }
-        let grown = resident().saturating_sub(before);
+        let grown = resident().saturating_sub(baseline);
         // Storing a value of 24 bytes for each request would take 24 MB.
         assert!(grown < 6_000_000, "{grown} bytes");
         let text = telemetry::metrics_text();

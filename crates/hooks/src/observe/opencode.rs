@@ -34,45 +34,46 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
         // Other events of the bus report steps and states of the events above.
         _ => return None,
     };
-    let mut seen = HookObservation::common(hook, activity, info);
-    seen.session = seen.session.or_else(|| text(inner, &["sessionID"]).map(Cow::Borrowed));
+    let mut observation = HookObservation::common(hook, activity, info);
+    observation.session = observation.session.or_else(|| text(inner, &["sessionID"]).map(Cow::Borrowed));
     if matches!(activity, HookActivity::SessionStarted | HookActivity::SessionEnded) {
-        seen.session = text(info, &["id"]).map(Cow::Borrowed).or(seen.session);
+        observation.session = text(info, &["id"]).map(Cow::Borrowed).or(observation.session);
     }
     let around = text(outer, &["directory"]).map(Cow::Borrowed);
-    seen.folder = around.or_else(|| path_of(info).map(Cow::Borrowed)).or(seen.folder);
-    seen.at_ms = info.get("time").and_then(|time| first(time.as_object()?, &["completed", "created"])).and_then(millis);
+    observation.folder = around.or_else(|| path_of(info).map(Cow::Borrowed)).or(observation.folder);
+    observation.at_ms =
+        info.get("time").and_then(|time| first(time.as_object()?, &["completed", "created"])).and_then(millis);
     match activity {
         HookActivity::PromptSubmitted => {
             let texts = output.and_then(|output| output.get("parts")).and_then(texts);
-            seen.content.extend(texts.map(|prompt| ("prompt", Cow::Owned(prompt))));
+            observation.content.extend(texts.map(|prompt| ("prompt", Cow::Owned(prompt))));
             let message = output.and_then(|output| object(output, "message")).unwrap_or(info);
-            seen.key = text(inner, &["messageID"]).or_else(|| text(message, &["id"])).map(str::to_owned);
+            observation.key = text(inner, &["messageID"]).or_else(|| text(message, &["id"])).map(str::to_owned);
         }
         HookActivity::Completed => {
-            seen.key = text(info, &["id"]).map(str::to_owned);
+            observation.key = text(info, &["id"]).map(str::to_owned);
             let tokens = |name| info.get("tokens")?.get(name)?.as_u64();
-            seen.tokens = tokens("input").zip(tokens("output")).unzip();
+            observation.tokens = tokens("input").zip(tokens("output")).unzip();
             let time = |name| info.get("time")?.get(name).and_then(number);
-            seen.duration_ms = time("completed").zip(time("created")).map(|(end, begin)| (end - begin).max(0.0));
+            observation.duration_ms = time("completed").zip(time("created")).map(|(end, begin)| (end - begin).max(0.0));
         }
         HookActivity::ToolStarted => {
             let input = output.and_then(|output| output.get("args"));
-            seen.content.extend(input.map(|input| ("input", Cow::Borrowed(input))));
+            observation.content.extend(input.map(|input| ("input", Cow::Borrowed(input))));
         }
         HookActivity::ToolFinished if hook == "message.part.updated" => {
             if let Some(state) = object(info, "state") {
-                seen.call(state);
+                observation.call(state);
             }
         }
         HookActivity::ToolFinished | HookActivity::FileEdited => {
             if let Some(output) = output {
-                seen.output(output);
+                observation.output(output);
             }
         }
         _ => {}
     }
-    Some(seen)
+    Some(observation)
 }
 
 /// Whether a message of the agent is complete; a message is reported each time it grows.

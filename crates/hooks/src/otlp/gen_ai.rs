@@ -48,15 +48,15 @@ pub fn event(
     mut span: SpanMessage,
     salt: &Salt,
 ) -> Option<Result<(Tool, HookEvent), SpanRejection>> {
-    let found = attributes(&mut span);
-    let has_failed = has_failed(&found, span.status.as_ref());
-    let (operation, activity) = activity(&found, has_failed)?;
+    let members = attributes(&mut span);
+    let has_failed = has_failed(&members, span.status.as_ref());
+    let (operation, activity) = activity(&members, has_failed)?;
     let Some(agent) = agent else { return Some(Err(SpanRejection::NoAgent)) };
     let ids = hex_id(&span.trace_id, 16).zip(hex_id(&span.span_id, 8));
     let Some((trace, id)) = ids else { return Some(Err(SpanRejection::NoIds)) };
-    let seen = observed((&operation, activity), has_failed, &found, &span, &trace);
-    let mut event = registry::event(agent, &seen, &Payload::default(), salt);
-    event.event_id = Some(identity::span(&trace, &id, seen.at_ms));
+    let observation = observed((&operation, activity), has_failed, &members, &span, &trace);
+    let mut event = registry::event(agent, &observation, &Payload::default(), salt);
+    event.event_id = Some(identity::span(&trace, &id, observation.at_ms));
     Some(Ok((agent, event)))
 }
 
@@ -71,14 +71,14 @@ fn hex_id(bytes: &[u8], length: usize) -> Option<String> {
 fn attributes(span: &mut SpanMessage) -> Map<String, Value> {
     let is_of_conventions = |name: &str| name.starts_with("gen_ai.") || name == "error.type";
     let own = std::mem::take(&mut span.attributes).into_iter().filter(|own| is_of_conventions(&own.key));
-    let mut found: Map<String, Value> = own.filter_map(named).collect();
+    let mut merged: Map<String, Value> = own.filter_map(named).collect();
     for (begin, whole) in NUMBERED {
         let is_part = |name: &String| name.starts_with(begin);
-        let names: Vec<String> = found.keys().filter(|name| is_part(name)).cloned().collect();
-        let parts = names.into_iter().filter_map(|name| found.remove_entry(&name));
+        let names: Vec<String> = merged.keys().filter(|name| is_part(name)).cloned().collect();
+        let parts = names.into_iter().filter_map(|name| merged.remove_entry(&name));
         let parts: Map<_, _> = parts.map(|(name, value)| (name.replacen(begin, "", 1), value)).collect();
         if !parts.is_empty() {
-            found.entry(whole).or_insert(Value::Object(parts));
+            merged.entry(whole).or_insert(Value::Object(parts));
         }
     }
     for event in std::mem::take(&mut span.events) {
@@ -86,20 +86,20 @@ fn attributes(span: &mut SpanMessage) -> Map<String, Value> {
         if let Some((name, list)) = MESSAGES.iter().find(|(name, _)| *name == event.name) {
             let role = name.trim_start_matches("gen_ai.").trim_end_matches(".message");
             let message = json!({ "role": role, "members": members });
-            if let Value::Array(messages) = found.entry(*list).or_insert_with(|| json!([])) {
+            if let Value::Array(messages) = merged.entry(*list).or_insert_with(|| json!([])) {
                 messages.push(message);
             }
         } else if event.name == "exception" {
             for (name, value) in members {
-                found.entry(name).or_insert(value);
+                merged.entry(name).or_insert(value);
             }
         } else if event.name.starts_with("gen_ai.") {
             for (name, value) in members.into_iter().filter(|(name, _)| is_of_conventions(name)) {
-                found.entry(name).or_insert(value);
+                merged.entry(name).or_insert(value);
             }
         }
     }
-    found
+    merged
 }
 
 /// The operation of a span and its meaning; `None` if it is not recorded.
@@ -145,7 +145,7 @@ fn observed<'s>(
     let lasted =
         span.end_time_unix_nano.checked_sub(span.start_time_unix_nano).filter(|_| span.start_time_unix_nano > 0);
     let number = |names: &[&str]| first(found, names).and_then(Value::as_u64);
-    let mut seen = HookObservation {
+    let mut observation = HookObservation {
         activity: Some(activity),
         hook: Cow::Owned(format!("otlp:{operation}")),
         session: Some(text(found, &["gen_ai.conversation.id"]).unwrap_or(trace).into()),
@@ -164,15 +164,15 @@ fn observed<'s>(
         // A program may have handled an exception.
         ("error_kind", if has_failed { &["error.type", "exception.type"][..] } else { &[] }),
     ] {
-        seen.labels.extend(label_of(found, names).map(|value| (name, Cow::Borrowed(value))));
+        observation.labels.extend(label_of(found, names).map(|value| (name, Cow::Borrowed(value))));
     }
     let reason = found.get("gen_ai.response.finish_reasons").and_then(|reasons| reasons.get(0)?.as_str());
-    seen.labels.extend(reason.and_then(crate::members::label).map(|reason| ("reason", Cow::Borrowed(reason))));
-    contents(operation, activity, found, &mut seen);
+    observation.labels.extend(reason.and_then(crate::members::label).map(|reason| ("reason", Cow::Borrowed(reason))));
+    contents(operation, activity, found, &mut observation);
     let described = span.status.as_ref().map(|status| status.message.as_str()).filter(|message| !message.is_empty());
     let error = described.or_else(|| text(found, &["exception.message"])).filter(|_| has_failed);
-    seen.content.extend(error.map(|error| ("error", Cow::Owned(error.into()))));
-    seen
+    observation.content.extend(error.map(|error| ("error", Cow::Owned(error.into()))));
+    observation
 }
 
 /// Nanoseconds as milliseconds.

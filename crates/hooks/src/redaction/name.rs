@@ -175,7 +175,7 @@ pub fn kind(name: &str) -> Option<NameKind> {
     let last = words.last()?.trim_end_matches(|digit: char| digit.is_ascii_digit()).to_owned();
     let joined = words.concat();
     let joined = joined.trim_end_matches(|digit: char| digit.is_ascii_digit());
-    let before = words.len().checked_sub(2).and_then(|nth| words.get(nth)).map_or("", String::as_str);
+    let previous = words.len().checked_sub(2).and_then(|nth| words.get(nth)).map_or("", String::as_str);
     if joined.ends_with("authorization") {
         return Some(NameKind::Authorization);
     }
@@ -185,7 +185,7 @@ pub fn kind(name: &str) -> Option<NameKind> {
     if PASSWORDS.iter().any(|end| joined.ends_with(end)) || PASSWORD_WORDS.contains(&last.as_str()) {
         return Some(NameKind::Password);
     }
-    if last == "token" && OTHER_TOKENS.contains(&before) || last == "key" && OTHER_KEYS.contains(&before) {
+    if last == "token" && OTHER_TOKENS.contains(&previous) || last == "key" && OTHER_KEYS.contains(&previous) {
         return None;
     }
     if TOKENS.iter().any(|end| joined.ends_with(end)) || TOKEN_WORDS.contains(&last.as_str()) {

@@ -90,14 +90,14 @@ impl Rule {
     pub fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
         // A test of this module compiles every expression.
         let Some(expression) = self.expression.get_or_init(|| self.compile().ok()) else { return Vec::new() };
-        let found = expression.captures_iter(text).filter_map(|captures| self.secret(&captures, text));
-        found.collect()
+        let secrets = expression.captures_iter(text).filter_map(|captures| self.secret(&captures, text));
+        secrets.collect()
     }
 
     /// The secrets in the arguments of the command with the name at `name`.
     pub fn find_arguments(&self, text: &[u8], name: &Range<usize>) -> Vec<Range<usize>> {
-        let before = name.start.checked_sub(1).and_then(|before| text.get(before));
-        let is_name = before.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'_' | b'-' | b'.'));
+        let previous = name.start.checked_sub(1).and_then(|previous| text.get(previous));
+        let is_name = previous.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'_' | b'-' | b'.'));
         let is_separated =
             text.get(name.end).is_some_and(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | &QUOTE));
         if !is_name || !is_separated {
@@ -108,21 +108,23 @@ impl Rule {
         let is_end =
             |pair: &[u8]| matches!(pair, [byte, b'\n'] if *byte != b'\\') || matches!(pair, b"; " | b"| " | b"&&");
         let end = rest.windows(2).position(is_end).map_or(rest.len(), |end| end + 1);
-        let found = self.find(rest.get(..end).unwrap_or_default());
-        found.into_iter().map(|part| name.end + part.start..name.end + part.end).collect()
+        let secrets = self.find(rest.get(..end).unwrap_or_default());
+        secrets.into_iter().map(|part| name.end + part.start..name.end + part.end).collect()
     }
 
     fn secret(&self, captures: &Captures<'_>, text: &[u8]) -> Option<Range<usize>> {
         let named = captures.name("secret");
-        let found = named.or_else(|| captures.get(0))?;
-        if value::entropy(found.as_bytes()) < self.entropy || named.is_some() && value::is_placeholder(found.as_bytes())
+        let candidate = named.or_else(|| captures.get(0))?;
+        if value::entropy(candidate.as_bytes()) < self.entropy
+            || named.is_some() && value::is_placeholder(candidate.as_bytes())
         {
             return None;
         }
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-        let is_word = text.get(found.end() - 1).is_some_and(is_part);
-        let rest = text.iter().skip(found.end()).take_while(|byte| is_word && named.is_none() && is_part(byte)).count();
-        Some(found.start()..found.end() + rest)
+        let is_word = text.get(candidate.end() - 1).is_some_and(is_part);
+        let rest =
+            text.iter().skip(candidate.end()).take_while(|byte| is_word && named.is_none() && is_part(byte)).count();
+        Some(candidate.start()..candidate.end() + rest)
     }
 }
 

@@ -239,13 +239,13 @@ pub fn entropy(value: &[u8]) -> f64 {
 }
 
 fn distinct(value: &[u8]) -> usize {
-    let mut seen = [false; 256];
+    let mut occurs = [false; 256];
     for byte in value {
-        if let Some(place) = seen.get_mut(usize::from(*byte)) {
+        if let Some(place) = occurs.get_mut(usize::from(*byte)) {
             *place = true;
         }
     }
-    seen.iter().filter(|is_seen| **is_seen).count()
+    occurs.iter().filter(|is_seen| **is_seen).count()
 }
 
 #[cfg(test)]

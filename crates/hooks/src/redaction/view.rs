@@ -103,7 +103,7 @@ impl View {
         self.bytes.push(QUOTE);
         self.begin(leaf, 0);
         let mut rest = 0;
-        while let Some(escape) = text.get(rest..).and_then(|left| left.find('\\')).map(|found| rest + found) {
+        while let Some(escape) = text.get(rest..).and_then(|left| left.find('\\')).map(|offset| rest + offset) {
             self.copy(text.get(rest..escape).unwrap_or_default());
             let (character, end) = unescaped(text.as_bytes(), escape);
             self.point(escape);

@@ -123,8 +123,8 @@ impl Dice {
     /// A form with its parts in place of the braces, and these parts.
     fn made(&mut self, form: &str) -> (String, Vec<String>) {
         let (mut text, mut parts, mut rest) = (String::new(), Vec::new(), form);
-        while let Some((before, after)) = rest.split_once('{') {
-            text.push_str(before);
+        while let Some((literal, after)) = rest.split_once('{') {
+            text.push_str(literal);
             let (name, later) = after.split_once('}').unwrap_or_default();
             let count = name.get(1..).unwrap_or_default();
             let is_form = name.chars().next().is_some_and(|letter| "axhHdunlbsgkUjpqw".contains(letter));

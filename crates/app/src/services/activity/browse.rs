@@ -220,39 +220,39 @@ impl Activity {
             Some(None) => (cursor.map(str::to_owned), None),
             None => (None, None),
         };
-        let mut found = ActivityFound::default();
+        let mut result = ActivityFound::default();
         loop {
             let (entries, next) = self.page(scope, filter, upstream.clone(), limit).await?;
             let count = entries.len();
             // New events shift the first page, so the last returned entry may be on a later one.
-            let shown = within.as_ref().map(|last| entries.iter().position(|(entry, _)| entry.event_id == *last));
-            let skip = shown.map_or(0, |place| place.map_or(count, |place| place.saturating_add(1)));
-            if shown.flatten().is_some() {
+            let position = within.as_ref().map(|last| entries.iter().position(|(entry, _)| entry.event_id == *last));
+            let skip = position.map_or(0, |place| place.map_or(count, |place| place.saturating_add(1)));
+            if position.flatten().is_some() {
                 within = None;
             }
             for (place, (entry, raw)) in entries.into_iter().enumerate() {
-                found.searched = found.searched.saturating_add(1);
+                result.searched = result.searched.saturating_add(1);
                 if place < skip {
                     continue;
                 }
                 let (id, received) = (entry.event_id.clone(), entry.received());
                 if filter.fits(&entry, names) {
-                    found.entries.push((entry, raw));
+                    result.entries.push((entry, raw));
                 }
-                found.stopped_at = received.or(found.stopped_at);
-                if found.entries.len() >= usize::from(events_max) && place + 1 < count {
-                    found.stopped_at = None;
-                    found.next = Some(format!("{}{WITHIN}{id}", upstream.unwrap_or_default()));
-                    return Ok(found);
+                result.stopped_at = received.or(result.stopped_at);
+                if result.entries.len() >= usize::from(events_max) && place + 1 < count {
+                    result.stopped_at = None;
+                    result.next = Some(format!("{}{WITHIN}{id}", upstream.unwrap_or_default()));
+                    return Ok(result);
                 }
             }
-            let is_full = found.entries.len() >= usize::from(events_max);
+            let is_full = result.entries.len() >= usize::from(events_max);
             if is_full || next.is_none() {
-                found.stopped_at = None;
+                result.stopped_at = None;
             }
-            if is_full || next.is_none() || found.searched >= self.settings.search_events_max {
-                found.next = next;
-                return Ok(found);
+            if is_full || next.is_none() || result.searched >= self.settings.search_events_max {
+                result.next = next;
+                return Ok(result);
             }
             upstream = next;
         }
@@ -360,8 +360,8 @@ impl ActivityFilter {
             && self.text.as_ref().is_none_or(|text| {
                 let text = text.to_lowercase();
                 let name = entry.machine_uuid.map(|machine| names.name_of(machine)).unwrap_or_default();
-                let shown = [&entry.event_type, &entry.lane, &entry.agent_id, &entry.event_id, &entry.consent_level];
-                shown.into_iter().map(String::as_str).chain([name]).any(|shown| shown.to_lowercase().contains(&text))
+                let fields = [&entry.event_type, &entry.lane, &entry.agent_id, &entry.event_id, &entry.consent_level];
+                fields.into_iter().map(String::as_str).chain([name]).any(|field| field.to_lowercase().contains(&text))
             })
     }
 }

@@ -67,9 +67,9 @@ impl KnowledgeAccess {
         let mut wanted: Vec<SpaceId> = named.iter().copied().map(SpaceId::from).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        let seen = ports.store.spaces_readable(&wanted, &self.account).await?;
-        let seen: HashMap<SpaceId, AccessType> = seen.iter().map(|space| (space.id, space.access)).collect();
-        let may = |space: &SpaceId| self.covers(*space) && seen.get(space).is_some_and(|has| *has >= access);
+        let readable = ports.store.spaces_readable(&wanted, &self.account).await?;
+        let readable: HashMap<SpaceId, AccessType> = readable.iter().map(|space| (space.id, space.access)).collect();
+        let may = |space: &SpaceId| self.covers(*space) && readable.get(space).is_some_and(|has| *has >= access);
         if wanted.iter().all(may) { Ok(wanted) } else { Err(Refusal::SpaceForbidden) }
     }
 }

@@ -88,7 +88,9 @@ impl Batches {
 
     /// The limits of one batch.
     fn check(&self, items: &[Item], named: &[Uuid]) -> Result<(), Refusal> {
-        let rule = |kept: bool, path: &str, rule: String| if kept { Ok(()) } else { Err(Refusal::invalid(path, rule)) };
+        let rule = |is_valid: bool, path: &str, rule: String| {
+            if is_valid { Ok(()) } else { Err(Refusal::invalid(path, rule)) }
+        };
         rule(!items.is_empty(), "", "supply urls, contents, or both".to_owned())?;
         let most = self.settings.items_max;
         rule(items.len() <= most, "", format!("a batch has at most {most} items, and this one has {}", items.len()))?;

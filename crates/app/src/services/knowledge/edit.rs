@@ -106,16 +106,16 @@ impl Memories {
         if !(1..=most).contains(&wanted.len()) {
             return Err(Refusal::invalid("spaces", format!("must name 1 to {most}")));
         }
-        let (known, new): (Vec<Uuid>, Vec<Uuid>) =
+        let (existing, new): (Vec<Uuid>, Vec<Uuid>) =
             wanted.iter().partition(|space| memory.spaces.contains(&SpaceId::from(**space)));
-        if known.iter().any(|space| !access.covers(SpaceId::from(*space))) {
+        if existing.iter().any(|space| !access.covers(SpaceId::from(*space))) {
             return Err(Refusal::SpaceForbidden);
         }
         let mut spaces: Vec<SpaceId> = memory
             .spaces
             .iter()
             .copied()
-            .filter(|space| !access.covers(*space) || known.contains(&space.as_uuid()))
+            .filter(|space| !access.covers(*space) || existing.contains(&space.as_uuid()))
             .collect();
         if !new.is_empty() {
             spaces.extend(access.to_write(&new, &self.ports).await?);

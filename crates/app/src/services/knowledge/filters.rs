@@ -49,7 +49,8 @@ impl Filters {
     pub async fn change(&self, access: &KnowledgeAccess, change: FilterChange) -> Result<FilterSettings, Refusal> {
         let account = may_change(access)?.clone();
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
-        let work = async move { store.filter_settings_change(&account, |known| checked(change.of(known)), now).await };
+        let work =
+            async move { store.filter_settings_change(&account, |current| checked(change.of(current)), now).await };
         actors::detached(work).await??
     }
 
