@@ -1,7 +1,7 @@
 //! Computes missing embeddings: for chunks added while the model did not respond, and for chunks with an embedding of
 //! another model. Also maintains the pgvector index.
 //!
-//! **If it crashes:** nothing is lost; the next pass finds the remaining chunks.
+//! **If it crashes:** the next pass finds the remaining chunks.
 
 use knowledge::backfill::{Step, step};
 use knowledge::embed::Embedder;

@@ -29,16 +29,15 @@ use store::held::Sender;
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 
-/// Maximum number of senders in memory.
 const KNOWN_MAX: usize = 100_000;
 
-/// Time after which a spent budget is read again.
+/// Time after which a spent quota is read again.
 const REREAD_AFTER: TimeDelta = TimeDelta::seconds(1);
 
 /// Passes between two writes of the counts of accounts.
 const PASSES_OF_ACCOUNTS: u64 = 10;
 
-/// Senders that are written in one transaction.
+/// Maximum number of senders written in one transaction.
 const WRITTEN_AT_ONCE: usize = 1000;
 
 /// `[events.unattached]`: the budget for a UTC day of one computer that is attached to no account, or of one unclaimed agent.
@@ -63,7 +62,7 @@ impl Default for BudgetSettings {
 pub enum BudgetDecision {
     /// The event is counted and may be sent.
     Taken,
-    /// The budget of the day is spent.
+    /// The quota of the day is spent.
     Spent {
         /// Until the next day.
         retry_after: Duration,
@@ -110,7 +109,7 @@ impl Budgets {
         Self { store, settings, accounts, known: Arc::default() }
     }
 
-    /// Counts one event of a sender, if its budget has room for it.
+    /// Counts one event of a sender, unless its quota is spent.
     #[boxed]
     pub async fn take(&self, sender: &Sender, bytes: usize, now: Timestamp) -> Result<BudgetDecision, StoreError> {
         let today = Day::of(now);
@@ -144,7 +143,7 @@ impl Budgets {
         Ok(slot.count(bytes, now))
     }
 
-    /// Current usage and limits of the sender, as this node knows them.
+    /// Current usage and limits of the sender, according to this node.
     #[boxed]
     pub async fn state(&self, sender: &Sender, now: Timestamp) -> Result<BudgetState, StoreError> {
         let today = Day::of(now);
@@ -243,7 +242,6 @@ fn less(one: Spent, two: Spent) -> Spent {
 pub struct BudgetKeeper(pub Budgets);
 
 impl Pass for BudgetKeeper {
-    /// Number of passes so far.
     type Memory = u64;
 
     async fn run(&self, passes: &mut u64) -> Result<Next, PassError> {
@@ -301,7 +299,7 @@ mod tests {
         other.settle().await.unwrap();
         assert!(is_spent(budgets().take(&sender, 10, now()).await.unwrap()));
 
-        // An event that failed after it was written is given back in the store too.
+        // An event that failed after it was written is subtracted in the store too.
         other.give_back(&sender, 10, now());
         other.give_back(&sender, 10, now() + TimeDelta::days(1));
         other.settle().await.unwrap();

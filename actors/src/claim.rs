@@ -12,7 +12,7 @@
 //! Every transition is a guarded write; the ceremony's memory is only a cache of the row, and the loser of a race reads the row again.
 //! Changes by another node or an operator reach a running ceremony within a second through [`crate::watch`].
 //!
-//! **If it crashes:** the next message loads the row; nothing that was acknowledged is lost.
+//! **If it crashes:** the next message loads the row, which contains everything that was acknowledged.
 
 mod ceremony;
 mod contract;

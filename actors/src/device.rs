@@ -71,7 +71,7 @@ impl DeviceCodes {
         &self.pollers
     }
 
-    /// The pattern from which the family makes pollers.
+    /// The prototype that the family clones for each device code.
     pub fn prototype(&self) -> DevicePoller {
         DevicePoller::new(Arc::clone(&self.dependencies))
     }

@@ -197,7 +197,7 @@ pub struct Repeatable {
     pub body: Digest,
 }
 
-/// The outcome of adding a batch. [`Ingestion::join`] returns the stream of a new one and of a known one.
+/// The outcome of adding a batch. [`Ingestion::join`] returns the stream of [`New`](Self::New) and [`Known`](Self::Known) batches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddedBatch {
     /// The batch is stored.
@@ -265,7 +265,7 @@ impl BatchStreamReader {
         }
     }
 
-    /// The next message, if it is known already.
+    /// The next message, if it is available without waiting.
     pub fn ready(&mut self) -> Option<(MessageId, String)> {
         self.ready_with(|_, message| message.data())
     }

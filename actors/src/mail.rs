@@ -109,7 +109,7 @@ pub struct Mailer {
 }
 
 impl Mailer {
-    /// Nothing is sent yet.
+    /// Creates a mailer without mails in progress.
     pub fn new(dependencies: Dependencies) -> Self {
         let in_flight = Arc::new(Semaphore::new(dependencies.settings.in_flight_max.min(Semaphore::MAX_PERMITS)));
         Self { dependencies: Arc::new(dependencies), in_flight }
@@ -195,7 +195,7 @@ async fn send_code(dependencies: &Dependencies, mail: OutgoingMail) {
     }
 }
 
-/// Sends due notices until none is left.
+/// Sends all due notices.
 async fn drain(dependencies: &Arc<Dependencies>, in_flight: &Arc<Semaphore>) -> Result<(), StoreError> {
     // Exceeds the longest possible delivery: each SMTP step has its own timeout.
     let lease = dependencies.settings.smtp.timeout * 8 + Duration::from_mins(1);

@@ -80,7 +80,7 @@ impl Usage {
                 Ok(counted.used + beyond)
             }
             Source::ReceiptCounter(tally) => {
-                // While this lock is held no counts move from memory to the store, so none is missed or read twice.
+                // While this lock is held no counts move from memory to the store, so each is read exactly once.
                 let _still = tally.moving.read().await;
                 let counted = self.store.usage_of(computers, window).await?;
                 Ok(counted.used + tally.of(computers, window))

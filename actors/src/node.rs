@@ -51,7 +51,7 @@ struct State {
     seen: Mutex<SeenNodes>,
 }
 
-/// Properties that are known once the listeners are bound.
+/// Properties of the bound listeners.
 struct Introduced {
     address: String,
     operator_address: String,
@@ -84,7 +84,7 @@ impl NodeTable {
 
     /// Publishes this node from the next pass on: the addresses of its listeners, and its readiness probe.
     pub fn introduce(&self, address: String, operator_address: String, standing: StandingProbe) {
-        // A second introduction changes nothing.
+        // Only the first introduction has an effect.
         let _ = self.0.introduced.set(Introduced { address, operator_address, standing });
     }
 
@@ -115,7 +115,7 @@ impl NodeTable {
     /// Writes the row of this node.
     async fn beat(&self, introduced: &Introduced, clock_ahead: TimeDelta, is_first: bool) -> Result<(), StoreError> {
         let State { store, clock, log, runner, traits, .. } = &*self.0;
-        // If the server is gone, the row has no reader.
+        // If the server has stopped, the row has no reader.
         let standing = (introduced.standing)().await.unwrap_or_default();
         let traits = NodeTraits {
             address: introduced.address.clone(),

@@ -5,7 +5,7 @@
 //! last pass, and replaces rotated signing keys: every second while no connection listens and for some seconds after a hint, otherwise
 //! every eight seconds. So polls need not read the store, and a change made elsewhere takes effect within about a second.
 //!
-//! **If it crashes:** it looks back far enough to miss nothing.
+//! **If it crashes:** the next actor looks back by the overlap.
 
 use std::collections::HashMap;
 use std::sync::Arc;

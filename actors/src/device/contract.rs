@@ -54,7 +54,7 @@ pub enum StartError {
         /// Time until the next code is permitted.
         retry_after: Duration,
     },
-    /// The agent that asks with the computer cannot be confirmed with it.
+    /// The agent in the request cannot be confirmed with the computer.
     #[error(transparent)]
     Agent(#[from] AgentRefusal),
 }
@@ -79,9 +79,9 @@ pub enum AgentRefusal {
 /// Consents of a person in addition to the attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extras {
-    /// The key that the computer asks for.
+    /// Whether the key that the computer requests is created.
     pub key: bool,
-    /// The agent that asks with the computer is confirmed, with these rights.
+    /// The agent in the request is confirmed, with these rights.
     pub agent: Option<AgentRights>,
     /// How much may be recorded; `None` changes no level.
     pub consent: Option<ConsentLevel>,
@@ -96,10 +96,10 @@ pub struct ApprovedDevice {
     pub agent: Option<SecretHash>,
 }
 
-/// The answer to a poll.
+/// The response to a poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Poll {
-    /// No person has answered yet; poll again after the interval.
+    /// No person has approved or denied yet; poll again after the interval.
     Pending,
     /// The poll was too early; poll again after the new interval.
     SlowDown {
@@ -141,7 +141,7 @@ pub enum AnswerError {
     /// The requested key would exceed `api_keys.per_account_max`.
     #[error("the account has too many keys")]
     TooManyKeys,
-    /// The agent was claimed or revoked since it asked.
+    /// The agent was claimed or revoked after the request.
     #[error("the agent was claimed or revoked meanwhile")]
     AgentGone,
 }

@@ -18,7 +18,7 @@ use crate::mail::queued;
 /// Sent by [`super::DeviceCodes`].
 #[derive(Debug)]
 pub enum DeviceMessage {
-    /// The computer asks whether a person has answered.
+    /// A poll of the computer.
     Poll {
         /// Receives the state of the code.
         reply: Reply<Result<Poll, InfraError>>,
@@ -93,7 +93,7 @@ impl KeyedActor for DevicePoller {
             DeviceMessage::Deny { denier, reply } => {
                 reply.send(Box::pin(self.deny(&denier, state)).await);
             }
-            // An answered code never changes again.
+            // The state of an approved, denied or expired code is final.
             DeviceMessage::Refresh if state.code.state != DeviceState::Pending => {}
             DeviceMessage::Refresh => Box::pin(self.refresh(state)).await,
         }

@@ -45,12 +45,12 @@ pub enum BatchMessage {
     },
     /// The batch was cancelled.
     Cancel {
-        /// Answered when the batch has ended or is about to end.
+        /// Replied to when the batch has ended or is about to end.
         reply: Reply<()>,
     },
     /// The batch appeared to have no lease.
     Wake {
-        /// Answered when an actor works on the batch.
+        /// Replied to when an actor works on the batch.
         reply: Reply<()>,
     },
     /// The process stops: the work ends, and the lease is released.
@@ -386,7 +386,7 @@ impl BatchAdd {
     /// Reads the committed outcomes, and publishes new ones.
     async fn reload(&self, state: &mut BatchState) -> Result<(), StoreError> {
         let Some(batch) = self.dependencies.store.batch_by_id(state.batch.id, None).await? else {
-            // The account is gone, and the batch with it.
+            // The account was deleted together with the batch.
             state
                 .journal
                 .send_modify(|journal| journal.end(BatchEnd::Failed("the batch does not exist any more".to_owned())));

@@ -42,9 +42,9 @@ pub enum IntakeOutcome {
         /// Reason, and the first offending place.
         warning: String,
     },
-    /// The statistics service's own answer, byte for byte.
+    /// The statistics service's response, byte for byte.
     Passed(Passed),
-    /// 424: nothing happened that a resend could double.
+    /// 424: the event had no effect that a resend could duplicate.
     Unavailable {
         /// Reason for the response body.
         reason: &'static str,
@@ -82,7 +82,7 @@ impl From<Unavailable> for IntakeOutcome {
 impl IntakeOutcome {
     pub(super) const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
 
-    /// Whether nothing was recorded or held. Without a response, something may have been.
+    /// Whether the event was certainly not recorded or held. `false` if no response arrived.
     pub(super) fn came_to_nothing(&self) -> bool {
         use supervision::Unavailable::{Crashed, TimedOut};
         match self {

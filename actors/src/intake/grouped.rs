@@ -27,7 +27,7 @@ pub type Appended = Result<AppendOutcome, Arc<LogError>>;
 
 /// Sent through [`Upstream`](crate::upstream::Upstream), and by the actor and the log to the actor.
 pub enum GroupMessage {
-    /// Append this event; the answer follows the commit.
+    /// Append this event; the reply follows the commit.
     Add {
         /// The event with its receipt and time of arrival.
         event: Box<Append>,
@@ -93,7 +93,7 @@ impl GroupedIntake {
         let group = state.waiting.drain(..count).collect();
         state.is_busy = true;
         let (log, myself, appended) = (self.log.clone(), myself.clone(), self.appended.clone());
-        // In a separate task, so that the mailbox still accepts events. The actor receives `Settled` however the task ends.
+        // In a separate task, so that the mailbox still accepts events. The actor receives `Settled` even if the task panics.
         let settled = OnDrop(Some(move || drop(myself.cast(GroupMessage::Settled))));
         drop(tokio::spawn(async move {
             let contended = log.submit(group).await;
@@ -129,7 +129,7 @@ impl GroupedIntake {
             if let Err(error) = &appended
                 && error.is_crash()
             {
-                // Fails only if the actor is gone already.
+                // Fails only if the actor has ended.
                 drop(address.cast(GroupMessage::WriterCrashed(domain::reasons(&**error))));
             }
             reply.send(appended);

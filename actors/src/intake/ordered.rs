@@ -149,7 +149,7 @@ impl OrderedIntake {
     }
 }
 
-/// Ends the turn however the task ends.
+/// Ends the turn when the task ends, even by a panic.
 struct Handled {
     actor: ActorRef<OrderMessage>,
     slot: ChainSlot,
@@ -157,7 +157,7 @@ struct Handled {
 
 impl Drop for Handled {
     fn drop(&mut self) {
-        // Fails only if the actor is gone already.
+        // Fails only if the actor has ended.
         drop(self.actor.cast(OrderMessage::Handled(self.slot)));
     }
 }

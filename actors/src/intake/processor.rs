@@ -50,7 +50,7 @@ pub struct EventProcessor {
     pub held_lately: HeldLately,
 }
 
-/// The `reason` of a refusal because a budget is spent.
+/// The `reason` of a refusal because a quota is spent.
 pub const QUOTA_EXCEEDED: &str = "quota_exceeded";
 
 /// An event with its sender.
@@ -144,7 +144,7 @@ impl EventProcessor {
         Some(refusal.counted())
     }
 
-    /// Forwards the event, holds it, or returns the answer of the statistics service.
+    /// Forwards the event, holds it, or returns the response of the statistics service.
     #[boxed]
     pub async fn handle(&self, event: ReceivedEvent) -> IntakeOutcome {
         let ReceivedEvent { sender, body, opened, judged } = event;
@@ -289,7 +289,8 @@ impl EventProcessor {
         self.keep(entry, hold).await
     }
 
-    /// Whether consent permits storing the body. An event of an account that names none of its computers is judged as if of any.
+    /// Whether consent permits storing the body. An event of an account that names none of its computers is judged by the levels of
+    /// all.
     async fn may_keep(
         &self,
         authority: &SenderAuthority,

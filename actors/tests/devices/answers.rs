@@ -60,7 +60,7 @@ struct Lane {
     people: Vec<Person>,
 }
 
-/// The answers that a party received.
+/// The responses that a party received.
 #[derive(Debug)]
 enum Told {
     Approved(UserAccountId),
@@ -220,7 +220,7 @@ async fn turns_pass(turns: u64) {
     }
 }
 
-/// The law, on whichever database.
+/// Runs the rounds on the given databases.
 async fn one_end_and_one_owner(databases: Vec<Facts>) {
     let soak = std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1");
     let played = Arc::new(AtomicUsize::new(0));

@@ -122,7 +122,7 @@ async fn is_main_database_lost(store: &Store, settings: &Settings) -> Result<boo
     Ok(store.pool().is_empty().await?)
 }
 
-/// Compares the main database and the log, and writes nothing.
+/// Compares the main database and the log, without writing.
 #[boxed]
 pub async fn compare(store: &Store, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
     let owner = log.installation().await?;

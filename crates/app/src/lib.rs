@@ -105,7 +105,7 @@ pub struct AppState {
     pub usage: Usage,
     /// The time at which each computer was last seen.
     pub presence: Presence,
-    /// Budgets of senders without an account.
+    /// Quotas of event senders.
     pub budgets: Budgets,
     /// Batches of the knowledge API.
     pub ingestion: Ingestion,

@@ -71,7 +71,7 @@ pub enum Violation {
     /// The checkpoint belongs to a later epoch, under a key that the client does not trust yet.
     #[error("{origin} has ended: the server shows a checkpoint of {now}, which says that a new epoch of the log began")]
     NewEpoch {
-        /// Origin of the known epoch.
+        /// Origin of the stored epoch.
         origin: String,
         /// Origin of the new epoch.
         now: String,

@@ -33,7 +33,7 @@ pub enum AgentRight {
     ConfirmComputers,
     /// Detach computers.
     DetachComputers,
-    /// Send events without a computer. No page asks for it: tools record with the secret of their computer.
+    /// Send events without a computer. No page offers it: tools record with the secret of their computer.
     SendEvents,
 }
 

@@ -1,6 +1,6 @@
 //! Shares few places among many parties (`docs/decisions/0034-fair-shares.md`).
 //!
-//! A free place goes to the waiting party with the fewest places, and among equals to the party with the oldest last turn. So every other
+//! A free place goes to the waiting party with the fewest places, and among equals to the one with the oldest last turn. So every other
 //! party gets at most one place before a waiting party that has none, regardless of demand. A party may occupy only a part of the places,
 //! and slow turns share a separate lane with a part of the places.
 //!

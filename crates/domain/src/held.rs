@@ -144,7 +144,7 @@ impl MachineFacts {
         self.identity_account.is_some() && self.identity_account != self.account
     }
 
-    /// The level that is enforced for events of a lane: nothing while recording is paused. `None` if no level applies.
+    /// The enforced level for events of a lane; `Off` while recording is paused, `None` if no level applies.
     pub fn enforced_level(&self, lane: Lane, now: Timestamp) -> Option<ConsentLevel> {
         match self.pauses.until(now) {
             Some(_) => Some(ConsentLevel::Off),

@@ -147,7 +147,7 @@ pub fn level_changed(to: Email, what: &LevelChanged<'_>, base_url: &str) -> Outg
     OutgoingMail { to, subject: LEVEL_CHANGED.into(), text }
 }
 
-/// The words for a level, as on the pages.
+/// The name of a level, as on the pages.
 fn words(level: ConsentLevel) -> &'static str {
     match level {
         ConsentLevel::Off => "nothing",

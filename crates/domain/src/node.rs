@@ -117,7 +117,7 @@ pub enum DifferenceKind {
     Silent,
 }
 
-/// A difference between nodes that should be alike.
+/// A difference between nodes that should be equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The node.

@@ -206,7 +206,7 @@ impl FromStr for EndpointDescription {
 pub enum DisabledWhy {
     /// Its owner disabled it.
     Owner,
-    /// It answered 410.
+    /// It responded with 410.
     Gone,
     /// It failed for days.
     Failing,

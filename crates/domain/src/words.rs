@@ -164,7 +164,7 @@ pub fn marked<'t>(asked: &QueryWords, text: &'t str) -> Vec<(&'t str, bool)> {
 struct Word<'w> {
     /// In lower case, without accents.
     folded: &'w str,
-    /// In lower case, with the accents that stemmers of other languages than English know.
+    /// In lower case, with the accents that stemmers of languages other than English use.
     exact: &'w str,
     /// Whether it is two characters of a script without spaces, which have no stem.
     is_pair: bool,

@@ -37,7 +37,7 @@ pub fn span(trace: &str, span: &str, at_ms: Option<i64>) -> EventId {
 }
 
 fn uuid(millis: u64, parts: &[&str]) -> uuid::Uuid {
-    // The lengths keep ("a", "bc") and ("ab", "c") apart.
+    // The lengths distinguish ("a", "bc") from ("ab", "c").
     let text: Vec<String> = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
     let digest = Digest::of(text.concat().as_bytes());
     let mut random = [0; 10];

@@ -1,8 +1,9 @@
 //! Hook payloads of coding agents as draft events of the registry (`docs/hooks.md`, `docs/decisions/0035-hooks-and-spans.md`).
 //!
-//! A coding agent runs `attache hook TOOL` at points of its work and passes a JSON object. [`events`] reads the object, and [`HookEvent::at`]
-//! returns the part of an event that a consent level permits. [`redaction`] removes secrets from what remains. [`otlp`] reads OpenTelemetry spans
-//! into the same events. The crate does no IO and reads no clock. A payload never fails: one that it does not know becomes a generic event or none.
+//! A coding agent runs `attache hook TOOL` at points of its work and passes a JSON object. [`events`] reads the object, and
+//! [`HookEvent::at`] returns the part of an event that a consent level permits. [`redaction`] removes secrets from the rest. [`otlp`] reads
+//! OpenTelemetry spans into the same events. The crate does no IO and reads no clock. Every payload is accepted: an unknown one becomes a
+//! generic event or none.
 
 mod event;
 mod identity;

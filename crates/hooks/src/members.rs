@@ -90,7 +90,7 @@ fn end_of_content(text: &str) -> usize {
     text.find(is_beyond).unwrap_or(text.len())
 }
 
-/// JSON within a text, as GitHub Copilot and Cursor pass arguments; other values as they are.
+/// JSON within a text, as GitHub Copilot and Cursor pass arguments; other values unchanged.
 pub fn unpacked(value: &Value) -> Value {
     let parsed = value.as_str().filter(|text| text.trim_start().starts_with(['{', '[']));
     parsed.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| value.clone())

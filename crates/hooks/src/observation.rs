@@ -26,9 +26,9 @@ pub enum HookActivity {
     ToolFinished,
     /// The agent has changed a file.
     FileEdited,
-    /// The agent asked to be allowed something.
+    /// The agent requested a permission.
     PermissionRequested,
-    /// The agent was not allowed something.
+    /// The agent was denied a permission.
     PermissionDenied,
     /// An agent started another one.
     SubagentStarted,
@@ -84,7 +84,7 @@ pub struct HookObservation<'p> {
     pub tokens: (Option<u64>, Option<u64>),
     /// Content by its name in the payload of the event.
     pub content: Vec<(&'static str, Cow<'p, Value>)>,
-    /// A path, of which a digest is metadata.
+    /// A path; the event contains only its digest as metadata.
     pub file: Option<Cow<'p, str>>,
 }
 

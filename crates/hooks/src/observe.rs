@@ -16,7 +16,7 @@ use crate::members::text;
 use crate::observation::{HookActivity, HookObservation, TURN, named};
 use crate::payload::Payload;
 
-/// Reads a payload; `None` if the hook reports nothing that is recorded.
+/// Reads a payload; `None` if the hook reports no recorded activity.
 pub fn observe<'p>(tool: Tool, hook: Option<&'p str>, payload: &'p Payload) -> Option<HookObservation<'p>> {
     let members = &payload.members;
     let mut observation = match tool {

@@ -38,7 +38,7 @@ pub enum SpanEncoding {
 /// Why a span was not recorded although it reports something that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum SpanRejection {
-    /// No agent kind is known for it.
+    /// The span has no agent kind.
     #[error(
         "no agent kind: set service.name to claude-code, codex, cursor, gemini-cli, github-copilot or opencode, or start attache otlp with --agent"
     )]
@@ -92,7 +92,7 @@ pub struct SpanExport {
     pub events: Vec<(Tool, HookEvent)>,
     /// All spans, recorded or not.
     pub spans: u64,
-    /// Spans that report nothing that is recorded.
+    /// Spans that report no recorded activity.
     pub ignored: u64,
     /// Spans that should have been recorded.
     pub rejections: SpanRejections,

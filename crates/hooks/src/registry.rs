@@ -160,7 +160,7 @@ fn texts(value: &Value) -> Value {
     }
 }
 
-/// A text as it is, and any other value as JSON.
+/// A text unchanged, and any other value as JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -31,7 +31,7 @@ const LABELS: [&str; 11] = [
     "exception.type",
 ];
 
-/// Attributes that are content, numbers, or not known.
+/// Attributes that are content, numbers, or unknown.
 const OTHERS: [&str; 19] = [
     "gen_ai.conversation.id",
     "gen_ai.input.messages",

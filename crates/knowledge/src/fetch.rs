@@ -11,7 +11,7 @@
 //! 5. `exchange` sends the request; `body` limits the decompressed size. Transient failures are retried.
 //! 6. `redirect` decides whether to follow a redirect.
 //!
-//! All waiting except for turns is limited by one `budget`. Dropping the future releases all resources.
+//! One `budget` limits all waiting except for turns. Dropping the future releases all resources.
 
 pub mod address;
 mod body;

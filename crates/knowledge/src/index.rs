@@ -28,7 +28,7 @@ use self::account::AccountIndex;
 use self::database::{Database, PrepareError, Upkeep, best};
 pub use self::settings::Settings;
 
-/// Accounts in memory, however few vectors each has.
+/// Maximum number of accounts in memory, regardless of their vectors.
 const SLOTS_MAX: usize = 65_536;
 
 /// Finds the nearest vectors. Clones share the state.

@@ -249,7 +249,7 @@ impl Pipeline {
         };
         match self.prepare_text(text).await {
             Ok(mut draft) => {
-                // A title of an export is kept as it is, also if it has blanks that an added one would lose.
+                // A title of an export is kept unchanged, even with blanks that an added title would lose.
                 let is_title = (1..=TITLE_CHARS_MAX).contains(&memory.title.chars().count());
                 if is_title && !memory.title.chars().any(char::is_control) {
                     draft.title.clone_from(&memory.title);

@@ -5,9 +5,9 @@
 //! 1. An arriving item is buffered. Once every ready task has run, a flush is put into the mailbox behind the items that arrived by then:
 //!    this short wait makes groups several times larger, and each item cheaper.
 //! 2. The flush commits all buffered items; during the commit the next group gathers in the mailbox.
-//! 3. Callers are answered after the commit.
+//! 3. Callers get their replies after the commit.
 //!
-//! **If it crashes:** callers of buffered items get no answer and send them again; the ledger recognises items that were committed
+//! **If it crashes:** callers of buffered items get no reply and send them again; the ledger recognises items that were committed
 //! nevertheless by their keys.
 
 use std::fmt;
@@ -30,7 +30,7 @@ pub trait Ledger: Clone + Send + Sync + 'static {
     fn commit(&self, items: &[Self::Item]) -> impl Future<Output = Result<Vec<Self::Outcome>, CommitError>> + Send;
 }
 
-/// A failed commit: as far as is known, no item was committed.
+/// A failed commit, which presumably committed no item.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("committing: {detail}")]
 pub struct CommitError {
@@ -42,7 +42,7 @@ pub struct CommitError {
 
 /// Sent by callers with a durable write, and by the committer to itself.
 pub enum CommitMessage<L: Ledger> {
-    /// Commit this item; the answer follows the commit.
+    /// Commit this item; the reply follows the commit.
     Add {
         /// The write of the caller.
         item: L::Item,

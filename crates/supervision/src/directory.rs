@@ -1,6 +1,6 @@
 //! The addresses of the actors of one keyed kind.
 //!
-//! 1. A message for a running actor goes straight to its entry (`family/entry.rs`): one lookup in a sharded map.
+//! 1. A message for a running actor is delivered directly to its entry (`family/entry.rs`): one lookup in a sharded map.
 //! 2. If no actor runs, the sender loads the arguments of its start. An unknown key fails here and starts no actor.
 //! 3. The family, the supervisor of the kind, starts the actor, unless another sender's request has already started it: one key, one actor.
 //! 4. A message for an actor that is ending (passivated, finished or crashed) waits until that actor has ended, loads again, because the
@@ -32,16 +32,16 @@ use crate::unavailable::Unavailable;
 /// Activations that may wait for one family. It exceeds the concurrent activations of all connections, since each takes microseconds.
 const ACTIVATIONS_MAX: u32 = 16_384;
 
-/// Why a keyed actor did not answer. `E` is the error of the sender's `load`.
+/// Why a keyed actor did not reply. `E` is the error of the sender's `load`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError<E> {
-    /// `load` found nothing under the key.
+    /// `load` returned `None`: the key is unknown.
     #[error("nothing is known under this key")]
     Unknown,
     /// `load` failed.
     #[error("loading the state of the actor")]
     Load(#[source] E),
-    /// The actor did not answer.
+    /// The actor did not reply.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -87,7 +87,7 @@ impl<A: KeyedActor> Directory<A> {
         self.registry.live()
     }
 
-    /// Sends the message that `make` builds to the actor of `key`, and waits up to `deadline`, loading included, for the answer.
+    /// Sends the message that `make` builds to the actor of `key`, and waits up to `deadline`, loading included, for the reply.
     ///
     /// `load` is called only if no actor exists, and again if an actor of the key ended during the call; `Ok(None)` means that the key is
     /// unknown. It runs in the sender's future, which may be cancelled, so it must only read.
@@ -110,7 +110,7 @@ impl<A: KeyedActor> Directory<A> {
         request.await.inspect_err(|error| self.count_refusal(error))
     }
 
-    /// Like [`ask`](Self::ask), but returns as soon as the message is in the actor's inbox. The answer is discarded.
+    /// Like [`ask`](Self::ask), but returns as soon as the message is in the actor's inbox. The reply is discarded.
     pub async fn send<T, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
         &self,
         key: &A::Key,

@@ -39,7 +39,7 @@ const CHECKS_MAX: usize = 256;
 
 /// Sent by a [`Directory`](crate::Directory) and by the family's own timer.
 pub(crate) enum FamilyMessage<A: KeyedActor> {
-    /// A sender found no actor of the key. The answer is the entry of the actor, which another sender may have started first.
+    /// A sender found no actor of the key. The reply is the entry of the actor, which another sender may have started first.
     Activate(Activation<A>),
     /// Check the actors that may be idle, or that should have ended by now.
     Sweep,

@@ -55,7 +55,7 @@ impl<M: Message> Handle<M> {
         &self.shared.kind.settings
     }
 
-    /// Sends the message that `make` builds around a [`Reply`], and waits up to `deadline` for the answer.
+    /// Sends the message that `make` builds around a [`Reply`], and waits up to `deadline` for the reply.
     ///
     /// Dropping the future does not withdraw the message: it stays in the mailbox.
     pub async fn ask<T>(&self, make: impl FnOnce(Reply<T>) -> M, deadline: Duration) -> Result<T, Unavailable> {
@@ -76,7 +76,7 @@ impl<M: Message> Handle<M> {
         mailbox.answer(answer, until).await
     }
 
-    /// Sends the message and returns as soon as it is in the mailbox. The answer is discarded.
+    /// Sends the message and returns as soon as it is in the mailbox. The reply is discarded.
     pub fn send<T>(&self, make: impl FnOnce(Reply<T>) -> M) -> Result<(), Unavailable> {
         let sent = self.mailbox().and_then(|mailbox| {
             let reply = Reply::unheard(mailbox.admit()?);

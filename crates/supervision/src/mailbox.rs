@@ -59,14 +59,14 @@ impl Mailbox {
         })
     }
 
-    /// Waits for the answer to a message that was sent.
+    /// Waits for the reply to a message that was sent.
     ///
     /// Takes the mailbox by value and drops it once the actor has ended: a message that reached the queue while the actor crashed stays
     /// there until the last address of the actor is dropped, and its sender would wait for as long.
     pub(crate) async fn answer<T>(self, mut answer: oneshot::Receiver<T>, until: Instant) -> Result<T, Unavailable> {
         let kind = Arc::clone(self.meter.kind());
         let crashed = |_dropped| kind.if_open(Unavailable::Crashed);
-        // A check at intervals is cheaper than a subscription: nearly every message is answered before the first check.
+        // A check at intervals is cheaper than a subscription: nearly every reply arrives before the first check.
         while self.actor.get_status() != ActorStatus::Stopped {
             let check = until.min(Instant::now() + ENDED_CHECK_EVERY);
             match tokio::time::timeout_at(check, &mut answer).await {

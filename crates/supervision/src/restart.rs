@@ -78,7 +78,7 @@ pub enum Decision {
 pub struct RestartPolicy {
     settings: RestartSettings,
     delays: ExponentialBackoff<FrozenClock>,
-    /// Times of the granted restarts, oldest first, none older than the window.
+    /// Times of the granted restarts within the window, oldest first.
     granted: VecDeque<Instant>,
     started_at: Option<Instant>,
     /// Number of starts that failed in a row.

@@ -268,7 +268,7 @@ impl McpTool {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Whether it is read-only.
     pub fn is_read_only(self) -> bool {
         !matches!(self, Self::AddMemory | Self::ForgetMemory | Self::RecordEvent)
     }
@@ -278,7 +278,7 @@ impl McpTool {
         self == Self::ForgetMemory
     }
 
-    /// Whether a repeated call changes nothing further.
+    /// Whether a repeated call has no further effect.
     pub fn is_idempotent(self) -> bool {
         self != Self::RecordEvent
     }

@@ -1,5 +1,5 @@
 //! Schemas of the values in bodies: identifiers, closed lists of names, date-times. Each has one name in the
-//! description, whichever types use it.
+//! description, for all types that use it.
 
 mod envelope;
 
@@ -85,7 +85,7 @@ named! {
     KeyScope = names::<ApiKeyScope>();
     /// Kind of a notification.
     NotificationKind = names::<Notification>();
-    /// Why an endpoint is disabled: by its owner, because it answered 410, or because it failed for days.
+    /// Why an endpoint is disabled: by its owner, because it responded with 410, or because it failed for days.
     WebhookDisabledReason = names::<DisabledWhy>();
     /// Access of the caller's account to a space.
     AccessType = names::<Access>();

@@ -194,7 +194,7 @@ async fn set_aside(pool: Pool, origin: &str) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Appends the record. The installation's chain starts anew with each epoch.
+/// Appends the record. The installation's chain restarts with each epoch.
 async fn record(ground: &StartContext<'_>, log: &Log, began: &EpochBegan) -> Result<(), OpenError> {
     let (now, rng) = (ground.clock.now(), ground.rng);
     let failed = |why: &str| OpenError::Epoch(why.to_owned());

@@ -81,7 +81,7 @@ pub struct Changed {
 pub enum Edited {
     /// The edits are in force.
     Written(Written),
-    /// A record differs from the state that its edit expects. Nothing was written.
+    /// A record differs from the state that its edit expects. No record was changed.
     Stale,
 }
 

@@ -42,7 +42,7 @@ const MESSAGES: [(&str, &str); 5] = [
     ("gen_ai.choice", COMPLETION[1]),
 ];
 
-/// The event of a span; `None` if it reports nothing that is recorded.
+/// The event of a span; `None` if the span reports no recorded activity.
 pub fn event(
     agent: Option<Tool>,
     mut span: SpanMessage,

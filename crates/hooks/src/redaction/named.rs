@@ -123,7 +123,7 @@ impl<'v> Scanner<'v> {
             (word > 0).then(|| of(previous - word..name.end)).flatten()
         });
         match (longer, of(name.clone())) {
-            // `Token Authorization` and the like change nothing.
+            // `Token Authorization` and similar names have the kind of the longer name.
             (Some(longer), Some(NameKind::Key)) => Some(longer),
             (_, kind) => kind,
         }

@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(markdown_of(two), "![A boat](https://example.com/a/boat.png)");
     }
 
-    /// A serialised tree can be parsed to another one, in which an address was not checked.
+    /// A serialised tree may parse to another one, with an unchecked address.
     #[test]
     fn the_writer_checks_addresses_itself() {
         for (html, markdown) in [

@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_tag_of_which_no_end_is_seen_is_left_early() {
-        // The parser stops at the limit, however long the input is.
+        // The parser stops at the limit, regardless of the length of the input.
         let settings = ExtractSettings::default();
         let page = format!("<p{}", attributes(1_000_000));
         assert_eq!(parse(&page, &settings).err(), Some(ExtractError::TooManyAttributes(settings.attributes_max)));

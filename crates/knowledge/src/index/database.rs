@@ -34,7 +34,7 @@ const COPIED_AT_ONCE: usize = 2_000;
 /// Remaining work after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upkeep {
-    /// Nothing is left to do.
+    /// No upkeep is needed.
     Done,
     /// More vectors have to be copied.
     Copying,
@@ -53,7 +53,7 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// A database that compares nothing until [`Self::prepare`].
+    /// A database that does not compare vectors until [`Self::prepare`].
     pub(super) fn new(store: Store, settings: Arc<Settings>) -> Self {
         Self { store, settings, copies: AtomicBool::new(false), whole: AtomicBool::new(false) }
     }

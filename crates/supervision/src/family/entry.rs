@@ -171,7 +171,7 @@ impl<A: KeyedActor> Entry<A> {
         tokio::spawn(Abortable::new(work.instrument(span), registration));
     }
 
-    /// Waits for the answer to a message that was delivered.
+    /// Waits for the reply to a message that was delivered.
     pub(crate) async fn answer<T>(
         self: &Arc<Self>,
         mut answer: oneshot::Receiver<T>,
@@ -200,7 +200,7 @@ impl<A: KeyedActor> Entry<A> {
         let _ = end.changed().await;
     }
 
-    /// Like [`ended`](Self::ended), for a sender with a deadline. At most as many senders wait as the queue has places.
+    /// Like [`ended`](Self::ended), for a sender with a deadline. At most `queue_max` senders wait.
     pub(crate) async fn ended_until(self: &Arc<Self>, until: Instant) -> Result<(), Unavailable> {
         self.kill_if_stuck();
         let end = {
@@ -222,7 +222,7 @@ impl<A: KeyedActor> Entry<A> {
         let mut queue = self.queue();
         if queue.phase == Phase::Open {
             queue.phase = Phase::Leaving;
-            // The actor has the whole `stuck_after` to end, however long it was idle.
+            // The actor has the whole `stuck_after` to end, regardless of its idle time.
             self.meter.moves();
             let idle = queue.state.take();
             drop(queue);

@@ -35,7 +35,7 @@ pub(crate) enum RootMessage {
     DeadlineHit,
     /// The grace period of killed children has passed. Sent by the root's own timer.
     Abandon,
-    /// The answer is a snapshot. Sent by [`Root::tree`](crate::Root::tree).
+    /// The reply is a snapshot. Sent by [`Root::tree`](crate::Root::tree).
     Tree(oneshot::Sender<Node>),
 }
 

@@ -92,7 +92,7 @@ pub enum Change {
     AddAndLeave(Reply<u64>),
     Panic(Reply<u64>),
     Hang(Reply<u64>),
-    /// Refuses messages without an answer, but never leaves.
+    /// Refuses messages without a reply, but never leaves.
     LeaveAndHang(Reply<u64>),
     /// Adds one after this long.
     AddLate(Duration, Reply<u64>),
@@ -100,7 +100,7 @@ pub enum Change {
     PanicLate(Duration, Reply<u64>),
     /// Returns the count without a wait.
     Count(Reply<u64>),
-    /// Answers at once, and sends itself `Reminded` twice, the second time after this long.
+    /// Replies at once, and sends itself `Reminded` twice, the second time after this long.
     Remind(Duration, Reply<u64>),
     /// Sent by the teller to itself: adds one.
     Reminded,

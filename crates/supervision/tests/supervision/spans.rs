@@ -1,4 +1,4 @@
-//! The spans of messages: their parent is the span of the sender, wherever the handler runs.
+//! The spans of messages: their parent is the sender's span, in every task.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

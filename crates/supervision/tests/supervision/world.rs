@@ -130,7 +130,7 @@ pub struct Probe {
 pub enum Do {
     /// Returns the number of its start, from 1.
     Count(Reply<usize>),
-    /// Answers after this long.
+    /// Replies after this long.
     Work(Duration, Reply<()>),
     Panic(Reply<()>),
     Fail(Reply<()>),

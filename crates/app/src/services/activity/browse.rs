@@ -65,7 +65,7 @@ impl ActivitySettings {
     }
 }
 
-/// Which events a person wants to see; `None` does not restrict them.
+/// A filter of events; `None` in a member does not restrict it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActivityFilter {
     /// Only events of this computer.
@@ -320,7 +320,7 @@ impl Activity {
 }
 
 impl ActivityFilter {
-    /// Whether nothing is restricted.
+    /// Whether the filter is empty.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

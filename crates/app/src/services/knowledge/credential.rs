@@ -57,7 +57,7 @@ impl CredentialChecks {
         })
     }
 
-    /// Returns when the credential is no longer valid. A store error revokes nothing: the check is repeated.
+    /// Returns when the credential is no longer valid. After a store error the check is repeated.
     async fn until_revoked(self, credential: Credential) {
         loop {
             tokio::time::sleep(self.every).await;

@@ -72,7 +72,7 @@ impl Memories {
         if is_seen { Ok(memory) } else { Err(Refusal::NotFound) }
     }
 
-    /// Tags as they are stored, at most `knowledge.tags_per_memory_max`.
+    /// Normalised tags, at most `knowledge.tags_per_memory_max`.
     pub(super) fn tags_of(&self, texts: &[String]) -> Result<Vec<Tag>, Refusal> {
         let tag = |(nth, text): (usize, &String)| {
             text.parse().map_err(|error| Refusal::invalid(format!("tags[{nth}]"), format!("{error}")))
@@ -176,7 +176,7 @@ impl Memories {
     }
 }
 
-/// A title as it is stored.
+/// Normalises a title.
 fn title(text: &str) -> Result<String, Refusal> {
     let rule = || Refusal::invalid("title", format!("must have 1 to {TITLE_CHARS_MAX} characters"));
     if text.trim().chars().count() > TITLE_CHARS_MAX {

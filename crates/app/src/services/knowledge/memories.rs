@@ -66,7 +66,7 @@ impl Memories {
         if let Some(memory) = store.memory_by_id(id, &own).await? {
             return Ok(memory);
         }
-        // The account may read memories of other accounts in spaces of which it is a member.
+        // The account may read memories of other accounts in spaces that it is a member of.
         let spaces = store.spaces_of_account(&access.account, LISTED_MAX).await?;
         let mut spaces: Vec<_> =
             spaces.into_iter().map(|space| space.id).filter(|space| access.covers(*space)).collect();
