@@ -1,7 +1,7 @@
 //! The actor behind one batch.
 //!
-//! With the lease the actor leads: it prepares items concurrently, commits their outcomes one after the other, and publishes them. Without the
-//! lease it follows: it reads the outcomes that another process commits, and takes over when the lease expires.
+//! With the lease the actor leads: it prepares items concurrently, commits their outcomes one after the other, and publishes them. Without
+//! the lease it follows: it reads the outcomes that another process commits, and takes over when the lease expires.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;

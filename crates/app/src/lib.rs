@@ -261,8 +261,8 @@ async fn start_actors(settings: &Settings, rng: &Rng, supervised: Supervised<'_>
 }
 
 impl AppState {
-    /// Writes the counters that are only in memory and closes the databases, until `deadline` and for at least `CLOSE_MIN`. Called after all
-    /// actors have stopped.
+    /// Writes the counters that exist only in memory and closes the databases, until `deadline` and for at least `CLOSE_MIN`. Called after
+    /// all actors have stopped.
     #[boxed]
     pub async fn close(&self, deadline: Instant) {
         let deadline = deadline.max(Instant::now() + CLOSE_MIN);

@@ -105,8 +105,8 @@ impl Client {
         Ok(self.lines(response))
     }
 
-    /// `POST /v1/import`: imports the lines of an export; the raw stream has one JSON object per line, and the last one is `complete`. An import
-    /// can be repeated.
+    /// `POST /v1/import`: imports the lines of an export; the raw stream has one JSON object per line, and the last one is `complete`. An
+    /// import can be repeated.
     pub async fn import(&self, lines: Bytes) -> Result<impl Stream<Item = Result<Bytes, Error>> + use<>, Error> {
         let ask = ApiRequest::new(Method::POST, self.rag("/v1/import")).ndjson(lines).freely();
         let response = self.ask_stream(ask).await?;

@@ -1,7 +1,7 @@
 //! Cosignatures of checkpoints by witnesses (C2SP `tlog-cosignature` v1, Ed25519).
 //!
-//! A witness signs `cosignature/v1`, the time in seconds since 1970, and the text of the checkpoint. Its line in the note has the key id, the time
-//! as 8 bytes, and the signature.
+//! A witness signs `cosignature/v1`, the time in seconds since 1970, and the text of the checkpoint. Its line in the note contains the key
+//! id, the time as 8 bytes, and the signature.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! Webhooks: notifications, their bodies and their signatures (`docs/protocol/webhooks.md`, [Standard Webhooks](https://www.standardwebhooks.com)).
+//! Webhooks: notifications, their bodies and their signatures (`docs/protocol/webhooks.md`, [Standard
+//! Webhooks](https://www.standardwebhooks.com)).
 
 use std::fmt;
 use std::str::FromStr;
@@ -129,7 +130,8 @@ impl SigningSecret {
         format!("{SECRET_PREFIX}{}", BASE64_STANDARD.encode(self.0))
     }
 
-    /// One entry of the header `webhook-signature`: `v1,` and the base64 of HMAC-SHA-256 of `id.timestamp.body`. The timestamp is in seconds.
+    /// One entry of the header `webhook-signature`: `v1,` and the base64 of HMAC-SHA-256 of `id.timestamp.body`, with the timestamp in
+    /// seconds.
     pub fn signature(&self, id: &str, timestamp: i64, body: &str) -> String {
         signature(&self.0, id, timestamp, body)
     }

@@ -1,7 +1,7 @@
 //! Exports of OpenTelemetry spans as draft events (`docs/otlp.md`).
 //!
-//! [`read`] finds the spans of an export that report the work of a model, a tool or an agent, and returns their events; other spans are counted.
-//! The events are the same as for hooks: [`HookEvent::at`] returns the part that a consent level permits.
+//! [`read`] finds the spans of an export that report the work of a model, a tool or an agent, and returns their events; other spans are
+//! counted. The events are the same as for hooks: [`HookEvent::at`] returns the part that a consent level permits.
 
 mod gen_ai;
 mod message;

@@ -5,10 +5,10 @@
 //! later messages, so that no message is lost between two actors. This needs no code in the actor; an actor that has finished its work may
 //! also leave by itself ([`SelfRef::leave`](crate::keyed::SelfRef::leave)).
 //!
-//! Messages do not pass through the family: senders deliver them to the entry of the key (`family/entry.rs`). The family never waits for IO:
+//! Messages do not pass through the family: senders deliver them to the entry of the key (`family/entry.rs`). The family does no IO:
 //! arguments arrive loaded, and the start of a keyed actor only builds its state from them.
 //!
-//! **If it crashes:** its actors are killed, the registry is cleared, and the root restarts the family; the next message of a key starts its
+//! **If it crashes:** its actors are killed, the registry is cleared, and the root restarts the family; the next message of a key starts an
 //! actor. A crash of an *actor* does not count against the restart budget of the family.
 
 #![expect(clippy::needless_pass_by_value, clippy::unused_self, reason = "the form of a message handler")]

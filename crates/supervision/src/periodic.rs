@@ -64,9 +64,9 @@ impl Next {
 /// The times of the passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
-    /// Pause between the end of a pass and the next, ± 10 %, so that nodes do not run in step. The first pass runs at once after each start and
-    /// restart, and a failed pass is retried after the same pause. For work at a time of day choose a short pause, and let the store state
-    /// whether the day is done.
+    /// Pause between the end of a pass and the next, ± 10 %, so that nodes do not run in step. The first pass runs at once after each start
+    /// and restart, and a failed pass is retried after the same pause. For work at a time of day choose a short pause, and let the store
+    /// record whether the day is done.
     pub every: Duration,
     /// Timeout of a pass.
     pub deadline: Duration,

@@ -152,8 +152,8 @@ pub struct ApproveRequest {
     /// User code that the computer shows. Case and punctuation are ignored.
     #[schema(min_length = 1)]
     pub user_code: String,
-    /// How much may be recorded: becomes the level for all computers of the account, or of this computer if that level differs. Without it no
-    /// level changes.
+    /// How much may be recorded: becomes the level for all computers of the account, or of this computer if that level differs. Without it
+    /// no level changes.
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::ConsentLevel)]
     pub consent: Option<ConsentLevel>,

@@ -72,8 +72,8 @@ impl AccountExport {
         Self { ports, upstream }
     }
 
-    /// The lines, in parts of bounded size: account, computers, agents, levels, keys, webhooks, feed, sessions, spaces, usage, memories, events. Each is
-    /// an object with a member `kind`. After an error the stream ends.
+    /// The lines, in parts of bounded size: account, computers, agents, levels, keys, webhooks, feed, sessions, spaces, usage, memories,
+    /// events. Each is an object with a member `kind`. After an error the stream ends.
     pub fn lines(
         self,
         account: UserAccountId,

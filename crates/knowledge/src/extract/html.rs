@@ -115,8 +115,8 @@ fn markdown(root: &NodeRef<'_>, base: Option<&Url>) -> String {
     text::clean(&written(&root.html())).trim_matches('\n').to_owned()
 }
 
-/// Writes HTML as Markdown. The writer parses the text again and may find another tree than the one that was sanitised, so every address that
-/// it is about to write is checked once more.
+/// Writes HTML as Markdown. The writer parses the text again and may build another tree than the sanitised one, so every address is checked
+/// again before it is written.
 fn written(html: &str) -> String {
     let options = Options {
         heading_style: HeadingStyle::Atx,

@@ -125,8 +125,8 @@ impl<A: KeyedActor> Entry<A> {
         })
     }
 
-    /// Handles the message, up to its first wait in the sender's task; or puts it into the inbox of a busy actor; or returns it if the actor
-    /// accepts no more messages.
+    /// Handles the message, up to its first wait, in the sender's task; or puts it into the inbox of a busy actor; or returns it if the
+    /// actor accepts no more messages.
     pub(crate) fn deliver(self: &Arc<Self>, message: A::Message) -> Result<(), A::Message> {
         let span = || self.kind().message_span::<A::Message>();
         if let Some(mut work) = self.accept(message, span)? {

@@ -32,7 +32,8 @@ impl Batches {
         self.settings.note_bytes_max
     }
 
-    /// Stores a batch and starts its work. Returns the stream of its messages. A `repeat` of an earlier request returns the stream of its batch.
+    /// Stores a batch and starts its work. Returns the stream of its messages; for a `repeat` of an earlier request, the stream of that
+    /// batch.
     #[boxed]
     pub async fn add(
         &self,

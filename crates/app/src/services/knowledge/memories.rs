@@ -1,4 +1,5 @@
-//! Single memories: read and delete. [`library`](super::library) lists them, [`edit`](super::edit) changes and [`import`](super::import) restores them.
+//! Single memories: read and delete. [`library`](super::library) lists them, [`edit`](super::edit) changes and [`import`](super::import)
+//! restores them.
 
 use std::sync::Arc;
 
