@@ -71,7 +71,7 @@ impl EndpointRules {
 pub(super) enum Sent {
     /// There was a response.
     Answered {
-        /// HTTP status.
+        /// Status of the response.
         status: u16,
         /// Value of `Retry-After`.
         retry_after: Option<Duration>,

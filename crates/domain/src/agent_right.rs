@@ -83,7 +83,7 @@ impl AgentRights {
         AgentRight::ALL.iter().copied().filter(move |right| self.contains(*right))
     }
 
-    /// Whether an agent with these rights has `right`. `None` stands for the rights that the protocol gives account bearers: all.
+    /// Whether an agent with these rights has `right`. `None` means the rights that the protocol gives account bearers: all.
     pub fn permit(rights: Option<Self>, right: AgentRight) -> bool {
         rights.is_none_or(|rights| rights.contains(right))
     }

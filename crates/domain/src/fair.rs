@@ -12,7 +12,7 @@ use std::hash::Hash;
 /// Numbers of places and waiters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairLimits {
-    /// Total places.
+    /// Total number of places.
     pub places: usize,
     /// Maximum number of places of one party.
     pub per_party_max: usize,

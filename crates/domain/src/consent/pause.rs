@@ -23,7 +23,7 @@ impl Pauses {
 /// A current pause with its author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// Its end.
+    /// Time at which it ends.
     pub until: Timestamp,
     /// The party that started it.
     pub by: Author,

@@ -44,7 +44,6 @@ enum Link {
     Spoken,
 }
 
-/// A value.
 #[derive(Debug, Clone)]
 struct Found {
     part: Range<usize>,
