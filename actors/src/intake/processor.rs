@@ -386,7 +386,7 @@ struct Waiting<'b> {
     is_kept: bool,
 }
 
-/// The retry delay that the statistics service requests, clamped to a maximum.
+/// The retry delay that the statistics service requests, clamped to `SOON` … `PAUSE_MAX`.
 fn pause(why: &Unavailable, now: Timestamp) -> Duration {
     const PAUSE_MAX: Duration = Duration::from_hours(1);
     let Unavailable::Status { retry_after: Some(value), .. } = why else { return SOON };

@@ -39,7 +39,7 @@ pub struct FailingPasses {
     pub error: String,
     /// Number of passes that failed in a row.
     pub passes: u64,
-    /// Seconds since the first failure of that row.
+    /// Seconds since the first failure in a row.
     pub since_seconds_ago: u64,
 }
 
