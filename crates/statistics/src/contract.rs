@@ -1,7 +1,7 @@
 //! The contract between attache and a statistics service, embedded or external (`docs/decisions/0010-statistics-service.md`).
 //!
-//! Requests come from the HTTP edge and the actors; [`crate::log`] and [`crate::client`] answer them. The service's answer
-//! to a sender is passed on as it came: [`Passed`] holds the very bytes.
+//! Requests come from the HTTP edge and the actors; [`crate::log`] and [`crate::client`] answer them. The response of the
+//! service to a sender is passed on byte for byte ([`Passed`]).
 
 use bytes::Bytes;
 use domain::Digest;
@@ -25,11 +25,11 @@ pub const MACHINE: &str = "attache-machine";
 pub struct RecordScope {
     /// The account of the caller, if it has one.
     pub account: Option<UserAccountId>,
-    /// Identities of the account, or the one of the computer.
+    /// Identities of the account, or the identity of the computer.
     pub identities: Vec<UserCuid>,
-    /// The computer of the caller, if a computer asks.
+    /// The computer of the caller, if the caller is a computer.
     pub machine: Option<MachineUuid>,
-    /// Recorders whose events a read returns; unused by submissions.
+    /// Recorders with events that a read may return; unused by submissions.
     pub shown: Recorders,
 }
 
@@ -67,7 +67,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// The event `sealed`, which was parsed from `body`, for `scope`.
+    /// Creates the submission of an event that was parsed from `body`.
     pub fn new(body: Bytes, sealed: Sealed, scope: RecordScope) -> Self {
         let Sealed { envelope, canonical, seal } = sealed;
         Self {
@@ -101,7 +101,7 @@ pub enum SubmitOutcome {
     Receipt(ReceiptId),
     /// 409, 422, 424 or 429: passed on to the sender unchanged.
     PassThrough(Passed),
-    /// Any other 4xx: it cannot be forwarded as it was sent, so the caller holds it as `upstream_refused`.
+    /// Any other 4xx: the event cannot be forwarded unchanged, so the caller holds it as `upstream_refused`.
     Refused {
         /// Status of the response.
         status: StatusCode,
@@ -144,7 +144,7 @@ pub enum Unavailable {
     /// The circuit breaker is open, so no request was sent.
     #[error("the statistics service has failed repeatedly and is left alone for a while")]
     BreakerOpen,
-    /// Another node has the chain of the event; nothing was written.
+    /// Another process is appending to the chain of the event; nothing was written.
     #[error("another node is appending to the same chain")]
     ChainBusy,
     /// The database of the embedded service failed.

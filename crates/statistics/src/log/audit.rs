@@ -1,12 +1,12 @@
 //! Reading the whole log again, from the first event to the last signed checkpoint.
 //!
-//! 1. Every event hashes to its seal, agrees with the columns of its row, and has the leaf hash of its row.
+//! 1. Every event hashes to its seal and agrees with the columns and the leaf hash of its row.
 //! 2. Every event continues its chain, in the order of the tree, and every chain ends at its stored head.
 //! 3. The leaves, in the order of their places and without a gap, yield the stored tiles and the signed root.
 //! 4. The checkpoint opens under its key, and names this size and root.
 //! 5. In an SQLite file the index of activity and the runs of ids contain each indexed event once ([`indexes`]).
 //!
-//! It takes memory for each chain, not for each event, and may run beside the living log: it reads the events that were signed when it began.
+//! It uses memory per chain, not per event, and may run while the log is in use: it reads the events that were signed when it started.
 
 mod events;
 mod fault;
@@ -145,8 +145,8 @@ impl Log {
     }
 }
 
-/// Whether every chain of an earlier look is there in a later one, and ends there or behind. A log without writers looks the same
-/// in both, so its heads are its last events.
+/// Whether every chain of an earlier read exists in a later one with the same or a later head. If no event is appended, both reads are
+/// equal.
 fn reaches(earlier: &Heads, later: &Heads) -> Result<(), AuditFault> {
     for (key, (head, id)) in earlier {
         let agrees = later.get(key).is_some_and(|(known, known_id)| {

@@ -72,13 +72,13 @@ pub enum AppendOutcome {
     Receipt(ReceiptId),
     /// Another event has this id: 409 `event_id_conflict`.
     EventIdConflict,
-    /// Another process has the chain, locked or moved again and again; nothing was written: 424.
+    /// Another process has locked the chain or has moved it repeatedly; nothing was written: 424.
     Busy,
-    /// The event does not continue its chain: 409 or 422, with the position that would.
+    /// The event does not continue its chain: 409 or 422, with the expected position.
     Refused {
         /// The violated rule of the chain.
         refusal: ChainRefusal,
-        /// The position that it claimed.
+        /// The position that the event claimed.
         received: Position,
     },
 }

@@ -28,8 +28,8 @@ use crate::checkpoint::SignerKey;
 use crate::merkle;
 use crate::merkle::tile::{TileId, Tiles};
 
-/// Time after which the lease of a silent sequencer expires. The lease only saves duplicate work; the tree's size and the fence guarantee
-/// that a tree grows once.
+/// Time after which the lease of a silent sequencer expires. The lease only avoids duplicate work; the size of the tree and the fence
+/// guarantee that a tree grows once.
 const LEASE_MS: i64 = 2_000;
 
 impl Log {
@@ -44,7 +44,7 @@ impl Log {
         }
     }
 
-    /// The connection pool. Called only where the log has no writer, which is on PostgreSQL.
+    /// The connection pool. Called only for logs without a writer, which are on PostgreSQL.
     fn postgres(&self) -> &PostgresPool {
         match &self.pool {
             Pool::Postgres(pool) => pool,
@@ -71,7 +71,7 @@ impl Log {
         let Some(mut fence) = self.lease().await? else { return Ok(idle) };
         let waiting = self.next_events(events_max).await?;
         if !self.lease.is_held() {
-            // The search for predecessors among very many events took longer than the lease.
+            // The search for predecessors took longer than the lease.
             let Some(renewed) = self.lease().await? else { return Ok(idle) };
             fence = renewed;
         }
@@ -89,7 +89,7 @@ impl Log {
         let checkpoint = signer.sign(size + added, root);
         let vkey = signer.verifier().to_string();
         if vkey != state.vkey {
-            // A new epoch began between the two rows; the next pass reads both of it.
+            // A new epoch started between the two reads; the next pass reads both rows again.
             return Ok(idle);
         }
         let tree = NewTree { size, before: state.root, added, root, checkpoint, vkey, fence };
@@ -183,7 +183,7 @@ impl Log {
 /// A grown tree before it is stored.
 struct NewTree {
     size: u64,
-    /// Root of the tree that it grows from.
+    /// Root of the tree before the growth.
     before: Vec<u8>,
     added: u64,
     root: Digest,

@@ -59,7 +59,7 @@ impl Log {
         let before = query.until.map_or(before, |until| before.min(Cursor { received_at_ms: until, id: i64::MIN }));
         let wanted = |recorder: &&Recorder| query.machine.is_none_or(|machine| recorder.machine == machine);
         let sources = self.sources_of(scope.shown.all().filter(wanted), query.lane, query.agent.as_deref()).await?;
-        // One more than is shown: if it exists, there is a next page.
+        // Reads one row more than the page: if it exists, there is a next page.
         let mut rows = self.activity_rows(&sources, since, before, limit.saturating_add(1)).await?;
         let more = rows.len() > usize::from(limit);
         rows.truncate(usize::from(limit));
@@ -90,7 +90,7 @@ impl Log {
         page.fetch_all(&self.pool).await.during("read activity")
     }
 
-    /// The numbers of the sources of `recorders`, in one lane or all, of one agent kind or all.
+    /// The numbers of the sources of `recorders`, optionally of one lane and of one agent kind.
     pub(super) async fn sources_of(
         &self,
         recorders: impl Iterator<Item = &Recorder>,
@@ -107,7 +107,7 @@ impl Log {
         sources.fetch_all(&self.pool).await.during("read sources")
     }
 
-    /// The unindexed events of a page, as a JSON array of numbers, and the number of the newest event that this process knows. It must be
+    /// The unindexed events of a page, as a JSON array of numbers, and the number of the newest event that this process knows. Must be
     /// called before the page is read: an event leaves the memory only after it was indexed. `None` on PostgreSQL.
     fn unindexed(&self, sources: &[i64], window: Window) -> Option<(String, i64)> {
         let Pool::Sqlite { .. } = &self.pool else { return None };
@@ -148,11 +148,11 @@ impl Log {
         Ok(Passed::written(StatusCode::OK, body))
     }
 
-    /// The number of an event in an SQLite file: from memory, from the runs of ids, or, if another process has just appended it, from the
-    /// table of events.
+    /// The number of an event in an SQLite file: from memory, from the runs of ids, or from the table of events if another process has
+    /// just appended it.
     async fn number(&self, event_id: EventId) -> Result<Option<i64>, LogError> {
         const OPERATION: &str = "look for an event";
-        // Memory before the runs: an event leaves the memory only after it is in a run.
+        // Memory is read before the runs: an event leaves the memory only after it is in a run.
         let (recent, known) = (self.recent.number(event_id), self.recent.last());
         if recent.is_some() {
             return Ok(recent);
@@ -167,14 +167,14 @@ impl Log {
         Ok(unindexed.map(|row| row.id))
     }
 
-    /// `GET /v1/audit/checkpoint`: the signed note, with the cosignatures that it has.
+    /// `GET /v1/audit/checkpoint`: the signed note with its cosignatures.
     #[boxed]
     pub async fn checkpoint(&self) -> Result<Passed, LogError> {
         let signed = self.signed().await?;
         Ok(Passed::text(self.cosigned_note(signed.checkpoint, &signed.vkey, signed.size).await?))
     }
 
-    /// `GET /v1/audit/consistency`: `{from, to, proof, checkpoint}`; without `to` up to the newest checkpoint.
+    /// `GET /v1/audit/consistency`: `{from, to, proof, checkpoint}`; `to` defaults to the newest checkpoint.
     #[boxed]
     pub async fn consistency(&self, from: Option<&str>, to: Option<&str>) -> Result<Passed, LogError> {
         let signed = self.signed().await?;
@@ -205,7 +205,7 @@ impl Log {
         Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
     }
 
-    /// Reads the signed tree from the database, for a client, and remembers it.
+    /// Reads the signed tree from the database for a client, and remembers its checkpoint.
     pub(super) async fn signed(&self) -> Result<Signed, LogError> {
         let signed = self.signed_row().await?;
         self.memory.serve(&signed.vkey, signed.size, signed.root, &signed.checkpoint);
@@ -233,8 +233,8 @@ fn holds(scope: &RecordScope, row: &statements::PlacedRow) -> bool {
     scope.shown.all().any(of) && is_shown(&scope.shown, row.machine_id.into(), Some(&row.canonical))
 }
 
-/// Whether an event of a recorder is shown. Of the service's own events, only those about no computer or about one of `shown` are: before
-/// an identity is linked, computers that only name it change consent too, and these events are in the same chain.
+/// Whether an event of a recorder is shown. The service's own events are shown only if they are about no computer or about a computer of
+/// `shown`: before an identity is linked, foreign computers that name it can change consent too, and these events are in the same chain.
 pub(super) fn is_shown(shown: &Recorders, machine: MachineUuid, event: Option<&[u8]>) -> bool {
     #[derive(Deserialize)]
     struct Report {

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use domain::ids::EventId;
 use domain::usage::Day;
 
-/// The events after the last indexed one. Clones share them. Empty while the writer has no connection; readers then find the events
-/// in the table, as they find events of another process that the writer has not read yet.
+/// The events after the last indexed one. Clones share them. Empty while the writer has no connection; readers then find the events in the
+/// table, like events of another process that the writer has not read yet.
 #[derive(Debug, Clone, Default)]
 pub struct UnindexedEvents(Arc<RwLock<Newest>>);
 
@@ -43,7 +43,7 @@ pub struct Window {
 pub struct RecentDay {
     /// Number of events by source; a source without events is absent.
     pub events: HashMap<i64, u32>,
-    /// The number of the last indexed event; the largest number while no writer is running, since everything is in the tables then.
+    /// The number of the last indexed event; the largest number while no writer is running, since all events are in the tables then.
     pub indexed: i64,
 }
 

@@ -1,7 +1,7 @@
 //! Caches for proofs: full tiles, and the signed tree with the partial tiles at its edge.
 //!
-//! A full tile never changes, so its inner nodes are cached, up to a number of bytes. Partial tiles are cached together with the tree
-//! that they belong to, until a larger tree is signed. An audit never reads these caches.
+//! A full tile never changes, so its inner nodes are cached, up to a maximum size. Partial tiles are cached together with their tree,
+//! until a larger tree is signed. An audit never reads these caches.
 
 pub(super) mod cache;
 
@@ -71,7 +71,7 @@ impl Log {
         hands.missing.first().map_or(Ok(path), |id| Err(TreeFault::Missing(*id).into()))
     }
 
-    /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. An answer never changes while the
+    /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. A response never changes while the
     /// log keeps its events.
     #[boxed]
     pub async fn tile(&self, wanted: TilePath) -> Result<Passed, LogError> {

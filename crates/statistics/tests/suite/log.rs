@@ -1,4 +1,4 @@
-//! Taking events, and reading them back.
+//! Appending events, and reading them back.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ on_each_database! {
         let vectors = vectors();
         let chain = vectors["chain"].as_array().unwrap();
         let variants = vectors["variants"].as_array().unwrap();
-        // Each variant has a log to itself.
+        // Each variant has a separate log.
         for variant in variants.iter().filter(|variant| variant["outcome"] != "held") {
             let world = if world.pool().await.is_postgres() { World::on_postgres().await.unwrap() } else { World::on_sqlite().await };
             let after = usize::try_from(variant["after"].as_u64().unwrap()).unwrap();
@@ -53,7 +53,7 @@ on_each_database! {
         let (mut one, mut two) = (Chain::new(&world), Chain::new(&world));
         let events = [one.next(), two.next(), one.next(), one.next(), two.next()];
         let mut group: Vec<_> = events.iter().map(|event| world.append(event)).collect();
-        // A resend in the same group, and one that comes too early.
+        // An event that is sent twice in one group, and an event before its predecessor.
         group.push(world.append(&events[2]));
         one.next();
         group.push(world.append(&one.next()));
@@ -75,7 +75,7 @@ on_each_database! {
             let log = world.another(crate::world::ORIGIN).await.unwrap();
             let mut receipts = Vec::new();
             for event in &events {
-                // Another process may be a step behind, or have moved the chain at this very moment: the caller tries again.
+                // Another process may be a step behind, or have moved the chain just now: the caller tries again.
                 loop {
                     match log.append(&[world.append(event)]).await {
                         Ok(outcomes) => match &outcomes[0] {

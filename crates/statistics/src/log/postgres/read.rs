@@ -1,4 +1,4 @@
-//! Reads heads and stored events that a group is judged by, in one statement, and the numbers of sources.
+//! Reads, in one statement, the heads and stored events that a group is judged by, and the numbers of sources.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,14 @@ use crate::log::handle::{Log, Source};
 use crate::log::job::Append;
 use crate::log::sql::{self, postgres};
 
-/// Maximum number of statements for the sources of a group. A second one finds those that another process added meanwhile.
+/// Maximum number of statements for the sources of a group. A second one finds sources that another process added at the
+/// same time.
 const SOURCES_TRIES_MAX: u32 = 3;
 
-/// The rows of one moment.
+/// Rows from one snapshot.
 #[derive(Debug, Default)]
 pub struct FoundRows {
-    /// By the place of the chain among those that were asked for.
+    /// Heads, by the index of the chain in the request.
     pub heads: HashMap<usize, StoredHead>,
     pub events: KnownEvents,
 }
@@ -34,7 +35,7 @@ pub fn source_of(append: &Append) -> Source {
 }
 
 impl Log {
-    /// Reads heads and stored events of some chains, and the numbers of sources that this process does not know.
+    /// Reads heads and stored events of some chains, and the numbers of sources that are not cached.
     pub(super) async fn read_chains(
         &self,
         group: &[Append],
@@ -72,7 +73,7 @@ impl Log {
         Ok(found)
     }
 
-    /// Adds the sources of a group that are new, and reads their numbers. Makes no statement if this process knows them all.
+    /// Adds the new sources of a group and reads their numbers. Executes no statement if all are cached.
     pub(super) async fn add_sources(&self, group: &[Append], sources: &mut SourceNumbers) -> Result<(), LogError> {
         for _ in 0..SOURCES_TRIES_MAX {
             let unknown = self.unknown_sources(group, sources);
@@ -90,7 +91,7 @@ impl Log {
         if self.unknown_sources(group, sources).is_empty() { Ok(()) } else { Err(LogError::Corrupt("sources")) }
     }
 
-    /// The sources of a group without a number in `sources`, each once. Takes numbers from the cache.
+    /// The sources of a group without a number in `sources`, without duplicates. Takes numbers from the cache.
     fn unknown_sources(&self, group: &[Append], sources: &mut SourceNumbers) -> Vec<Source> {
         let mut unknown = Vec::new();
         for source in group.iter().map(source_of) {

@@ -62,14 +62,14 @@ impl Weighter<TileId, Arc<Nodes>> for ByBytes {
 
 impl TreeCache {
     pub fn new(bytes_max: u64) -> Self {
-        // Nearly all tiles are on the lowest level, so their size is the estimate for all.
+        // Nearly all tiles are on the lowest level, so their size is used as the estimate.
         let usual =
             Nodes::of(&[Digest::from([0; 32]); WIDTH]).from_level(statements::GROUP_LEVELS).bytes() + ENTRY_BYTES;
         let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / usual;
         Self { tiles: Cache::with_weighter(items, bytes_max, ByBytes), signed: RwLock::new(None) }
     }
 
-    /// Drops everything: the database may be another one.
+    /// Drops all entries: the database may be another one.
     pub fn clear(&self) {
         self.tiles.clear();
         *self.signed.write().unwrap_or_else(PoisonError::into_inner) = None;
@@ -108,12 +108,12 @@ impl Group {
     }
 }
 
-/// The cached part of a tree. A tile that is missing is recorded and answered with a placeholder.
+/// The cached part of a tree. For a missing tile it records the id and returns a placeholder.
 pub struct CachedTiles<'a> {
     pub tree_cache: &'a TreeCache,
     pub tree: &'a SignedTree,
     pub group: Option<&'a Group>,
-    /// Full tiles from the cache or the database. Other requests may evict them from the cache meanwhile.
+    /// Full tiles from the cache or the database. Kept here because other requests may evict them from the cache.
     pub held: Vec<(TileId, Arc<Nodes>)>,
     pub missing: Vec<TileId>,
 }

@@ -38,12 +38,14 @@ pub type Outcome = Result<AppendOutcome, Arc<LogError>>;
 pub struct Committed {
     /// One outcome for each event, in order.
     pub outcomes: Vec<Outcome>,
-    /// Whether an event was new. A group without new events writes nothing, so its success does not show that the file accepts writes.
+    /// Whether the group contained a new event. A group without new events writes nothing, so its success does not show that the file
+    /// accepts writes.
     pub has_written: bool,
 }
 
 impl Open {
-    /// Appends a group. After an error nothing of the group is committed, and the memory may be ahead of the log, so the caller drops it.
+    /// Appends a group. After an error no event of the group is committed, and the memory may be ahead of the log, so the caller drops
+    /// it.
     pub fn append(&mut self, group: &[Append]) -> Result<Committed, LogError> {
         domain::failpoint!("append.before");
         let transaction = begin(&mut self.db)?;
@@ -69,7 +71,7 @@ impl Open {
         Ok(Committed { outcomes, has_written: self.applied > before })
     }
 
-    /// Reads the events that other processes appended, and their progress of the indexes.
+    /// Reads the events that other processes appended, and the progress of their indexing.
     pub fn fold(&mut self) -> Result<(), LogError> {
         const ASK: &str = "look at the log";
         let snapshot = self.db.transaction().during(ASK)?;
@@ -96,7 +98,7 @@ struct Taken {
 }
 
 impl View<'_> {
-    /// Judges one event by itself, and adds it if its id is new and it continues its chain.
+    /// Judges one event, and adds it if its id is new and it continues its chain.
     fn take(&mut self, append: &Append) -> Result<Taken, LogError> {
         const ASK: &str = "add an event";
         let event = append.submission();

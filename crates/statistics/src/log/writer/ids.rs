@@ -1,10 +1,11 @@
-//! Ids of events, found in sorted runs.
+//! Event ids, stored in sorted runs.
 //!
-//! A unique index would write a random page for each id that does not grow with the clock, within the transaction of the event. Here the
-//! ids of the newest events are in memory ([`UnindexedEvents`](super::super::recent::UnindexedEvents)), and all others in runs: sorted
-//! entries of an id and a number, in chunks of [`CHUNK_ENTRIES`](entry::CHUNK_ENTRIES). An indexing pass writes a run of level 0. Sixteen batches of a level
-//! are merged into one of the next, in slices, so an entry is written once per level, and always beside its neighbours. The range and the
-//! Bloom filter of a run are checked before a chunk of it is read, so a lookup of a new id reads about one chunk per hundred runs.
+//! A unique index would write a random page for each id that does not grow with the clock, within the transaction of the event. Instead,
+//! the ids of the newest events are in memory ([`UnindexedEvents`](super::super::recent::UnindexedEvents)), and all others in runs: sorted
+//! entries of an id and a number, in chunks of [`CHUNK_ENTRIES`](entry::CHUNK_ENTRIES). An indexing pass writes a run of level 0. Sixteen
+//! batches of a level are merged into one of the next, in slices, so an entry is written once per level, together with its neighbours. A
+//! lookup checks the range and the Bloom filter of a run before it reads a chunk, so a lookup of a new id reads about one chunk per hundred
+//! runs.
 
 mod entry;
 mod merge;
@@ -33,7 +34,7 @@ const CHUNK: &str = "SELECT entries FROM id_chunks WHERE chunk =
 const UNFINISHED: &str = "UPDATE id_runs SET state = 'spent' WHERE state = 'building'";
 const SPENT: &str = "SELECT run FROM id_runs WHERE state = 'spent' ORDER BY run LIMIT 1";
 
-/// The finished runs, as one connection has read them.
+/// The finished runs that one connection has read.
 pub struct Ids {
     /// Runs of ids, the newest first.
     runs: Vec<Run>,
@@ -72,7 +73,7 @@ impl Ids {
         Ok(ids)
     }
 
-    /// Drops the runs that this process has begun and not finished.
+    /// Drops the unfinished runs of this process.
     pub fn drop_unfinished(&mut self, db: &Connection) -> Result<(), LogError> {
         const ASK: &str = "drop unfinished runs of ids";
         self.merge = None;
@@ -137,12 +138,13 @@ impl Ids {
         Ok(None)
     }
 
-    /// Begins a run of level 0 in a new batch; its filter has the size for this number of entries.
+    /// Starts a run of level 0 in a new batch; `entries` determines the size of its filter.
     pub fn new_run(&self, db: &Connection, entries: usize) -> Result<RunWriter, LogError> {
         RunWriter::begin(db, RunWriter::new_batch(db)?, 0, entries, &self.rng)
     }
 
-    /// Finishes a run that is a batch by itself, and includes it in searches; `false` if another process has dropped it as unfinished.
+    /// Finishes a run that is the only one of its batch, and includes it in searches; `false` if another process has dropped it as
+    /// unfinished.
     pub fn publish(&mut self, db: &Connection, run: RunWriter) -> Result<bool, LogError> {
         let batch = run.batch();
         run.end(db)?;
@@ -207,7 +209,7 @@ fn filter(db: &Connection, run: i64) -> Result<Option<BloomFilter>, LogError> {
     found.optional().during(ASK)
 }
 
-/// Deletes some chunks of a merged run, and the run with its last chunk; `false` when no such run is left.
+/// Deletes some chunks of a merged run, and the run with its last chunk; `false` if there is no such run.
 fn delete_some(db: &Connection, chunks_max: i64) -> Result<bool, LogError> {
     const ASK: &str = "delete a merged run of ids";
     const CHUNKS: &str =
@@ -306,7 +308,7 @@ mod tests {
         let levels = count(&db, "SELECT MAX(level) FROM id_runs");
         let runs = count(&db, "SELECT MAX(runs) FROM (SELECT COUNT(*) AS runs FROM id_runs GROUP BY batch)");
         assert!(levels >= 2 && runs >= 2, "{levels} levels, at most {runs} runs in a batch");
-        // No chunk of a merged run is left, and every entry is there once.
+        // All chunks of merged runs are deleted, and every entry exists once.
         assert_eq!(count(&db, "SELECT COUNT(*) FROM id_runs WHERE state <> 'whole'"), 0);
         assert_eq!(count(&db, "SELECT COUNT(*) FROM id_chunks"), count(&db, "SELECT COUNT(*) FROM id_fences"));
         assert_eq!(count(&db, "SELECT SUM(entries) FROM id_runs"), 8_000);
