@@ -16,9 +16,9 @@ use async_recursion::async_recursion as boxed;
 pub struct BalanceEntry {
     /// Time-ordered id.
     pub id: Uuid,
-    /// Whose balance it moved.
+    /// Account of the entry.
     pub account: UserAccountId,
-    /// By how much, in US cents; negative when something was taken.
+    /// Amount in US cents; negative for a withdrawal.
     pub cents: i64,
     /// Reason, as entered by an operator.
     pub reason: String,
@@ -26,10 +26,10 @@ pub struct BalanceEntry {
     pub created_at: Timestamp,
 }
 
-/// What became of an entry.
+/// Result of adding an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BalanceAdd {
-    /// It is written; the balance is this, in US cents, from now on.
+    /// The entry was added; the new balance in US cents.
     Added(i64),
     /// There is no such account.
     NoAccount,
@@ -37,11 +37,11 @@ pub enum BalanceAdd {
     OutOfRange,
 }
 
-/// How far a balance may be from nothing.
+/// Maximum absolute value of a balance, in US cents.
 const BALANCE_MAX: i64 = 1 << 53;
 
 impl Store {
-    /// Moves the balance of an account and writes down why.
+    /// Changes the balance of an account and stores the entry.
     #[boxed]
     pub async fn balance_add(
         &self,

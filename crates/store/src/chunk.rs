@@ -1,8 +1,8 @@
-//! Chunks: the chunks that memories are cut into, and what finds them (`docs/decisions/0022-search.md` and `docs/decisions/0023-vectors.md`).
+//! Chunks of memories, and their full-text and vector search (`docs/decisions/0022-search.md` and `docs/decisions/0023-vectors.md`).
 //!
-//! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector. A process keeps an
-//! index of the vectors in memory and follows the account index's changes ([`follow`]), or lets the database compare them ([`near`]). The chunks that were
-//! found are read here, in the scope of the caller.
+//! Chunks are found by their words ([`words`]), in the database's own index, or by their vectors. A process keeps an index of the vectors
+//! in memory and follows the changes of the account index ([`follow`]), or lets the database compare them ([`near`]). The candidates are
+//! read here, in the scope of the caller.
 
 pub mod common;
 pub mod embedding;
@@ -24,16 +24,16 @@ use crate::pool::query;
 use crate::{Store, joined};
 use async_recursion::async_recursion as boxed;
 
-/// A chunk's number; a number is never used twice.
+/// Number of a chunk; numbers are never reused.
 pub type ChunkId = i64;
 
 crate::row! {
-    /// What an account keeps, in numbers.
+    /// Counts of an account's memories.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct AccountStatistics {
         /// Number of the account index.
         pub number: i64,
-        /// Chunks of all its memories.
+        /// Number of chunks of all its memories.
         pub chunks: i64,
         /// The sum of their lengths, in words.
         pub words: i64,
@@ -44,29 +44,29 @@ crate::row! {
     }
 }
 
-/// Maximum number of chunks of a search.
+/// Limits of the chunks of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkLimits {
     /// Maximum number of chunks.
     pub chunks_max: usize,
-    /// Of one memory at most; none: of any as many as there are.
+    /// Maximum number of chunks of one memory; `None` for no limit.
     pub each_max: Option<usize>,
 }
 
 impl ChunkLimits {
-    /// The best, whosever they are.
+    /// The best chunks, without a limit per memory.
     pub fn any(chunks_max: usize) -> Self {
         Self { chunks_max, each_max: None }
     }
 
-    /// About `chunks` chunks, spread over up to `memories` memories: each gets at most its share.
+    /// About `chunks` chunks, spread over up to `memories` memories: each memory gets at most an equal share.
     pub fn spread(chunks: usize, memories: usize) -> Self {
         let each = chunks.checked_div(memories).unwrap_or(chunks).max(1);
         Self { chunks_max: chunks.max(memories), each_max: Some(each) }
     }
 }
 
-/// A chunk that may be an answer.
+/// A chunk of a search result, before scoring.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chunk {
     /// Number of the chunk.
@@ -81,21 +81,21 @@ pub struct Chunk {
     pub language: Language,
     /// Text of the chunk.
     pub content: String,
-    /// Its length in words, those of the title weighted.
+    /// Its length in words; words of the title are weighted.
     pub words: u32,
-    /// Its vector, if the model made one.
+    /// Its vector, if it is embedded.
     pub vector: Option<Vec<f32>>,
 }
 
 impl AccountStatistics {
-    /// The languages of its memories.
+    /// The languages of the account's memories.
     pub fn languages(&self) -> LanguageSet {
         LanguageSet::from_bits(self.languages)
     }
 }
 
 impl Store {
-    /// The account indexes with memories of a scope, at most `account_indexes_max`, the fullest first.
+    /// The account indexes with memories of a scope, at most `account_indexes_max`, largest first.
     #[boxed]
     pub async fn account_indexes_in(
         &self,
@@ -127,7 +127,7 @@ impl Store {
             .await
     }
 
-    /// Those of `chunks` that are in a scope, with their vectors of `model`, in any order.
+    /// The given `chunks` that are in a scope, with their vectors of `model`, in any order.
     #[boxed]
     pub async fn chunks(
         &self,
@@ -192,7 +192,7 @@ impl ChunkRow {
     }
 }
 
-/// The language of a column; the default for a language of a newer version, which this one does not know.
+/// The language of a column; the default for an unknown language, which a newer version may have written.
 pub(crate) fn language_of(column: &str) -> Language {
     Language::of_code(column).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The server's own keys, made once and kept beside the main database that they encrypt.
+//! The server's own keys, created once and stored next to the main database that they encrypt.
 
 use domain::Rng;
 use domain::secret::CodeKey;

@@ -1,4 +1,5 @@
-//! Chunks that have no vector of the model that is in use: they were kept while it was away, or another model made theirs.
+//! Chunks without a vector of the current model: the model was unavailable when they were added, or their vector is from
+//! another model.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
 crate::row! {
-    /// A chunk that waits for its vector.
+    /// A chunk without a vector.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Unembedded {
         /// Number of the chunk.
@@ -29,7 +30,7 @@ crate::row! {
 }
 
 impl Store {
-    /// Chunks that have no vector of `model`, those that have none at all first.
+    /// Chunks without a vector of `model`; chunks without any vector come first.
     #[boxed]
     pub async fn chunks_to_embed(&self, model: &ModelId, rows_max: usize) -> Result<Vec<Unembedded>, StoreError> {
         const SQL: &str = "SELECT c.id, m.title, c.content
@@ -51,7 +52,7 @@ impl Store {
         Ok(self.chunks_to_embed(model, 1).await?.is_empty())
     }
 
-    /// Gives chunks their vectors. Those that are gone meanwhile are passed over; says how many were not.
+    /// Stores vectors of chunks. Deleted chunks are skipped; returns the number of stored vectors.
     #[boxed]
     pub async fn vectors_put(&self, model: &ModelId, vectors: &[(ChunkId, Vec<f32>)]) -> Result<usize, StoreError> {
         const OF_SQLITE: &str = "SELECT m.account_index, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
@@ -69,11 +70,11 @@ impl Store {
         let vectors: HashMap<ChunkId, &[f32]> =
             vectors.iter().map(|(chunk, vector)| (*chunk, vector.as_slice())).collect();
         let mut kept = 0;
-        // A transaction per account_index: none holds one account index while it waits for another.
+        // One transaction per account index, so that a transaction locks only one account index.
         for places in places.chunk_by(|a, b| a.0 == b.0) {
             let memories: Vec<&[(i64, Uuid, i64)]> = places.chunk_by(|a, b| a.1 == b.1).collect();
             kept += in_transaction!(&self.pool, |tx| {
-                // A number for each memory: a follower may stop after any of them.
+                // One change number per memory: a follower may stop after any memory.
                 let last: Option<i64> =
                     scalar(NEXT).bind(places[0].0).bind(limit(memories.len())).fetch_optional(&mut *tx).await?;
                 let first = last.unwrap_or(0) - limit(memories.len()) + 1;

@@ -12,8 +12,8 @@ use crate::replica::Replica;
 use async_recursion::async_recursion as boxed;
 
 impl Store {
-    /// The same facts for a search: on the replica, if it has the accounts of the search as the primary has them. A memory that was
-    /// acknowledged is found in either case.
+    /// The store for a search: the replica if its account indexes equal the given ones, otherwise the primary. In both cases an
+    /// acknowledged memory is found.
     #[boxed]
     pub async fn for_search(
         &self,
@@ -32,7 +32,7 @@ impl Store {
         };
         match timeout(replica.read_deadline(), there.account_indexes_in(scope, account_indexes_max)).await {
             Ok(Ok(found)) if found == account_indexes => return there,
-            // A change is on its way.
+            // The replica lacks a change.
             Ok(Ok(_)) => {}
             Ok(Err(error)) => replica.failed(&error),
             Err(elapsed) => replica.failed(&elapsed),
@@ -40,14 +40,14 @@ impl Store {
         self.clone()
     }
 
-    /// A search on the store that [`Self::for_search`] gave failed.
+    /// Records that a search on the store from [`Self::for_search`] failed.
     pub fn search_failed(&self, error: &StoreError) {
         if let Some(replica) = &self.replica {
             replica.failed(error);
         }
     }
 
-    /// Whether [`Self::for_search`] gave it, on the replica.
+    /// Whether this store is the replica.
     pub fn is_replica(&self) -> bool {
         self.is_replica
     }

@@ -1,8 +1,8 @@
-//! Finding chunks by their words.
+//! Full-text search of chunks.
 //!
-//! SQLite keeps the stems in FTS5, each as a token that begins with the number of its account index: a search of one account reads
-//! the entries of no other. PostgreSQL has no BM25, and its `ts_rank` knows neither how rare a word is nor how long a text:
-//! there, the same formula is computed from a table of stems.
+//! SQLite stores the stems in FTS5, each as a token that starts with the number of its account index: a search of one account reads only
+//! its own entries. PostgreSQL has no BM25, and its `ts_rank` considers neither the rarity of a word nor the length of a text; therefore
+//! the same formula is computed from a table of stems.
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use crate::row::limit;
 use crate::{Store, joined};
 use async_recursion::async_recursion as boxed;
 
-/// How fast a word that comes again stops counting, in BM25.
+/// BM25 parameter k1: saturation of repeated words.
 pub const K1: f64 = 0.9;
-/// How much a long text has to say more, in BM25.
+/// BM25 parameter b: normalisation by text length.
 pub const B: f64 = 0.4;
 
-/// A stem that is looked for.
+/// A stem of the query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryStem {
     /// Text of the stem.
@@ -32,7 +32,7 @@ pub struct QueryStem {
 }
 
 impl Store {
-    /// In how many chunks of an account index each of `stems` is.
+    /// Number of chunks of an account index that contain each of `stems`.
     #[boxed]
     pub async fn stems_counted(&self, account_index_number: i64, stems: &[String]) -> Result<Vec<u32>, StoreError> {
         const SQLITE: &str = "SELECT term, doc FROM words_counted WHERE $1 IS NOT NULL
@@ -54,8 +54,8 @@ impl Store {
         names.iter().map(|name| Ok(crate::row::count("words", counts.get(name).copied().unwrap_or(0))?)).collect()
     }
 
-    /// The best chunks of an account index that have any of the stems, best first. With `spaces`, only chunks in one of them. Every entry of the
-    /// stems is ranked; of common stems [`Store::chunks_with_common_words`] returns candidates.
+    /// The best chunks of an account index with any of the stems, best first. With `spaces`, only chunks in one of the spaces. Ranks every
+    /// entry of the stems; for common stems use [`Store::chunks_with_common_words`].
     #[boxed]
     pub async fn chunks_with_words(
         &self,
@@ -151,7 +151,7 @@ impl Store {
 }
 
 impl AccountStatistics {
-    /// The length of a chunk on average, in words.
+    /// Average length of a chunk, in words.
     pub fn length_average(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "nobody keeps 2^53 words")]
         let (words, chunks) = (self.words as f64, self.chunks as f64);
@@ -159,7 +159,7 @@ impl AccountStatistics {
     }
 }
 
-/// Stems as terms of an FTS5 query: letters and digits within quotes, so that no stem is an operator.
+/// Stems as terms of an FTS5 query: letters and digits within quotes, so that a stem is never an operator.
 pub(super) fn quoted(on: &AccountStatistics, asked: &[QueryStem]) -> Vec<String> {
     asked.iter().map(|asked| format!("\"{}\"", token(on.number, &asked.stem))).collect()
 }
@@ -170,7 +170,7 @@ pub(super) fn array(spaces: &[SpaceId]) -> String {
     format!("{{{}}}", ids.join(","))
 }
 
-/// A stem of an account index, as FTS5 has it. The number ends at the first `x`.
+/// The FTS5 token of a stem in an account index. The number ends at the first `x`.
 pub(crate) fn token(account_index: i64, stem: &str) -> String {
     format!("{account_index}x{stem}")
 }

@@ -15,8 +15,8 @@ const OLD: &str = "DELETE FROM feed_entries WHERE (account_id, notification_id) 
     (SELECT account_id, notification_id FROM feed_entries WHERE created_at < $1 LIMIT $2)";
 
 impl Store {
-    /// Deletes entries of feeds that are older than `kept`, and the oldest of an account with more than `entries_max` of a kind;
-    /// their number.
+    /// Deletes entries of feeds that are older than `kept`, and the oldest entries of an account with more than `entries_max` of
+    /// a kind; returns their number.
     #[boxed]
     pub async fn purge_feeds(
         &self,

@@ -11,33 +11,34 @@ use crate::pool::{Tx, query};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// Deletions that an account index remembers for followers of its changes; a follower that is further behind reads the account index from the beginning.
+/// Number of deletions that an account index stores for followers of its changes; a follower that is further behind reads the account index
+/// again from its start.
 pub(crate) const DELETIONS_KEPT: i64 = 100_000;
 
-/// What became of a memory that was to be unlinked from some spaces.
+/// Result of unlinking a memory from spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlink {
-    /// It is in other spaces still.
+    /// It is still in other spaces.
     Unlinked,
-    /// It was in no other space, and is deleted.
+    /// It was in no other space and was deleted.
     Deleted,
     /// The account has no such memory, or it is in none of the spaces.
     NotThere,
 }
 
-/// What became of a memory that was to leave a space.
+/// Result of removing a memory from a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
-    /// It was in no other space, and is in the given one now.
+    /// It was in no other space and is in the given one now.
     Home,
-    /// It is in other spaces still.
+    /// It is still in other spaces.
     Elsewhere,
     /// It was not in the space.
     NotThere,
 }
 
 impl Store {
-    /// Forgets a memory of an account with everything that it was found by; `false` when the account has no such memory.
+    /// Deletes a memory of an account, with its chunks, words and vectors; `false` if the account has no such memory.
     #[boxed]
     pub async fn memory_delete(&self, id: MemoryId, account: &UserAccountId) -> Result<bool, StoreError> {
         in_transaction!(
@@ -54,7 +55,7 @@ impl Store {
         .await
     }
 
-    /// Takes a memory of an account out of `spaces`; deletes it when it is in no other.
+    /// Removes a memory of an account from `spaces`; deletes it if it is in no other space.
     #[boxed]
     pub async fn memory_unlink(
         &self,
@@ -87,7 +88,7 @@ impl Store {
         .await
     }
 
-    /// Takes a memory of an account out of a space; if it is in no other, it moves to `home`.
+    /// Removes a memory of an account from a space; if it is in no other, it moves to `home`.
     #[boxed]
     pub async fn memory_move(
         &self,
@@ -128,7 +129,7 @@ async fn write_spaces(tx: &mut Tx<'_>, id: MemoryId, spaces: &[SpaceId], turn: &
     query(SQL).bind(id.as_uuid()).bind(json(spaces)).bind(turn.changes).execute(tx).await.map(drop)
 }
 
-/// Locks the account index of an account and reads one of its memories; `None` when it contains none of that id.
+/// Locks the account index of an account and reads a memory; `None` if there is no such memory.
 pub(super) async fn lock_account_index(
     tx: &mut Tx<'_>,
     id: MemoryId,
@@ -144,7 +145,7 @@ pub(super) async fn lock_account_index(
     Ok(there.map(|there| (turn, there)))
 }
 
-/// Deletes a memory that is in these spaces, and records the deletion for readers that follow the account index.
+/// Deletes a memory that is in these spaces, and records the deletion for followers of the account index.
 async fn delete_whole(
     tx: &mut Tx<'_>,
     id: MemoryId,
@@ -174,7 +175,7 @@ crate::row! {
     pub(super) struct TurnRow {
         /// Number of the account index.
         pub(super) number: i64,
-        /// Number of the change that the transaction is.
+        /// Number of the change of this transaction.
         pub(super) changes: i64,
         /// Size of its memories.
         pub(super) bytes: i64,
@@ -184,7 +185,7 @@ crate::row! {
 }
 
 crate::row! {
-    /// A memory before the change.
+    /// The state of a memory before the change.
     pub(super) struct ThereRow {
         /// Its spaces as a JSON array.
         pub(super) spaces: String,
@@ -194,7 +195,7 @@ crate::row! {
         pub(super) words: i64,
         /// Its size.
         pub(super) bytes: i64,
-        /// The change in which it got as it is.
+        /// Number of the change that last changed it.
         pub(super) changed: i64,
         pub(super) kind: String,
         pub(super) url: Option<String>,

@@ -1,4 +1,4 @@
-//! Changing a memory by its owner: title, text, tags, spaces.
+//! Changes of a memory by its owner: title, text, tags, spaces.
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::language::{Language, LanguageSet};
@@ -25,7 +25,7 @@ pub struct MemoryEdit<'a> {
     pub id: MemoryId,
     /// Owner of the memory.
     pub account: &'a UserAccountId,
-    /// [`super::Memory::changed`] of the memory that was read before: after another change nothing is written.
+    /// [`super::Memory::changed`] of the memory that was read: after another change nothing is written.
     pub seen: i64,
     /// New title, or new title and text.
     pub text: Option<TextEdit<'a>>,
@@ -35,11 +35,11 @@ pub struct MemoryEdit<'a> {
     pub spaces: Option<&'a [SpaceId]>,
     /// The limits of the account.
     pub quota: MemoryQuota,
-    /// The spaces that the writer's key covers; all of them when absent.
+    /// The spaces that the writer's key covers; `None` for all spaces.
     pub key_spaces: Option<&'a [SpaceId]>,
 }
 
-/// The new text of a memory, with the chunks that search finds it by.
+/// The new text of a memory, with its chunks.
 #[derive(Debug, Clone)]
 pub struct TextEdit<'a> {
     /// New title of the memory.
@@ -59,16 +59,17 @@ pub enum Edit {
     Done,
     /// The memory was changed after it was read: read it again.
     Stale,
-    /// The account keeps as much as it may.
+    /// The account has reached its limit.
     QuotaExceeded,
-    /// Another memory of the account, which the writer's key reads, has this text.
+    /// Another memory of the account, which the writer's key can read, has this text.
     Duplicate(MemoryId),
     /// The account has no such memory.
     NotThere,
 }
 
 impl Store {
-    /// Changes a memory of an account. A new title alone keeps the digest of the source, so that adding the same page again keeps the title.
+    /// Changes a memory of an account. Changing only the title keeps the digest of the source, so that adding the same page again keeps the
+    /// title.
     #[boxed]
     pub async fn memory_edit(&self, edit: &MemoryEdit<'_>, now: Timestamp) -> Result<Edit, StoreError> {
         const CHANGE: &str =

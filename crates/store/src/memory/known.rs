@@ -1,6 +1,7 @@
-//! Which memory an item is: the writer's view of duplicates (`docs/decisions/0021-memories.md`).
+//! Duplicate detection, from the writer's view (`docs/decisions/0021-memories.md`).
 //!
-//! A key limited to spaces learns nothing of other memories from its writes, so several memories of an account index may have the same `dedupe`.
+//! Writes with a key limited to spaces reveal nothing about other memories, so several memories of an account index may have the same
+//! `dedupe`.
 
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId};
@@ -9,7 +10,7 @@ use uuid::Uuid;
 use super::{MemoryPut, json, spaces_of};
 use crate::pool::{Tx, query};
 
-/// A stored memory that an item may be.
+/// A stored memory with which an item is compared.
 pub(super) struct KnownMemory {
     pub(super) id: Uuid,
     pub(super) version: Vec<u8>,
@@ -24,9 +25,9 @@ pub(super) struct KnownMemory {
 impl KnownMemory {
     /// Whether the item is this memory for its writer. `wanted` are the spaces of the item.
     ///
-    /// - The writer's key covers at least one space of the memory, so the key reads it already.
-    /// - A text goes to no reader that its writer did not name. A memory that a narrower key wrote, possibly with the URL of a page that it
-    ///   waits for, is another one unless all of its spaces are wanted.
+    /// - The writer's key covers at least one space of the memory, so the key can read it already.
+    /// - A text becomes visible only to readers that its writer named. A memory that a narrower key wrote, possibly with the URL of a page
+    ///   that it expects, is a different memory unless all its spaces are wanted.
     fn is_known(&self, key_spaces: Option<&[SpaceId]>, wanted: &[SpaceId]) -> bool {
         is_covered(key_spaces, &self.spaces) && (self.is_as_wide(key_spaces) || is_within(&self.spaces, wanted))
     }
@@ -40,14 +41,14 @@ impl KnownMemory {
         }
     }
 
-    /// Its writer after `put` has written to it, as the column holds it: the wider one of both.
+    /// The column of its writer after a write by `put`: the wider access of both.
     pub(super) fn writer_after(&self, put: &MemoryPut<'_>) -> Option<String> {
         let is_as_wide = self.is_as_wide(put.key_spaces);
         if is_as_wide { self.writer_spaces.as_deref() } else { put.key_spaces }.map(json)
     }
 }
 
-/// The memory that `put` is, by its `dedupe`, or by its id where `by_id` says so. One in a wanted space comes first, then the oldest.
+/// The memory that `put` refers to, by its `dedupe`, or by its id if `by_id`. A memory in a wanted space comes first, then the oldest.
 pub(super) async fn known_memory(
     tx: &mut Tx<'_>,
     account_index_number: i64,
@@ -80,7 +81,7 @@ fn first_known(
     Ok(known.min_by_key(|memory| !memory.spaces.iter().any(|space| wanted.contains(space))))
 }
 
-/// Another memory of the account index with this `dedupe`, of those that a key for `key_spaces` reads.
+/// Another memory of the account index with this `dedupe` that a key for `key_spaces` can read.
 pub(super) async fn other_alike(
     tx: &mut Tx<'_>,
     account_index_number: i64,
@@ -100,12 +101,12 @@ pub(super) async fn other_alike(
     Ok(None)
 }
 
-/// Whether a key covers all spaces of a memory. One in no space is the account's, and no such key's.
+/// Whether a key covers all spaces of a memory. A memory without spaces is covered only without key limits.
 pub(super) fn covers_all(key_spaces: Option<&[SpaceId]>, spaces: &[SpaceId]) -> bool {
     key_spaces.is_none_or(|covered| !spaces.is_empty() && is_within(spaces, covered))
 }
 
-/// Whether a key covers at least one space of a memory, and so reads it.
+/// Whether a key covers at least one space of a memory, and so can read it.
 fn is_covered(key_spaces: Option<&[SpaceId]>, spaces: &[SpaceId]) -> bool {
     key_spaces.is_none_or(|covered| spaces.iter().any(|space| covered.contains(space)))
 }

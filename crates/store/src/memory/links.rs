@@ -1,15 +1,15 @@
-//! The spaces of a memory as rows: its links, the counts of the spaces, and the places of its chunks.
+//! The spaces of a memory as rows: links, counts per space, and chunks per space.
 
 use domain::ids::SpaceId;
 use uuid::Uuid;
 
 use crate::pool::{Tx, query};
 
-/// Counts a memory of an account index out of a space.
+/// Decrements the count of an account index's memories in a space.
 pub(super) const COUNT_OUT: &str =
     "UPDATE space_indexes SET memories = memories - 1 WHERE space_id = $1 AND account_index = $2";
 
-/// Links a memory to a space that it was not in.
+/// Links a memory to another space.
 pub(super) async fn link(
     tx: &mut Tx<'_>,
     space: SpaceId,
@@ -23,7 +23,7 @@ pub(super) async fn link(
     query(COUNT_IN).bind(space.as_uuid()).bind(account_index_number).execute(tx).await.map(drop)
 }
 
-/// Removes a memory and its chunks from a space that it is in.
+/// Removes a memory and its chunks from a space.
 pub(super) async fn unlink(
     tx: &mut Tx<'_>,
     space: SpaceId,

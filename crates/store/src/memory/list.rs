@@ -1,4 +1,4 @@
-//! Lists of memories, the newest first, and the tags of an account.
+//! Lists of memories, newest first, and the tags of an account.
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, Tag};
@@ -12,21 +12,21 @@ use crate::pool::{QueryBuilder, query};
 use crate::row::{limit, parsed};
 use async_recursion::async_recursion as boxed;
 
-/// Which memories of a scope a list has. Ids of version 7 begin with the time of the addition, so a range of ids is a range of time.
+/// Filter of a list. Ids of version 7 start with the time of the addition, so a range of ids is a range of time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryFilter {
-    /// Of this type.
+    /// Only this type.
     pub kind: Option<MemoryType>,
-    /// With this tag.
+    /// Only memories with this tag.
     pub tag: Option<Tag>,
-    /// From this id on.
+    /// Only ids from this one on.
     pub from: Option<MemoryId>,
-    /// Before this id: the cursor, and the end of a day.
+    /// Only ids before this one: the cursor, or the end of a day.
     pub before: Option<MemoryId>,
 }
 
 impl Store {
-    /// The memories of a scope that pass a filter, the newest first, each with at most `content_max` characters of its text.
+    /// The memories of a scope that pass a filter, newest first, each with at most `content_max` characters of its text.
     #[boxed]
     pub async fn memories_listed(
         &self,
@@ -53,7 +53,7 @@ impl Store {
                 filtered(&mut sql, filter);
             }
             MemoryScope::Spaces(_) => {
-                // The spaces are walked, each as far as one page needs.
+                // Walks each space as far as one page needs.
                 sql.push(
                     " WHERE m.id IN (SELECT DISTINCT m.id FROM memory_spaces l JOIN memories m ON m.id = l.memory_id",
                 );
@@ -78,7 +78,7 @@ impl Store {
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// The tags of an account with the number of memories of each, the most frequent first.
+    /// The tags of an account with the number of memories of each, most frequent first.
     #[boxed]
     pub async fn tags_of_account(
         &self,

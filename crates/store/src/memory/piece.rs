@@ -1,6 +1,6 @@
-//! The chunks of a memory as rows: their texts, their words and their vectors.
+//! The chunks of a memory as rows: texts, words and vectors.
 //!
-//! They are written many rows at a time: on PostgreSQL every statement is a round trip.
+//! Many rows are written per statement, because on PostgreSQL every statement is a round trip.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::row::{chunks, limit, storable};
 
 /// A chunk, ready to be written.
 pub(super) struct PreparedChunk<'a> {
-    /// Its place among the chunks of its memory, from 0.
+    /// Its index among the chunks of its memory, from 0.
     pub(super) ordinal: i64,
     /// Its text.
     pub(super) content: Cow<'a, str>,
@@ -27,7 +27,7 @@ pub(super) struct PreparedChunk<'a> {
 }
 
 impl<'a> PreparedChunk<'a> {
-    /// Counts the words of a memory's chunks, those of its title weighted. They are stemmed in the language of the memory.
+    /// Counts the words of a memory's chunks in the language of the memory; words of the title are weighted.
     pub(super) fn all(title: &str, chunks: &[ChunkPut<'a>]) -> (Language, Vec<Self>) {
         let language = Language::of(std::iter::once(title).chain(chunks.iter().map(|chunk| chunk.content)));
         let piece = |(ordinal, chunk): (i64, &ChunkPut<'a>)| {
@@ -38,7 +38,7 @@ impl<'a> PreparedChunk<'a> {
     }
 }
 
-/// Stems as FTS5 takes them.
+/// The stems as FTS5 tokens.
 fn tokens(counted: &StemCounts, account_index_number: i64) -> String {
     let mut text = String::new();
     for (stem, count) in &counted.stems {
@@ -50,7 +50,7 @@ fn tokens(counted: &StemCounts, account_index_number: i64) -> String {
     text
 }
 
-/// The stems of chunks that are stored.
+/// The stems of stored chunks, by chunk number.
 type CountedChunks<'p> = Vec<(i64, &'p StemCounts)>;
 
 /// Inserts the words of chunks, in the caller's transaction.
@@ -98,10 +98,10 @@ pub(super) async fn insert_chunks(
     Ok(())
 }
 
-/// Chunks whose postings are one statement on PostgreSQL.
+/// Number of chunks with postings in one statement on PostgreSQL.
 const AT_ONCE: usize = 256;
 
-/// The texts; returns the chunks with the ids of their rows.
+/// Inserts the texts; returns the chunks with the ids of their rows.
 async fn insert_texts<'p, 'a>(
     tx: &mut Tx<'_>,
     pieces: &'p [PreparedChunk<'a>],
@@ -122,7 +122,7 @@ async fn insert_texts<'p, 'a>(
     Ok(ids.into_iter().map(|(_, id)| id).zip(pieces).collect())
 }
 
-/// The words on SQLite: a row of the FTS5 table for each chunk.
+/// Inserts the words on SQLite: one row of the FTS5 table per chunk.
 async fn insert_tokens(
     tx: &mut Tx<'_>,
     written: &[(i64, &StemCounts)],
@@ -135,9 +135,8 @@ async fn insert_tokens(
     sql.build().execute(tx).await.map(drop)
 }
 
-/// The words on PostgreSQL: the stems between blanks, and three arrays as PostgreSQL writes them.
-///
-/// They are in the order of the index, so that neighbours in it are written one after the other.
+/// Inserts the words on PostgreSQL: the stems separated by spaces, and three arrays in PostgreSQL's text form, in the order
+/// of the index, so that neighbours in the index are written one after the other.
 async fn insert_postings(
     tx: &mut Tx<'_>,
     written: &[(i64, &StemCounts)],
@@ -169,7 +168,7 @@ async fn insert_postings(
         .map(drop)
 }
 
-/// The vectors. A chunk without one gets a row without a model, by which it is found and embedded later.
+/// Inserts the vectors. A chunk without one gets a row without a model, by which it is found and embedded later.
 async fn insert_vectors(
     tx: &mut Tx<'_>,
     written: &[(i64, &PreparedChunk<'_>)],
@@ -186,7 +185,7 @@ async fn insert_vectors(
     sql.build().execute(tx).await.map(drop)
 }
 
-/// Deletes the chunks of a memory, with their words and their places in spaces. Their vectors are deleted by the foreign key.
+/// Deletes the chunks of a memory, with their words and links to spaces. The foreign key deletes their vectors.
 pub(super) async fn delete_chunks(tx: &mut Tx<'_>, memory: Uuid) -> Result<(), sqlx::Error> {
     const PLACES: &str =
         "DELETE FROM space_chunks WHERE space_id IN (SELECT space_id FROM memory_spaces WHERE memory_id = $1)

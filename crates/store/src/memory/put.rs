@@ -1,4 +1,4 @@
-//! Keeping a memory: one transaction for its text, its chunks, their words and vectors, and its links.
+//! Stores a memory: one transaction for its text, its chunks, their words and vectors, and its links.
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::language::{Language, LanguageSet};
@@ -17,7 +17,7 @@ use crate::row::{bytes, chunks, limit, storable};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// The members of an imported memory that an added one gets from the server.
+/// The members of an imported memory that the server sets for an added one.
 #[derive(Debug, Clone, Copy)]
 pub struct Restored<'a> {
     /// Time of the first addition.
@@ -26,21 +26,22 @@ pub struct Restored<'a> {
     pub updated_at: Timestamp,
     /// Tags of the memory, sorted.
     pub tags: &'a [Tag],
-    /// The id if a memory of this server has the id of the export, and always for a key limited to spaces, which would learn that from the id.
+    /// Id to use if a memory of this server has the exported id. Always used for a key limited to spaces, to which the exported id would
+    /// reveal that such a memory exists.
     pub other_id: MemoryId,
 }
 
 impl Store {
-    /// Keeps a memory, unless the account keeps as much as its `quota` permits. One of the same `dedupe` that is known to the writer is the same
-    /// memory: it keeps its id, gets new parts of the text, and is linked to the new spaces as well. A key for certain spaces gives it nothing
-    /// new while it is in others too.
+    /// Stores a memory, unless the account exceeds its `quota`. If a memory with the same `dedupe` is known to the writer, it keeps its id,
+    /// its content is updated, and it is linked to the new spaces as well. A key limited to spaces does not change the content while the
+    /// memory is also in other spaces.
     #[boxed]
     pub async fn memory_put(&self, put: &MemoryPut<'_>, now: Timestamp) -> Result<Put, StoreError> {
         self.keep(put, None, now).await
     }
 
-    /// Keeps a memory of an export with its id, times and tags. One that is known by its id or by its `dedupe` stays as it is, and is linked
-    /// to the new spaces.
+    /// Stores a memory of an export with its id, times and tags. A memory that is known by its id or by its `dedupe` stays unchanged and is
+    /// linked to the new spaces.
     #[boxed]
     pub async fn memory_import(&self, put: &MemoryPut<'_>, restored: &Restored<'_>) -> Result<Put, StoreError> {
         self.keep(put, Some(restored), restored.updated_at).await
@@ -128,7 +129,7 @@ impl Store {
                 for space in &new {
                     link(tx, *space, memory, turn.number).await?;
                 }
-                // New chunks are in every space of the memory, and known chunks in the new ones.
+                // New chunks are added to every space of the memory, and existing chunks to the new spaces.
                 if gone.is_some() || !new.is_empty() {
                     show_chunks(tx, memory, turn.number).await?;
                 }
@@ -141,7 +142,7 @@ impl Store {
     }
 }
 
-// Both write the account index's row, which keeps the others waiting until this is committed.
+// Both write the row of the account index, so concurrent changes wait until this one is committed.
 const NEXT: &str = "UPDATE account_indexes SET changes = changes + 1 WHERE account_id = $1
     RETURNING number, memories, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
 const FIRST: &str = "INSERT INTO account_indexes (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
@@ -157,7 +158,7 @@ const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3, writer_spaces
 const COUNT: &str = "UPDATE account_indexes SET memories = memories + $2, chunks = chunks + $3, words = words + $4,
         languages = languages | $5, bytes = bytes + $6 WHERE number = $1";
 
-/// Counts of the account index that a put replaces.
+/// Counts of the memory that a put replaces.
 #[derive(Default)]
 struct Gone {
     /// Added memories: 1 for a new one.
@@ -167,7 +168,7 @@ struct Gone {
     bytes: i64,
 }
 
-/// A memory as it is written.
+/// The columns of a memory to write.
 struct MemoryRow<'a> {
     put: &'a MemoryPut<'a>,
     title: &'a str,
@@ -198,7 +199,7 @@ impl MemoryRow<'_> {
         row.execute(tx).await.map(drop)
     }
 
-    /// Inserts a memory with its spaces, the spaces of its writer, its creation and its tags.
+    /// Inserts a memory with its spaces, its writer's spaces, its time of creation and its tags.
     async fn add(
         &self,
         tx: &mut Tx<'_>,
@@ -214,7 +215,7 @@ impl MemoryRow<'_> {
     }
 }
 
-/// Counts one more change of the account's account index, which is made if it is absent.
+/// Increments the change number of the account's account index, which is created if it is absent.
 async fn next_turn(tx: &mut Tx<'_>, account: &str) -> Result<AccountIndexRow, sqlx::Error> {
     match query(NEXT).bind(account).fetch_optional(&mut *tx).await? {
         Some(turn) => Ok(turn),
@@ -222,12 +223,12 @@ async fn next_turn(tx: &mut Tx<'_>, account: &str) -> Result<AccountIndexRow, sq
     }
 }
 
-/// Whether the account may keep this number of further bytes.
+/// Whether the account may store this number of additional bytes.
 fn permits(put: &MemoryPut<'_>, turn: &AccountIndexRow, bytes: i64) -> Result<bool, Corrupt> {
     put.quota.permits(&turn.plan, turn.bytes.saturating_add(bytes))
 }
 
-/// The spaces after the new ones are added, and those that are new.
+/// All spaces after the new ones are added, and the new ones.
 fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceId>) {
     let mut all = before;
     let mut new = Vec::new();
@@ -240,8 +241,8 @@ fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceI
     (all, new)
 }
 
-/// The spaces of `put` that exist. If all of them were deleted since the request, the account's default space takes their place, as far as the
-/// sender's key covers it.
+/// The existing spaces of `put`. If all were deleted since the request, the account's default space replaces them, if the sender's key
+/// covers it.
 async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sqlx::Error> {
     const SQLITE: &str = "SELECT id FROM spaces WHERE id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($1))";
     const POSTGRES: &str = "SELECT id FROM spaces WHERE id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($1 AS json)))";
@@ -260,8 +261,8 @@ async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sq
     Ok(default.into_iter().filter(|space| put.key_spaces.is_none_or(|covered| covered.contains(space))).collect())
 }
 
-/// The id of a new memory: an imported one keeps its own unless another memory of this server has it. A key limited to spaces gets a new id
-/// in any case: otherwise the id would reveal a memory outside its spaces.
+/// The id of a new memory: an imported one keeps its id unless another memory of this server has it. A key limited to spaces always gets a
+/// new id: otherwise the id would reveal a memory outside its spaces.
 async fn free_id(tx: &mut Tx<'_>, put: &MemoryPut<'_>, restored: Option<&Restored<'_>>) -> Result<Uuid, sqlx::Error> {
     const TAKEN: &str = "SELECT id FROM memories WHERE id = $1";
     let Some(restored) = restored else { return Ok(put.id.as_uuid()) };
@@ -272,7 +273,7 @@ async fn free_id(tx: &mut Tx<'_>, put: &MemoryPut<'_>, restored: Option<&Restore
     Ok(if taken.is_some() { restored.other_id } else { put.id }.as_uuid())
 }
 
-/// Inserts the tags of a memory that has none.
+/// Inserts the tags of a memory without tags.
 pub(super) async fn insert_tags(
     tx: &mut Tx<'_>,
     memory: Uuid,
@@ -293,8 +294,8 @@ fn version(put: &MemoryPut<'_>) -> Digest {
     version_of([put.kind.as_str(), put.title, put.url.unwrap_or_default(), put.content], put.chunks)
 }
 
-/// A digest of the shown text and of its chunks, each part behind its length, so that no two different ones are alike. `head` is the type,
-/// the title, the URL and the text.
+/// A digest of the shown text and of its chunks; each part follows its length, so that different inputs have different encodings. `head` is
+/// the type, the title, the URL and the text.
 pub(super) fn version_of(head: [&str; 4], chunks: &[ChunkPut<'_>]) -> Digest {
     let texts = head.into_iter().chain(chunks.iter().map(|chunk| chunk.content));
     let parts: Vec<([u8; 8], &[u8])> = texts.map(|text| ((text.len() as u64).to_be_bytes(), text.as_bytes())).collect();

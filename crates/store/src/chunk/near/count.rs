@@ -1,4 +1,4 @@
-//! How many graphs there are. The planner looks at each of them for every statement about near vectors, and each is locked.
+//! The number of graphs. The planner locks and examines every graph for each statement about near vectors.
 
 use domain::memory::ModelId;
 

@@ -1,7 +1,7 @@
-//! Graphs of neighbours (HNSW), one for each large account index.
+//! HNSW graphs of neighbours, one for each large account index.
 //!
-//! Of one account index and one model: a search visits the vectors of the account index alone, where an index of all account indexes would find the
-//! neighbours of others and leave nothing when those are taken out.
+//! Each graph has the vectors of one account index and one model. A common graph of all account indexes would find the neighbours of other
+//! accounts, and a filter would leave no candidates.
 
 use domain::Digest;
 use domain::memory::ModelId;
@@ -15,11 +15,11 @@ use crate::row::limit;
 use crate::{Pool, Store};
 use async_recursion::async_recursion as boxed;
 
-/// One graph is made at a time; it ends with the connection.
+/// Advisory lock: one graph is built at a time. The lock ends with the connection.
 const LOCK: i64 = 0x6e65_6172_7632;
 
 impl Store {
-    /// An account index of more than `exact_max` chunks that has no graph of `model` yet.
+    /// An account index with more than `exact_max` chunks that has no graph of `model` yet.
     #[boxed]
     pub async fn graph_missing(&self, model: &ModelId, exact_max: usize) -> Result<Option<i64>, StoreError> {
         const SQL: &str = "SELECT s.number FROM account_indexes s WHERE s.chunks > $1 AND NOT EXISTS (SELECT 1 FROM pg_index i
@@ -29,8 +29,8 @@ impl Store {
         query.fetch_optional(pool).during(Operation::FindAccountIndexesWithoutGraph).await
     }
 
-    /// Makes the graph of an account index, which may take minutes and blocks no other query. `false`: another process is making one, or
-    /// the model has too many dimensions.
+    /// Builds the graph of an account index, which may take minutes and blocks no other query. `false` if another process is building one,
+    /// or the model has too many dimensions.
     #[boxed]
     pub async fn graph_make(&self, account_index_number: i64, model: &ModelId) -> Result<bool, StoreError> {
         let Pool::Postgres(pool) = &self.pool else { return Ok(false) };
@@ -38,10 +38,10 @@ impl Store {
             return Ok(false);
         }
         let made = async {
-            // Closed at the end in every case: the lock and the settings end with it.
+            // Always closed at the end, which releases the lock and the settings.
             let mut connection = pool.acquire_apart().await?;
             let made = make(&mut connection, account_index_number, model).await?;
-            // The server takes a moment to see that it is closed.
+            // The server notices a closed connection with a delay.
             query("SELECT pg_advisory_unlock_all()").execute(&mut connection).await?;
             connection.close().await;
             Ok(made)
@@ -59,7 +59,7 @@ async fn make(connection: &mut PostgresConnection, account_index_number: i64, mo
         return Ok(false);
     }
     let (name, size) = (graph_name(account_index_number, model), model.dimensions);
-    // Those of models that are not in use any more, and one whose making was cut off.
+    // Graphs of models that are no longer in use, and an interrupted build.
     let others: Vec<String> = scalar(OTHERS)
         .bind(format!("vectors_near_{account_index_number}_"))
         .bind(&name)

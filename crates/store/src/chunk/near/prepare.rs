@@ -1,6 +1,7 @@
-//! Making the table of the extension, and filling it with the existing vectors.
+//! Creates the table of the extension, and copies the existing vectors.
 //!
-//! A transaction that changes vectors locks the row of their account index first, and so does the copy: vectors do not change while they are copied.
+//! A transaction that changes vectors locks the row of their account index first, and so does the copy: vectors do not change during the
+//! copy.
 
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
@@ -9,25 +10,25 @@ use crate::row::limit;
 use crate::{Pool, Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// Whether the database compares vectors.
+/// Whether the database can compare vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NearVectorsState {
-    /// It cannot, and why.
+    /// It cannot, for this reason.
     Absent(String),
-    /// It will, when [`Store::near_fill`] has come to its end.
+    /// It can after [`Store::near_fill`] has copied all vectors.
     Filling,
     /// All vectors are copied; the database compares them.
     Whole,
 }
 
-/// Processes that start together make the table one after the other.
+/// Advisory lock: processes that start at the same time create the table one after the other.
 const LOCK: i64 = 0x6e65_6172_7631;
 
-/// Another process may work on the table for longer than a transaction otherwise waits.
+/// Disables the lock timeout of transactions: another process may work on the table for longer.
 const WAITS_FOR_LOCKS: &str = "SET LOCAL lock_timeout TO 0";
 
 impl Store {
-    /// Prepares the database for comparing vectors, if it can: its table, and the extension if it is available and may be created.
+    /// Prepares the database for vector search, if possible: creates its table, and the extension if it is available and may be created.
     #[boxed]
     pub async fn near_prepare(&self) -> Result<NearVectorsState, StoreError> {
         match &self.pool {
@@ -36,11 +37,10 @@ impl Store {
         }
     }
 
-    /// Copies up to `chunks_max` vectors that were there before; `true` when there was nothing left to copy. Any number of processes
-    /// may do it at once.
+    /// Copies up to `chunks_max` existing vectors; `true` if all were copied. Processes may call it concurrently.
     #[boxed]
     pub async fn near_fill(&self, chunks_max: usize) -> Result<bool, StoreError> {
-        // Every process waits here for the one before.
+        // Concurrent processes wait here for each other.
         const PLACE: &str = "SELECT chunk_id, whole FROM vectors_near_filled WHERE id = 1 FOR UPDATE";
         const PAGE: &str = "SELECT MAX(chunk_id) FROM
             (SELECT chunk_id FROM vectors WHERE chunk_id > $1 ORDER BY chunk_id LIMIT $2) page";

@@ -1,4 +1,4 @@
-//! A connection that is lent by the pool, and the watch over its statements.
+//! A connection that the pool lends, and the watch over its statements.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use super::connections::Shared;
 use super::examination::{Backend, Verdict};
 use super::session::{Session, no_answer};
 
-/// Number of examinations in which the server may wait for this process, or in which another server may answer: a large answer takes its time on
-/// a slow network, and behind one name there may be several servers.
+/// Number of checks in which the server may wait for this process, or in which another server may answer: a large response takes time on a
+/// slow network, and several servers may share one name.
 const WAITS_MAX: u32 = 10;
 
-/// Age up to which a session that fails ends alone: the settings of a new one would be the same.
+/// Maximum age of a failed session that is closed without the others: a new session would have the same settings.
 const NEW: Duration = Duration::from_secs(1);
 
-/// The record of a lent connection.
+/// The state of a lent connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No statement runs, and no transaction is open that is not ended.
+    /// No statement is running, and no transaction is open.
     Ready,
-    /// A statement was sent, and its answer was not read to its end.
+    /// A statement was sent, and its response was not read completely.
     Busy,
-    /// Not to be used again.
+    /// The connection must not be used again.
     Spent,
 }
 
-/// A connection of the pool. Dropping it gives it back; in the midst of a statement, or after a failure, it is closed instead.
+/// A connection of the pool. Dropping it returns it; if a statement is in flight or has failed, the connection is closed instead.
 #[derive(Debug)]
 pub struct PostgresConnection {
-    /// Absent after it was closed.
+    /// `None` after it was closed.
     session: Option<Session>,
     state: State,
-    /// Longest time for a statement.
+    /// Timeout of a statement.
     longest: Option<Duration>,
     /// Whether it has the settings of the pool, so that others may use it.
     is_common: bool,
