@@ -315,7 +315,7 @@ impl Store {
         self.notify_owners(tx, &notices).await
     }
 
-    /// Announces that a registration changed. Does nothing on SQLite, which has one process.
+    /// Announces that a registration changed. Does nothing on SQLite, where no other process listens.
     pub(crate) async fn announce_registration(&self, tx: &mut Tx<'_>, registration: Uuid) -> Result<(), sqlx::Error> {
         const SQL: &str = "SELECT claim_token_hash FROM registrations WHERE id = $1";
         if !self.notifies || !tx.is_postgres() {

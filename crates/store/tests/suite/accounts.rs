@@ -106,7 +106,7 @@ on_each_database! {
             assert_eq!(store.consent_set(one, rule, None, now(), &world.rng).await.unwrap(), []);
         }
         assert_eq!(store.consent_rules(&cuid).await.unwrap(), [off, full.clone()]);
-        // An agent speaks for the person: its level takes the place of theirs.
+        // An agent acts for the person: its level replaces the person's.
         let agents = rule(ConsentLevel::MetadataOnly, Author::Agent);
         assert_eq!(store.consent_set(one, &agents, None, now(), &world.rng).await.unwrap(), one);
         let rules = [agents, full];

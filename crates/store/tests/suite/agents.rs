@@ -1,4 +1,4 @@
-//! Registrations and the attempts to claim them.
+//! Registrations of agents, and claim attempts.
 
 use chrono::TimeDelta;
 use domain::claim::{ATTEMPT_SECONDS, AttemptState, Claim, Registration, RegistrationType, WRONG_TRIES_MAX};
@@ -279,7 +279,7 @@ on_each_database! {
         assert_eq!(store.token_by_hash(&token, at(5)).await.unwrap(), None);
         let changed = store.registrations_changed_since(at(5), 10).await.unwrap();
         assert_eq!(changed.len(), 3, "other processes read all of them again");
-        // An agent that was revoked while it confirmed does not.
+        // An agent that was revoked during the confirmation cannot confirm.
         assert_eq!(confirmed(second, at(6)).await, None);
         assert!(store.agents(None, 10).await.unwrap().iter().any(|agent| agent.registration.claim.is_none()));
     }

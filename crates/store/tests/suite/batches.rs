@@ -1,4 +1,4 @@
-//! Batches on their way into the knowledge API.
+//! Batches of the knowledge API.
 
 use std::collections::HashMap;
 
@@ -69,7 +69,7 @@ on_each_database! {
         assert_eq!(store.batch_item(id, 1).await.unwrap(), None);
         let outcome = failed(0);
         let other = failed(2);
-        // The rest is written whole, or not at all.
+        // The rest is written completely or not at all.
         assert!(!store.batch_finish(id, &[(0, 2, &outcome), (1, 3, &other)], &BatchEnd::Complete, at(1)).await.unwrap());
         assert_eq!(store.batch_by_id(id, None).await.unwrap().unwrap().journal.processed(), 1);
         assert!(store.batch_finish(id, &[(0, 2, &outcome), (2, 3, &other)], &BatchEnd::Complete, at(1)).await.unwrap());
@@ -157,7 +157,7 @@ on_each_database! {
             let new = NewBatch { id, kind: BatchKind::Batch, account, spaces: &spaces, key_spaces: None, items: &items(), key };
             (id, store.batch_create(&new, 1, at(seconds)).await.unwrap())
         };
-        // Of many at once, over two servers, one creates the batch.
+        // Of concurrent requests on two servers, one creates the batch.
         let second = world.second().await;
         let made = futures_util::future::join_all((0..6).map(|round| {
             create(if round % 2 == 0 { store } else { &second }, &ada, &body, 0)
@@ -191,7 +191,7 @@ on_each_database! {
         assert_eq!(store.batch_item(id, 0).await.unwrap().unwrap(), lines[0]);
         assert_eq!(create(&body).await.1, BatchCreate::Known(BatchAccess { id, is_running: true, spaces: Vec::new() }));
         assert_eq!(create(&other).await.1, BatchCreate::TooMany);
-        // Batches have their own number, and lists are of them alone.
+        // Batches have a separate limit, and lists contain only batches.
         let batch = batch(world, &ada).await;
         assert_eq!(store.batches_of_account(&ada, 10).await.unwrap().iter().map(|listed| listed.id).collect::<Vec<_>>(), [batch]);
         assert!(store.batch_finish(id, &[(0, 1, &failed(0))], &BatchEnd::Complete, now()).await.unwrap());

@@ -1,4 +1,4 @@
-//! Chunks, and what finds them.
+//! Chunks, and their search.
 
 use domain::ids::UserAccountId;
 use domain::language::Language;
@@ -37,7 +37,7 @@ async fn in_order(store: &Store, account: &UserAccountId, chunks: &[ChunkId]) ->
     chunks.iter().map(text).collect()
 }
 
-/// Everything that a follower knows who begins at `since`.
+/// All memories and the last change that a follower from `since` reads.
 async fn follow(store: &Store, account_index: i64, mut since: i64, page: usize) -> (Vec<Followed>, i64) {
     let mut all = Vec::new();
     loop {
@@ -78,7 +78,7 @@ on_each_vector_index! {
         let shared = space(world, &ada).await;
         for (key, chunks) in [("first", 1), ("second", 70), ("third", 3), ("fourth", 130)] {
             let mut draft = Draft::new(world, &ada, key, &[]);
-            // The later in a memory, the longer and the worse; the last is not even meant.
+            // Later chunks of a memory are longer and rank lower; the last one does not match.
             draft.texts = (1..=chunks).map(|nth| format!("{key} heat wing{}", " more".repeat(nth))).collect();
             draft.texts.push(format!("{key} alone"));
             draft.spaces = vec![shared];
@@ -106,7 +106,7 @@ on_each_vector_index! {
         }
     }
 
-    /// Any typed text is read as words.
+    /// Any typed text is parsed as words.
     async fn no_query_is_an_error(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         Draft::new(world, &ada, "1", &["near or not near, and a column: stems"]).put(store, 9).await;
@@ -165,7 +165,7 @@ on_each_vector_index! {
         assert!(contents(&MemoryScope::Spaces(vec![])).await.is_empty());
     }
 
-    /// More than one statement takes, and one in between that says nothing.
+    /// More chunks than one statement inserts, and one without words in between.
     async fn every_chunk_of_a_long_memory_has_its_own_words_and_its_own_vector(world: &World) {
         const COUNT: u16 = 300;
         const SILENT: usize = 7;
@@ -190,7 +190,7 @@ on_each_vector_index! {
             assert!(kept.contains(&(text(at), Some(vector(at)))), "{at}");
             assert_eq!(texts(store, &ada, &format!("word{at}")).await, [text(at)]);
         }
-        // Another model's, all at once, the other way round.
+        // Vectors of another model, all at once, in reverse order.
         let other = ModelId { name: "other".into(), dimensions: 4 };
         let vectors: Vec<(ChunkId, Vec<f32>)> = chunks.iter().rev().copied().zip((0..COUNT).map(vector)).collect();
         assert_eq!(store.vectors_put(&other, &vectors).await.unwrap(), usize::from(COUNT));
@@ -226,14 +226,14 @@ on_each_vector_index! {
         let before = account_index(store, &ada).await;
         let mut vectors: Vec<(ChunkId, Vec<f32>)> =
             waiting.iter().map(|waiting| (waiting.chunk, vec![0.0, 1.0, 0.0, 0.0])).collect();
-        // One that is gone by then.
+        // A chunk that is deleted by then.
         vectors.push((i64::MAX, vec![0.0; 4]));
         assert_eq!(store.vectors_put(&model(), &vectors).await.unwrap(), 3);
         assert!(store.all_embedded(&model()).await.unwrap());
         let (news, _) = follow(store, before.number, before.changes, 1).await;
         assert_eq!(news.len(), 1);
         assert_eq!(news[0].vectors.len(), 2);
-        // Another model begins with those of the first.
+        // Another model starts with chunks that have vectors of the first.
         let other = ModelId { name: "other".into(), dimensions: 4 };
         assert_eq!(store.chunks_to_embed(&other, 10).await.unwrap().len(), 4);
         let chunks = store.chunks(&[waiting[0].chunk], &MemoryScope::Account(ada.clone()), Some(&model())).await.unwrap();
@@ -258,7 +258,7 @@ on_each_vector_index! {
         let ids: Vec<_> = all.iter().map(|followed| followed.memory).collect();
         assert_eq!(ids, drafts.iter().map(|draft| draft.id).collect::<Vec<_>>());
         assert_eq!(all[0].vectors[0].1, packed(&[0.5; 4]));
-        // A link, a deletion, a change: each is returned once, deletions too.
+        // A link, a deletion, a change: each is returned once, including deletions.
         drafts[0].spaces = vec![red];
         drafts[0].put(store, 9).await;
         store.memory_delete(drafts[1].id, &ada).await.unwrap();
@@ -272,7 +272,7 @@ on_each_vector_index! {
             assert_eq!(last(2).vectors.len(), 1);
             assert!(news.iter().all(|followed| drafts[..3].iter().any(|draft| draft.id == followed.memory)));
         }
-        // A follower that is further behind than the remembered deletions starts from the beginning.
+        // A follower that is further behind than the stored deletions starts from the beginning.
         world.tamper("UPDATE account_indexes SET changes = changes + 200000").await;
         let changes = store.account_index_changes(number, upto, &model(), 100).await.unwrap();
         assert!(changes.anew);

@@ -1,4 +1,4 @@
-//! Searches of spaces, and of common words: what they find, and that their work is bounded.
+//! Searches of spaces and of common words: their results, and their bounded work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ const MEMORIES_MAX: u32 = 10_000;
 /// From common to rare.
 const WORDS: [&str; 8] = ["heat", "wing", "slab", "zebra", "tower", "copper", "violin", "quartz"];
 
-/// A chunk as the reference sees it.
+/// A chunk in the reference implementation.
 #[derive(Debug)]
 struct Known {
     memory: MemoryId,
@@ -83,7 +83,7 @@ impl Library {
         Self { account_index, spaces, chunks }
     }
 
-    /// Chunks in any of the spaces, or anywhere, newest first.
+    /// Chunks in any of the spaces, or all chunks, newest first.
     fn within<'l>(&'l self, spaces: Option<&'l [SpaceId]>) -> impl Iterator<Item = (ChunkId, &'l Known)> {
         let is_in = move |known: &Known| spaces.is_none_or(|all| known.spaces.iter().any(|one| all.contains(one)));
         self.chunks.iter().rev().filter(move |(_, known)| is_in(known)).map(|(chunk, known)| (*chunk, known))
@@ -99,7 +99,7 @@ async fn account_index(store: &Store, account: &UserAccountId) -> AccountStatist
     store.account_indexes_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
 }
 
-/// Stems of a query, the rarest word last in [`WORDS`] first.
+/// Stems of a query, rarest first: the order of [`WORDS`] reversed.
 fn stems(query: &str) -> Vec<QueryStem> {
     asked(query, 32).stems(Language::English).into_iter().map(|stem| QueryStem { stem, weight: 1.0 }).collect()
 }
@@ -128,7 +128,7 @@ async fn places(world: &World) -> Vec<String> {
     store::pool::scalar(places).fetch_all(pool).await.unwrap()
 }
 
-/// Makes the rows of `space_chunks` from the tables that determine them.
+/// Fills `space_chunks` from the tables that determine it.
 const FILL: &str = "INSERT INTO space_chunks (space_id, account_index, chunk_id)
     SELECT l.space_id, m.account_index, c.id
     FROM memory_spaces l JOIN memories m ON m.id = l.memory_id JOIN chunks c ON c.memory_id = l.memory_id";
@@ -157,7 +157,8 @@ on_each_database! {
         }
     }
 
-    /// Below the newest chunks of the spaces, every chunk with the rarest word is a candidate, as far as the reach goes.
+    /// Below the newest chunks of the spaces, every chunk with the rarest word is a candidate, up to the maximum number
+    /// of entries.
     async fn candidates_for_common_words_are_those_of_a_complete_walk(world: &World) {
         let library = Library::new(world, 150).await;
         for query in ["heat", "wing heat", "slab wing heat", "quartz violin heat"] {
@@ -187,7 +188,7 @@ on_each_database! {
                     let room = chunks_max - newest.len();
                     assert!(rest.is_subset(&rarest));
                     assert_eq!(rest.len(), rarest.len().min(room), "{query} {spaces:?} {chunks_max}");
-                    // Chunks with every word take precedence over those with the rarest alone.
+                    // Chunks with every word take precedence over chunks with only the rarest.
                     assert!(every.len() > room || rest.is_superset(&every), "{query} {spaces:?} {chunks_max}");
                     assert!(every.len() <= room || rest.is_subset(&every), "{query} {spaces:?} {chunks_max}");
                 }
@@ -216,7 +217,7 @@ on_each_database! {
         assert_eq!((memories(20).await, memories(1_000).await), (vec![], vec![*oldest]));
     }
 
-    /// One entry of any word is walked through, so no newer chunk outside of the space can be among the work.
+    /// Only one entry of a word is read, so newer chunks outside the space cannot be part of the work.
     async fn an_old_space_is_found_behind_any_number_of_newer_chunks(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let (small, large) = (space(world, &ada).await, space(world, &ada).await);
@@ -235,7 +236,7 @@ on_each_database! {
         };
         assert_eq!(found(small).await, (9, 5));
         let (chunks, memories) = found(large).await;
-        // Half are the newest of the space; the walk begins below them, so its first entries are in the space again.
+        // Half are the newest of the space; the walk starts below them, so its first entries are in the space again.
         assert!(chunks > 10, "{chunks}");
         assert_eq!(memories, 5);
     }

@@ -1,4 +1,5 @@
-//! A key limited to spaces reads its own texts and those of its spaces, after any sequence of writes (`docs/decisions/0021-memories.md`).
+//! A key limited to spaces reads only its own texts and the texts of its spaces, after any sequence of writes
+//! (`docs/decisions/0021-memories.md`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -45,7 +46,7 @@ impl<'w> Library<'w> {
         }
     }
 
-    /// Adds a text under a key of duplicates.
+    /// Adds a text under a `dedupe` key.
     async fn add(&self, key: Option<&[SpaceId]>, dedupe: &str, text: &str, spaces: &[SpaceId]) -> Put {
         let chunks = [ChunkPut { content: text, vector: None }];
         let put =
@@ -95,7 +96,7 @@ fn unchanged(memory: &Memory) -> MemoryEdit<'_> {
     }
 }
 
-/// One random sequence of writes, and what its writers sent and permitted.
+/// One random sequence of writes, with the texts that its writers sent and may read.
 struct Sequence<'l> {
     library: &'l Library<'l>,
     rng: Rng,
@@ -103,11 +104,11 @@ struct Sequence<'l> {
     keys: [Vec<SpaceId>; 2],
     ids: Vec<MemoryId>,
     dedupe_of: HashMap<MemoryId, String>,
-    /// The key of duplicates under which each text was written.
+    /// The `dedupe` key of each written text.
     texts: HashMap<String, String>,
-    /// For each limited key, the texts that it sent, and those that another writer put into its spaces.
+    /// For each limited key, the texts that it sent, and texts that another writer put into its spaces.
     permitted: [HashSet<String>; 2],
-    /// For each limited key, the keys of duplicates that a wider key put into its spaces: it accepts that later texts follow.
+    /// For each limited key, the `dedupe` keys that a wider key put into its spaces: later texts under them are permitted.
     exposed: [HashSet<String>; 2],
 }
 
@@ -130,7 +131,7 @@ impl Sequence<'_> {
         key.and_then(|key| self.keys.iter().position(|known| known == key))
     }
 
-    /// Records a text that a writer sent to these spaces, and the memory that it became or was.
+    /// Records a text that a writer sent to these spaces, and the resulting memory.
     async fn sent(
         &mut self,
         writer: Option<&[SpaceId]>,
@@ -249,7 +250,7 @@ impl Sequence<'_> {
         self.sent(key, dedupe, text, spaces, Some(id)).await;
     }
 
-    /// Texts that a limited key reads and must not.
+    /// Texts that a limited key can read but must not.
     async fn leaked(&self) -> BTreeSet<String> {
         let mut leaked = BTreeSet::new();
         for (nth, key) in self.keys.iter().enumerate() {
@@ -299,7 +300,7 @@ on_each_database! {
         assert_eq!(library.add(None, "page", "salaries", &[shut]).await, Put::Existing(own));
         let readable: Vec<String> = library.readable(&key).await.into_iter().map(|memory| memory.content).collect();
         assert_eq!(readable, ["planted"]);
-        // Adding to exactly its spaces means this memory: the account has it from then on.
+        // Adding to exactly its spaces refers to this memory: it belongs to the account from then on.
         assert_eq!(library.add(None, "page", "seen", &[open]).await, Put::Updated(planted));
         let other = library.add(None, "other", "one", &[open]).await;
         let Put::Created(other) = other else { panic!("{other:?}") };

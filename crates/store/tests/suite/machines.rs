@@ -151,7 +151,7 @@ on_each_database! {
         let second = facts(second_secret).await;
         assert_eq!((second.account.as_ref(), second.identity_account.as_ref()), (None, Some(&ada)));
         assert!(second.is_outsider());
-        // It came and went, and the identity stays.
+        // The computer was detached, and the identity stays.
         store.machine_detach(machine, &ada, now()).await.unwrap();
         assert!(facts(register().await).await.is_outsider());
     }
@@ -171,7 +171,7 @@ on_each_database! {
         assert_eq!(refused, Err(AttachRefusal::CuidAlreadyClaimed));
         assert_eq!(store.machine_attach(second, &bob, now(), &world.rng).await.unwrap(), Ok(()));
 
-        // An identity for which an account was provisioned, without an owner.
+        // An identity with a provisioned account that has no owner.
         let (machine, cuid, secret) = {
             let cuid = world.cuid();
             let new = NewMachine {
@@ -206,7 +206,7 @@ on_each_database! {
         store.machine_remove(machine, now()).await.unwrap();
         assert_eq!(recorders(&ada).await, own);
 
-        // The service reports on a chain of its own. The level of a computer that was never attached is no business of the account.
+        // The service reports on a separate chain. The level of a computer that was never attached is not shown to the account.
         let rule = |machine| ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off, set_by: Author::Computer };
         for machine in [other, machine] {
             store.consent_set(std::slice::from_ref(&cuid), &rule(machine), None, now(), &world.rng).await.unwrap();
@@ -306,7 +306,7 @@ on_each_database! {
     }
 }
 
-/// PostgreSQL keeps plans. One that was made when a table was empty must not read it whole when it is full.
+/// PostgreSQL caches plans. A plan from the time when a table was empty must not scan it when it is full.
 #[tokio::test]
 async fn a_plan_made_for_empty_tables_probes_full_ones() {
     let Some(world) = World::on_postgres().await else { return };
@@ -344,7 +344,7 @@ async fn a_plan_made_for_empty_tables_probes_full_ones() {
         hold(round).await;
     }
     assert_eq!(scans().await, before);
-    // The planner would plan again for the length of an array that it sees.
+    // The planner would plan again for the length of a visible array.
     let sql =
         "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE 'SELECT asked.secret%'";
     let (generic, custom): (i64, i64) = store::pool::query(sql).fetch_one(pool).await.unwrap();

@@ -1,4 +1,4 @@
-//! Mails that wait to be sent.
+//! The queue of outgoing mail.
 
 use chrono::TimeDelta;
 use domain::confirm::ConfirmedVia;
@@ -45,7 +45,7 @@ on_each_database! {
         assert_eq!(store.leases_take_over(at(2)).await.unwrap(), 1);
         let again = store.mails_claim_due(at(2), at(60), 10).await.unwrap();
         assert_eq!(again.iter().map(|due| (due.mail.id, due.tries)).collect::<Vec<_>>(), [(mails[0].id, 2)]);
-        // A mail that was sent, or is to be tried at a later time, has no lease.
+        // A mail that was sent, or is scheduled for a later time, has no lease.
         assert!(under(&living).mail_sent(mails[1].id, at(3)).await.unwrap());
         assert!(store.mail_failed(mails[0].id, MailFailure::TryAgainAt(at(50)), at(3)).await.unwrap());
         let third = traits(world, "third");

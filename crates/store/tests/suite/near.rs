@@ -1,4 +1,4 @@
-//! Vectors that the database compares itself.
+//! Vector search in the database.
 
 use domain::ids::UserAccountId;
 use domain::memory::ModelId;
@@ -82,7 +82,7 @@ async fn without_postgresql_there_is_nothing_to_fill_and_nothing_near() {
 async fn pgvector_has_every_vector_that_was_kept_and_none_that_was_forgotten() {
     let Some(world) = World::on_pgvector().await else { return };
     let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
-    // 16-bit numbers of every size, and each sign.
+    // 16-bit numbers of all magnitudes, with both signs.
     let odd = [[65_504.0, -6.1e-5, 5.96e-8, -0.0], [0.333, -1e-6, -65_504.0, 1.0]];
     kept(&world, &bob, "odd", &odd).await;
     let mut page = kept(&world, &ada, "page", &[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]).await;
@@ -103,7 +103,7 @@ async fn pgvector_has_every_vector_that_was_kept_and_none_that_was_forgotten() {
     assert_eq!(world.store.vectors_put(&model(), &vectors).await.unwrap(), 1);
     assert_eq!(near(&world, &ada, query, 1).await.len(), 1);
     assert_eq!(differences(&world).await, 0);
-    // Of another model, and of another length.
+    // Vectors of another model, and of another length.
     let other = ModelId { name: "other".into(), dimensions: 3 };
     assert_eq!(world.store.vectors_put(&other, &[(waiting[0].chunk, vec![0.0, 0.0, 1.0])]).await.unwrap(), 1);
     assert_eq!(near(&world, &ada, query, 9).await, ["other 1", "other 0"]);
@@ -182,7 +182,7 @@ async fn pgvector_takes_over_stored_vectors_while_others_write() {
     assert_eq!(world.store.near_prepare().await.unwrap(), NearVectorsState::Whole);
     assert_eq!(differences(&world).await, 0);
     assert_eq!(near(&world, &bob, [1.0, 0.0, 0.0, 0.0], 9).await.len(), 6);
-    // Left for good, as the readme says, and taken up again.
+    // Disabled permanently, as described in the readme, and enabled again.
     world.tamper("DROP FUNCTION vectors_near_follow CASCADE; DROP TABLE vectors_near, vectors_near_filled").await;
     kept(&world, &bob, "later", &[[1.0, 0.0, 0.0, 0.0]]).await;
     assert_eq!(world.store.near_prepare().await.unwrap(), NearVectorsState::Filling);
@@ -224,7 +224,7 @@ async fn pgvector_spreads_its_results_over_memories() {
     }
 }
 
-/// A graph is made by chance and may miss a few.
+/// A graph is built randomly and may miss a few neighbours.
 #[tokio::test]
 async fn pgvector_walks_through_a_large_account_index_and_finds_the_same() {
     let Some(world) = World::on_pgvector().await else { return };
@@ -264,13 +264,13 @@ async fn pgvector_walks_through_a_large_account_index_and_finds_the_same() {
     assert!(same >= 54, "{same} of 60");
     let long = ModelId { name: "long".into(), dimensions: 3_000 };
     assert!(!world.store.graph_make(at.number, &long).await.unwrap());
-    // Deleted vectors are in the graph still, and in no answer; the remaining ones are found, however many are deleted.
+    // Deleted vectors are still in the graph but in no result; the remaining ones are found, however many are deleted.
     kept(&world, &ada, "new", &[point(0), point(1)]).await;
     assert!(world.store.memory_delete(many.id, &ada).await.unwrap());
     let left = AccountStatistics { chunks: 2, ..at };
     let near = world.store.nearest(&left, &model(), &point(0), ChunkLimits::any(20), 0).await.unwrap();
     assert_eq!(texts(&world.store, &ada, &near).await, ["new 0", "new 1"]);
-    // Another model's graph takes its place.
+    // The graph of another model replaces it.
     let other = ModelId { name: "it's other".into(), dimensions: 4 };
     assert!(world.store.graph_make(at.number, &other).await.unwrap());
     assert_eq!(world.store.graph_missing(&model(), 0).await.unwrap(), Some(at.number));

@@ -10,7 +10,7 @@ use store::{Pool, Store};
 use crate::world::{World, at, now};
 use harness::on_each_database;
 
-/// Closes the connections of all reads that are no probes, of a store on SQLite.
+/// Closes the SQLite connections of all reads that are not probes.
 async fn close_beside_probes(store: &Store) {
     let Pool::Sqlite { readers, .. } = store.pool() else { unreachable!() };
     readers.close_beside_probes().await;
@@ -121,7 +121,7 @@ on_each_database! {
     }
 }
 
-/// Probes succeed although no other read does.
+/// Probes succeed although all other reads fail.
 #[tokio::test]
 async fn sqlite_answers_probes_in_place() {
     let world = World::on_sqlite().await;
@@ -149,7 +149,7 @@ async fn sqlite_answers_probes_in_place() {
     assert!(world.store.persons(1).await.unwrap_err().is_unavailable(), "it is no probe");
 }
 
-/// SQLite compares moments as text, so a probe must encode them like the pool, with and without milliseconds.
+/// SQLite compares times as text, so a probe must encode them like the pool, with and without milliseconds.
 #[tokio::test]
 async fn a_moment_is_the_same_in_place_and_through_the_pool() {
     let world = World::on_sqlite().await;

@@ -44,7 +44,7 @@ async fn a_search_uses_the_replica_only_while_it_has_the_same_accounts() {
         panic!("not within ten seconds: {expected}");
     };
     becomes(true).await;
-    // A change that the replica does not have yet.
+    // A change that is not on the replica yet.
     let mut there = harness::postgres::connect(&replica.url).await;
     sqlx::raw_sql("SELECT pg_wal_replay_pause()").execute(&mut there).await.unwrap();
     run(&store, CHANGE).await;

@@ -1,4 +1,4 @@
-//! Spaces and who may do what there.
+//! Spaces and their members.
 
 use domain::ids::{SpaceId, UserAccountId};
 use domain::space::{AccessType, SpaceName};
@@ -97,7 +97,7 @@ on_each_database! {
 
     async fn an_account_has_spaces_up_to_its_limit(world: &World) {
         let ada = world.account("ada@example.com").await;
-        // The one that is there by itself is not counted.
+        // The default space is not counted.
         world.store.space_default(new_id(world), &ada, now()).await.unwrap();
         let mut making = JoinSet::new();
         for _ in 0..8 {

@@ -1,4 +1,4 @@
-//! A database of one's own, and facts to begin with.
+//! A separate database for each test, and its initial rows.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use store::session::NewSession;
 use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
 
-/// A store on an empty database that is gone with it.
+/// A store on an empty database that is deleted with it.
 pub struct World {
     pub store: Store,
     pub rng: Rng,
@@ -46,7 +46,7 @@ impl World {
         Some(world)
     }
 
-    /// The same, without anything that compares.
+    /// The same, without prepared vector search.
     pub async fn on_unprepared_pgvector() -> Option<Self> {
         Some(Self::on(harness::postgres::database_with_pgvector().await?).await)
     }
@@ -68,12 +68,12 @@ impl World {
         self.folder.path().join("attache.db")
     }
 
-    /// The same facts through connections of their own, as another process has them.
+    /// The same database through separate connections, like another process.
     pub async fn second(&self) -> Store {
         Store::open(&self.settings, &self.path()).await.unwrap()
     }
 
-    /// Runs a statement that the store would never run.
+    /// Runs a statement that the store never runs.
     pub async fn tamper(&self, sql: &'static str) {
         store::pool::script(sql).execute(self.store.pool().writer()).await.unwrap();
     }

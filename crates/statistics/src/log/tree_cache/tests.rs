@@ -8,7 +8,7 @@ use crate::merkle::{self, leaf_hash};
 /// Two levels of tiles with full ones, and the first tile of a third.
 const LEAVES: u64 = 66_000;
 
-/// A log with the tiles of a tree of `leaves` leaves. It has no events, because paths need none.
+/// A log with the tiles of a tree of [`LEAVES`] leaves. It has no events, because paths need none.
 async fn planted(tree: &mut Tiles) -> (tempfile::TempDir, Log) {
     let folder = tempfile::tempdir().unwrap();
     let pool = Pool::open(&DatabaseSettings::default(), &folder.path().join("statistics.db"), None).await.unwrap();

@@ -1,22 +1,22 @@
-//! The one connection of this process that writes to an SQLite file.
+//! The only connection of this process that writes to an SQLite file.
 //!
-//! SQLite allows one writer at a time, and a commit waits for the disk. Bodies of transactions therefore take turns in the order in which
-//! they arrive, and those that wait share a commit:
+//! SQLite allows one writer at a time, and a commit waits for the disk. Therefore bodies of transactions take turns in the order of
+//! arrival, and waiting bodies share a commit:
 //!
-//! 1. The first member of a group begins a transaction (`BEGIN IMMEDIATE`) and runs its body in it.
-//! 2. The next body joins the same transaction and runs in a savepoint. A body that fails or is refused is rolled back to its savepoint; the
-//!    other members are not affected. A single statement needs no savepoint: SQLite undoes a statement that fails.
+//! 1. The first member of a group starts a transaction (`BEGIN IMMEDIATE`) and runs its body in it.
+//! 2. The next body joins the same transaction and runs in a savepoint. A body that fails or is refused is rolled back to its savepoint;
+//!    other members are not affected. A single statement needs no savepoint: SQLite undoes a failed statement.
 //! 3. When no body waits, or the group is full, or has been open for some milliseconds, the writer's thread commits the transaction. Then
-//!    every member gets its outcome, including a member that was refused: it may have read uncommitted rows of another member. If the
-//!    commit fails, every member gets the error.
+//!    every member gets its result, including refused members, which may have read uncommitted rows of another member. If the commit fails,
+//!    every member gets the error.
 //!
-//! Between two groups the thread copies the write-ahead log into the file, when that has grown enough (`wal.rs`).
+//! Between two groups the thread copies the write-ahead log into the file, if it has grown enough (`wal.rs`).
 //!
-//! A body without company runs without a savepoint: `BEGIN IMMEDIATE`, its statements, `COMMIT`.
+//! A body that is the only member runs without a savepoint: `BEGIN IMMEDIATE`, its statements, `COMMIT`.
 //!
-//! **If something fails:** a connection whose `BEGIN`, `COMMIT`, `ROLLBACK`, `SAVEPOINT` or `RELEASE` failed, or that reported an error of
-//! the file, is closed, also when its body is dropped; the members of its group get that error, and the next body opens a new connection. A body whose future is dropped is
-//! rolled back at once.
+//! **If an operation fails:** a connection is closed if its `BEGIN`, `COMMIT`, `ROLLBACK`, `SAVEPOINT` or `RELEASE` failed, or if it
+//! reported an error of the file, even if its body was dropped. The members of its group get that error, and the next body opens a new
+//! connection. If the future of a body is dropped, the body is rolled back at once.
 
 #[cfg(test)]
 mod tests;
@@ -38,15 +38,15 @@ use super::file::SqliteFile;
 use super::wal::WalGrowth;
 use crate::error::is_unavailable;
 
-/// When a group takes no more members.
+/// Limits of a group.
 #[derive(Debug, Clone, Copy)]
 struct GroupLimits {
     members_max: usize,
-    /// Since its first member ended.
+    /// Maximum time since its first member ended.
     open_max: Duration,
 }
 
-/// Bounds the latency that a member adds to those before it.
+/// Limits the latency that a member adds to earlier members.
 const GROUP_LIMITS: GroupLimits = GroupLimits { members_max: 256, open_max: Duration::from_millis(5) };
 
 /// The writer of an SQLite file. Clones share it.
@@ -55,7 +55,7 @@ pub struct Writer(Arc<Shared>);
 
 struct Shared {
     file: SqliteFile,
-    /// Longest wait for a turn.
+    /// Timeout of waiting for a turn.
     wait_max: Duration,
     limits: GroupLimits,
     queue: Mutex<Queue>,
@@ -67,7 +67,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    /// Absent while a body or the thread uses it.
+    /// `None` while a body or the thread uses it.
     writer: Option<WriterConnection>,
     waiting: VecDeque<oneshot::Sender<WriteGuard>>,
     is_closed: bool,
@@ -78,7 +78,7 @@ struct Queue {
 struct WriterConnection {
     /// `None`: not opened yet, or closed after a failure.
     connection: Option<SqliteConnection>,
-    /// The transaction that is open.
+    /// The open transaction.
     group: Option<Group>,
     wal: WalGrowth,
 }
@@ -92,26 +92,26 @@ struct Group {
 /// Counts since the file was opened, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterCounts {
-    /// Transactions that were committed.
+    /// Number of committed transactions.
     pub commits: u64,
-    /// Bodies that were committed in them.
+    /// Number of committed bodies.
     pub members: u64,
-    /// Connections that were opened: more than one means that one failed.
+    /// Number of opened connections: more than one means that a connection failed.
     pub opened: u64,
-    /// Bodies that wait for their turn at this moment.
+    /// Number of bodies that wait for their turn.
     pub waiting: usize,
 }
 
-/// How much a body writes.
+/// The unit that is undone if a body fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undo {
-    /// Several statements, committed together or not at all.
+    /// Several statements, all or none.
     Whole,
     /// One statement, which SQLite undoes if it fails.
     Statement,
 }
 
-/// The part of a transaction that a turn has begun and not settled.
+/// The open part of a transaction that belongs to a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begun {
     Nothing,
@@ -162,7 +162,7 @@ impl Writer {
         Ok(turn)
     }
 
-    /// Runs `last` on the connection and closes it, after the body that is running. Those that wait, and all later ones, get an error.
+    /// Runs `last` on the connection after the running body, and closes the connection. Waiting and later bodies get an error.
     pub(in crate::pool) async fn close(&self, last: &'static str) {
         self.0.queue().is_closed = true;
         let turn = match self.queue_up() {
@@ -219,7 +219,7 @@ impl Writer {
         if self.is_closed() { Err(Error::PoolClosed) } else { Ok(turn) }
     }
 
-    /// A turn, or a place at the end of the queue.
+    /// Returns a turn, or a place at the end of the queue.
     fn queue_up(&self) -> Result<WriteGuard, oneshot::Receiver<WriteGuard>> {
         let mut queue = self.0.queue();
         if let Some(writer) = queue.writer.take() {
@@ -246,7 +246,8 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the writer connection to the next in the queue. If the queue is empty or the group is full, the transaction is committed first.
+    /// Passes the writer connection to the next in the queue. If the queue is empty or the group is full, the transaction is committed
+    /// first.
     fn pass_on(self: &Arc<Self>, mut writer: WriterConnection) {
         loop {
             let next = {
@@ -264,7 +265,7 @@ impl Shared {
                 };
                 next
             };
-            // Outside of the lock: the turn of a receiver that is gone comes back, or is dropped.
+            // Outside the lock: if the receiver was dropped, the turn is returned or dropped.
             match next.send(WriteGuard::new(Arc::clone(self), writer)) {
                 Ok(()) => return,
                 Err(mut turn) => writer = turn.take_writer(),
@@ -277,18 +278,18 @@ impl Shared {
                 std::mem::take(&mut answers).give();
                 turn.writer.copy_wal();
             }
-            // The next group begins before the members of this one get their outcomes.
+            // The next group starts before the members of this one get their results.
             drop(turn);
             answers.give();
         });
     }
 
-    /// Commits a group, if there is one, and answers its members.
+    /// Commits the open group, if any, and answers its members.
     fn commit(&self, writer: &mut WriterConnection) {
         self.finish(writer).give();
     }
 
-    /// Commits a group, if there is one.
+    /// Commits the open group, if any.
     fn finish(&self, writer: &mut WriterConnection) -> Answers {
         let Some(group) = writer.group.take() else { return Answers::default() };
         let committed = match &mut writer.connection {
@@ -313,7 +314,7 @@ impl Group {
     }
 }
 
-/// The outcome of a group, for its members.
+/// The result of a group, for its members.
 #[derive(Default)]
 struct Answers {
     members: Vec<oneshot::Sender<Result<(), SqliteError>>>,
@@ -336,14 +337,14 @@ impl Answers {
 }
 
 impl WriterConnection {
-    /// Closes the connection, which rolls the transaction back. Returns the error for the members.
+    /// Closes the connection, which rolls back the transaction. Returns the error for the members.
     fn fail(&mut self, error: &SqliteError) -> Answers {
         self.connection = None;
         let members = self.group.take().map(|group| group.members).unwrap_or_default();
         Answers { members, outcome: Some(Err(error.clone())) }
     }
 
-    /// A failure is not the fault of any member: the log stays as it is, and the next group opens a new connection.
+    /// A failure is not returned to members: the log stays unchanged, and the next group opens a new connection.
     fn copy_wal(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         if let Err(error) = self.wal.copy(connection.raw()) {
@@ -363,12 +364,12 @@ impl WriterConnection {
     }
 }
 
-/// The right to use the writer's connection, until it is settled or dropped. Dropping it rolls its body back.
+/// The right to use the writer's connection, until it is settled or dropped. Dropping it rolls back its body.
 pub struct WriteGuard {
     shared: Arc<Shared>,
     writer: WriterConnection,
     begun: Begun,
-    /// The writer connection belongs to another turn.
+    /// Whether the writer connection belongs to another turn.
     is_over: bool,
 }
 
@@ -382,14 +383,15 @@ impl WriteGuard {
         self.writer.connection.as_mut().ok_or(Error::WorkerCrashed)
     }
 
-    /// Commits an outcome that is good, together with the group, and rolls every other back. Returns the outcome after the commit.
+    /// Commits the body together with its group if `outcome` is `Ok` and `good`, and otherwise rolls it back. Returns the result after the
+    /// commit.
     pub async fn settle<T>(self, outcome: Result<T, Error>, good: impl FnOnce(&T) -> bool) -> Result<T, Error> {
         let keep = outcome.as_ref().is_ok_and(good);
         match self.end(keep) {
             Ended::Alone => outcome,
             Ended::InGroup(committed) => match committed.await {
                 Ok(Ok(())) => outcome,
-                // Also in place of an error of its own, which may come from rows of another member that are rolled back now.
+                // Replaces even a body's own error, which may depend on rows of another member that are rolled back now.
                 Ok(Err(error)) => Err(error.into()),
                 Err(_) => Err(Error::WorkerCrashed),
             },
@@ -410,7 +412,7 @@ impl WriteGuard {
         let ended = match (broken, begun) {
             (Some(error), _) => Err(error),
             (None, Begun::Transaction) if !keep => match self.writer.command("ROLLBACK") {
-                // The transaction had no other member, so all that the body read was committed.
+                // The transaction had no other member, so the body read only committed rows.
                 Ok(()) => return Ended::Alone,
                 Err(error) => Err(error),
             },
@@ -428,7 +430,7 @@ impl WriteGuard {
         Ended::InGroup(committed)
     }
 
-    /// Joins the transaction that is open, or begins one.
+    /// Joins the open transaction, or starts one.
     async fn enter(mut self, undo: Undo) -> Result<Self, Error> {
         if self.writer.group.is_some() {
             match undo {
@@ -478,7 +480,7 @@ impl WriteGuard {
         Ok(())
     }
 
-    /// `BEGIN IMMEDIATE` that waits for another process.
+    /// Sends `BEGIN IMMEDIATE` and waits for other processes.
     fn wait_and_begin(&mut self) -> Result<(), Error> {
         let begun = match &mut self.writer.connection {
             None => Err(SqliteError::rolled_back()),
@@ -501,7 +503,7 @@ impl WriteGuard {
         Ok(())
     }
 
-    /// Runs `work` on the writer's thread. If the caller is dropped meanwhile, the turn ends together with `work`.
+    /// Runs `work` on the writer's thread. If the caller is dropped, the turn ends together with `work`.
     async fn on_thread(self, work: impl FnOnce(Self) -> Result<Self, Error> + Send + 'static) -> Result<Self, Error> {
         let (sender, done) = oneshot::channel();
         let thread = Arc::clone(&self.shared);
@@ -516,7 +518,7 @@ impl WriteGuard {
         std::mem::take(&mut self.writer)
     }
 
-    /// Rolls back a body that was not settled. A connection that had an error of the file is closed.
+    /// Rolls back a body that was not settled. Closes the connection after an error of the file.
     fn undo(&mut self) {
         let fault = self.writer.connection.as_ref().and_then(SqliteConnection::fault);
         let undone = match (fault, std::mem::replace(&mut self.begun, Begun::Nothing)) {
@@ -538,9 +540,9 @@ const UNDO: &str = "ROLLBACK TO member";
 
 /// How a turn ended.
 enum Ended {
-    /// It was the only member, and is rolled back.
+    /// The turn was the only member, and is rolled back.
     Alone,
-    /// It is a member of a group that is committed later.
+    /// The turn is a member of a group that is committed later.
     InGroup(oneshot::Receiver<Result<(), SqliteError>>),
     /// The transaction is lost.
     Failed(SqliteError),

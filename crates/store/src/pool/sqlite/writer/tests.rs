@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::pool::{DatabaseSettings, query, scalar, script};
 
-/// A group stays open for as long as a test needs.
+/// Keeps a group open for as long as a test needs.
 const LONG: Duration = Duration::from_mins(10);
 
 struct World {
@@ -47,7 +47,7 @@ impl World {
         turn.settle(done, |_| true).await
     }
 
-    /// A body that adds a fact and is kept or not, as `in_transaction!` runs it.
+    /// A body that adds a fact and is committed if `keep`, as `in_transaction!` runs it.
     fn add(&self, fact: impl Into<String>, keep: bool) -> JoinHandle<Result<i64, Error>> {
         let (writer, fact) = (self.writer.clone(), fact.into());
         tokio::spawn(async move {
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// What others see, in the order in which it was written.
+    /// Facts that other connections read, in the order of insertion.
     fn facts(&self) -> Vec<String> {
         let reader = self.file.reader().unwrap();
         let mut statement = reader.prepare("SELECT fact FROM facts ORDER BY id").unwrap();
@@ -112,7 +112,7 @@ async fn those_who_wait_share_a_commit_in_their_order_and_are_answered_after_it(
     let mut answer = pin!(first.settle(Ok(()), |()| true));
     assert!(poll(answer.as_mut()).is_pending());
     let last = last.await.unwrap();
-    // All have run, and the last has not ended.
+    // All bodies have run, and the last has not ended.
     assert!(poll(answer.as_mut()).is_pending(), "answered before the commit");
     assert!(others.iter().all(|other| !other.is_finished()));
     assert_eq!(world.facts(), [""; 0], "seen before the commit");
@@ -233,7 +233,7 @@ async fn those_who_leave_the_queue_are_passed_over() {
     query("INSERT INTO facts (fact) VALUES ('held')").execute(holder.connection().unwrap()).await.unwrap();
     let leaves = world.add("left", true);
     world.waiting(1).await;
-    // It has been given the turn, and goes away before it takes it.
+    // The body got the turn and is dropped before it uses it.
     let mut given = Box::pin(world.writer.begin(Undo::Whole));
     assert!(poll(given.as_mut()).is_pending());
     leaves.abort();
@@ -251,7 +251,7 @@ async fn a_commit_that_fails_reaches_every_member_and_the_next_group_is_whole() 
     let world = World::new().await;
     let mut holder = world.writer.begin(Undo::Whole).await.unwrap();
     let connection = holder.connection().unwrap();
-    // A promise that the commit finds broken.
+    // A deferred foreign key that the commit finds violated.
     script("PRAGMA defer_foreign_keys = ON; INSERT INTO facts (fact, cause) VALUES ('orphan', 99)")
         .execute(connection)
         .await
@@ -414,14 +414,14 @@ impl World {
         Self::with(&settings, GroupLimits { members_max: 1000, open_max: LONG }).await
     }
 
-    /// Adds facts of a page each, one after the other.
+    /// Adds facts of one page each, one after the other.
     async fn add_pages(&self, count: u64) {
         for _ in 0..count {
             self.run("INSERT INTO facts (fact) VALUES (hex(randomblob(2048)))").await.unwrap();
         }
     }
 
-    /// Bytes of the file and of the write-ahead log beside it.
+    /// Sizes in bytes of the file and of its write-ahead log.
     fn sizes(&self) -> (u64, u64) {
         let bytes = |path: &std::path::Path| std::fs::metadata(path).unwrap().len();
         (bytes(&self.path), bytes(&self.path.with_extension("db-wal")))
@@ -433,7 +433,7 @@ async fn the_write_ahead_log_is_copied_into_the_file_when_it_is_as_long_as_is_se
     let world = World::with_wal_of(64 * PAGE_BYTES).await;
     world.add_pages(1_000).await;
     let (file, wal) = world.sizes();
-    // Each fact is a page of its own and changes some others. The log is written from its beginning again after each copy.
+    // Each fact is a separate page and changes some others. The log is overwritten from its start after each copy.
     assert!(wal < 128 * PAGE_BYTES, "{wal} bytes");
     assert!(file > 1_000 * PAGE_BYTES, "{file} bytes");
 }
@@ -470,7 +470,7 @@ enum Fate {
     Kept,
     Refused,
     Fails,
-    /// Goes away while it waits, in the midst of its body, or after it.
+    /// The member is dropped while it waits, during its body, or after it.
     Dropped,
 }
 
@@ -531,7 +531,7 @@ async fn beside_any_neighbours_a_member_is_written_once_or_not_at_all() {
         for member in members {
             fates.push(member.await.unwrap());
         }
-        // One more, so that everything before it is committed or undone.
+        // One more body, so that all earlier ones are committed or undone.
         world.add("last", true).await.unwrap().unwrap();
         let facts = world.facts();
         assert_eq!(facts.last().unwrap(), "last");
