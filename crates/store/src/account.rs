@@ -108,16 +108,16 @@ impl Store {
                     }
                 }
                 if let Some(email) = email {
-                    let found: PersonRow = query(PERSON_FIND_OR_ADD)
+                    let row: PersonRow = query(PERSON_FIND_OR_ADD)
                         .bind(person)
                         .bind(email.as_str())
                         .bind(now)
                         .fetch_one(&mut *tx)
                         .await?;
-                    if found.account_id.is_some() {
+                    if row.account_id.is_some() {
                         return Ok(Provision::PersonHasAccount);
                     }
-                    query(PERSON_OWN).bind(found.id).bind(account.as_str()).execute(&mut *tx).await?;
+                    query(PERSON_OWN).bind(row.id).bind(account.as_str()).execute(&mut *tx).await?;
                 }
                 Ok(Provision::Created(account.clone()))
             },
@@ -191,13 +191,13 @@ impl Store {
     #[boxed]
     pub async fn account_plan_set(&self, account: &UserAccountId, plan: Plan) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE accounts SET plan = $2 WHERE user_account_id = $1";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(account.as_str())
             .bind(plan.as_str())
             .execute(self.pool.writer())
             .during(Operation::SetPlan)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// People for operators, newest first.

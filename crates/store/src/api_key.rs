@@ -144,14 +144,14 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE api_keys SET last_used_at = $3
             WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $2)";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(unless_since)
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::WriteLastUseOfApiKey)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Revokes a key permanently, for its account or for an operator (`None`). `false` if there is no such valid key.
@@ -164,14 +164,14 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE api_keys SET revoked_at = $2
             WHERE id = $1 AND revoked_at IS NULL AND ($3 IS NULL OR account_id = $3)";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(now)
             .bind(owner.map(UserAccountId::as_str))
             .execute(self.pool.writer())
             .during(Operation::RevokeApiKey)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 }
 

@@ -60,10 +60,10 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let before: Option<i64> =
+                let previous: Option<i64> =
                     scalar(LOCK).bind(account.as_str()).fetch_optional(&mut *tx).await?;
-                let Some(before) = before else { return Ok(BalanceAdd::NoAccount) };
-                let after = before.checked_add(cents).filter(|after| (-BALANCE_MAX..=BALANCE_MAX).contains(after));
+                let Some(previous) = previous else { return Ok(BalanceAdd::NoAccount) };
+                let after = previous.checked_add(cents).filter(|after| (-BALANCE_MAX..=BALANCE_MAX).contains(after));
                 let Some(after) = after else { return Ok(BalanceAdd::OutOfRange) };
                 query(MOVE).bind(account.as_str()).bind(after).execute(&mut *tx).await?;
                 query(ENTER)

@@ -241,14 +241,14 @@ impl Store {
             WHERE batch_id = $1 AND outcome IS NULL AND note IS NOT NULL";
         let titles: Vec<TitleRow> =
             query(SQL).bind(id.as_uuid()).fetch_all(&self.pool).during(Operation::ReadTitlesOfBatch).await?;
-        let mut found = HashMap::new();
+        let mut by_index = HashMap::new();
         for TitleRow { position, note } in titles {
             let index = place("batch_items.position", position)?;
             if let Some(title) = note.map_err(|error| Corrupt::new("batch_items.note", error))?.title {
-                found.insert(index, title);
+                by_index.insert(index, title);
             }
         }
-        Ok(found)
+        Ok(by_index)
     }
 
     /// Stores the outcome of an item; `false` if it had one.
@@ -259,7 +259,7 @@ impl Store {
         &(index, place, outcome): &Finished<'_>,
     ) -> Result<bool, StoreError> {
         let outcome = written(outcome);
-        let done = query(FINISH_ITEM)
+        let rows_affected = query(FINISH_ITEM)
             .bind(id.as_uuid())
             .bind(limit(index))
             .bind(limit(place))
@@ -267,7 +267,7 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::WriteOutcomeOfItem)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Ends a batch and stores the outcomes of the `rest` of its items. Returns `false`, and writes nothing, if the batch has ended or an
@@ -292,8 +292,8 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(SQL).bind(id.as_uuid()).bind(state).bind(reason.as_deref()).bind(now);
-                if done.execute(&mut *tx).await? == 0 {
+                let statement = query(SQL).bind(id.as_uuid()).bind(state).bind(reason.as_deref()).bind(now);
+                if statement.execute(&mut *tx).await? == 0 {
                     return Ok(false);
                 }
                 for (index, place, outcome) in rest {
@@ -324,14 +324,14 @@ impl Store {
     pub async fn batch_cancel(&self, id: BatchId, owner: &UserAccountId, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE batches SET cancelled_at = COALESCE(cancelled_at, $3)
             WHERE id = $1 AND account_id = $2 AND state = 'running'";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::CancelBatch)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Acquires or renews the lease of a batch, until a time.
@@ -418,21 +418,21 @@ async fn known_by_key(
         WHERE account_id = $1 AND state = 'running' AND kind = $2 AND body_sha256 = $3 ORDER BY id LIMIT 1";
     const FREE: &str = "UPDATE batches SET idempotency_key = NULL WHERE id = $1";
     let account = new.account.as_str();
-    let found = match key.key {
+    let row = match key.key {
         Some(key) => query(FIND).bind(account).bind(key),
         None => query(RUNNING).bind(account).bind(<&'static str>::from(new.kind)).bind(&key.body.as_bytes()[..]),
     };
-    let found: Option<KeyRow> = found.fetch_optional(&mut *tx).await?;
-    let Some(found) = found else { return Ok(None) };
-    if key.key.is_some() && found.created_at < key.since {
-        query(FREE).bind(found.id).execute(tx).await?;
+    let row: Option<KeyRow> = row.fetch_optional(&mut *tx).await?;
+    let Some(row) = row else { return Ok(None) };
+    if key.key.is_some() && row.created_at < key.since {
+        query(FREE).bind(row.id).execute(tx).await?;
         return Ok(None);
     }
-    if found.body_sha256.as_deref() != Some(&key.body.as_bytes()[..]) {
+    if row.body_sha256.as_deref() != Some(&key.body.as_bytes()[..]) {
         return Ok(Some(BatchCreate::KeyReused));
     }
-    let spaces = spaces_of(&found.spaces).map_err(undecodable)?;
-    Ok(Some(BatchCreate::Known(BatchAccess { id: found.id.into(), is_running: found.state == "running", spaces })))
+    let spaces = spaces_of(&row.spaces).map_err(undecodable)?;
+    Ok(Some(BatchCreate::Known(BatchAccess { id: row.id.into(), is_running: row.state == "running", spaces })))
 }
 
 crate::row! {

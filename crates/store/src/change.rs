@@ -90,21 +90,21 @@ impl ChangeListener {
     #[boxed]
     pub async fn next(&mut self) -> Result<Change, StoreError> {
         let next = async {
-            let found = self.0.try_recv().await?;
-            found.ok_or_else(|| sqlx::Error::Io(std::io::ErrorKind::UnexpectedEof.into()))
+            let notification = self.0.try_recv().await?;
+            notification.ok_or_else(|| sqlx::Error::Io(std::io::ErrorKind::UnexpectedEof.into()))
         };
-        let found = next.during(Operation::ListenForChanges).await?;
-        Ok(Change::parse(found.payload()))
+        let notification = next.during(Operation::ListenForChanges).await?;
+        Ok(Change::parse(notification.payload()))
     }
 
     /// Sends a query on this connection: a broken connection receives nothing and reports no error.
     #[boxed]
     pub async fn check(&mut self) -> Result<(), StoreError> {
-        let asked = async {
+        let request = async {
             let answer = tokio::time::timeout(CHECK_DEADLINE, sqlx::query("SELECT 1").execute(&mut *self.0)).await;
             answer.map_err(|_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))?.map(drop)
         };
-        asked.during(Operation::ListenForChanges).await
+        request.during(Operation::ListenForChanges).await
     }
 }
 

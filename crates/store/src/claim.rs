@@ -219,8 +219,8 @@ impl Store {
                 let Some(registration) = registration else {
                     return Ok(false);
                 };
-                let done = query(COMPLETE).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
-                if done == 0 {
+                let rows_affected = query(COMPLETE).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
+                if rows_affected == 0 {
                     return Ok(false);
                 }
                 claim_locked(tx, registration.into(), claim, via, now).await?;
@@ -256,13 +256,13 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(SQL)
+                let rows_affected = query(SQL)
                     .bind(id.as_uuid())
                     .bind(now)
                     .bind(owner.map(UserAccountId::as_str))
                     .execute(&mut *tx)
                     .await?;
-                if done == 0 {
+                if rows_affected == 0 {
                     return Ok(false);
                 }
                 let mut ending = vec![id.as_uuid()];
@@ -389,14 +389,14 @@ impl Store {
         label: Option<&Label>,
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE registrations SET label = $3 WHERE id = $1 AND account_id = $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .bind(label.map(Label::as_str))
             .execute(self.pool.writer())
             .during(Operation::NameAgent)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Registrations for operators, newest first: all, claimed or not, or the registrations of an account.

@@ -173,9 +173,9 @@ impl Store {
             loop {
                 let writer = self.pool.writer();
                 let statement = query(sql).bind(account.as_str()).bind(rows_max);
-                let done = statement.execute(writer).during(Operation::EmptyClosedAccount).await?;
+                let rows_affected = statement.execute(writer).during(Operation::EmptyClosedAccount).await?;
                 left = left.saturating_sub(1);
-                if done < rows_max.unsigned_abs() {
+                if rows_affected < rows_max.unsigned_abs() {
                     break;
                 }
                 if left == 0 {

@@ -161,21 +161,21 @@ impl Store {
                     let chain = lock_chain(tx, &edit.identity, now, rng).await?;
                     let level = edit.after.unwrap_or(default_level);
                     let mut rule = ConsentRule { machine: edit.machine, lane: edit.lane, level, set_by: author };
-                    let before = level_of(tx, &edit.identity, &rule).await?;
-                    let Some(chain) = chain.filter(|_| before == edit.before) else {
+                    let current = level_of(tx, &edit.identity, &rule).await?;
+                    let Some(chain) = chain.filter(|_| current == edit.before) else {
                         return Ok(ConsentEdited::Stale);
                     };
-                    if before == edit.after {
+                    if current == edit.after {
                         continue;
                     }
                     if edit.after.is_some() {
-                        write_level(tx, &edit.identity, &rule, before.is_some(), None, now).await?;
+                        write_level(tx, &edit.identity, &rule, current.is_some(), None, now).await?;
                     } else {
                         remove_level(tx, &edit.identity, &rule).await?;
                         let left = rules_of(tx, &edit.identity).await?;
                         rule.level = person_rule(&left, edit.machine, edit.lane).map_or(default_level, |rule| rule.level);
                     }
-                    let report = Report { rule, previous: before, inherited: edit.after.is_none(), agent: None, reason: None, is_news: true, pause: None };
+                    let report = Report { rule, previous: current, inherited: edit.after.is_none(), agent: None, reason: None, is_news: true, pause: None };
                     write_report(self, tx, chain, &edit.identity, report, now, rng).await?;
                     records += 1;
                     if identities.last() != Some(&edit.identity) {
@@ -238,12 +238,13 @@ async fn set_levels(
     let mut news = None;
     for user_cuid in identities {
         let chain = lock_chain(tx, user_cuid, now, rng).await?;
-        let before = level_of(tx, user_cuid, rule).await?;
-        let is_changed = write_level(tx, user_cuid, rule, before.is_some(), reason, now).await?;
+        let old_level = level_of(tx, user_cuid, rule).await?;
+        let is_changed = write_level(tx, user_cuid, rule, old_level.is_some(), reason, now).await?;
         if let Some(chain) = chain.filter(|_| is_changed) {
-            news = news.or_else(|| chain.account().map(|account| (account.to_owned(), before)));
+            news = news.or_else(|| chain.account().map(|account| (account.to_owned(), old_level)));
             let rule = rule.clone();
-            let report = Report { rule, previous: before, inherited: false, agent, reason, is_news: true, pause: None };
+            let report =
+                Report { rule, previous: old_level, inherited: false, agent, reason, is_news: true, pause: None };
             write_report(store, tx, chain, user_cuid, report, now, rng).await?;
             changed.push(user_cuid.clone());
         }
@@ -300,7 +301,7 @@ async fn write_level(
             AND (set_by = 'computer') = ($7 = 'computer') AND level <> $4";
     const ADD: &str = "INSERT INTO consent_levels (user_cuid, machine_uuid, lane, level, reason, changed_at, set_by)
         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
-    let done = query(if is_there { CHANGE } else { ADD })
+    let rows_affected = query(if is_there { CHANGE } else { ADD })
         .bind(user_cuid.as_str())
         .bind(rule.machine.map(|machine| machine.as_uuid()))
         .bind(rule.lane.map(Lane::as_str))
@@ -310,7 +311,7 @@ async fn write_level(
         .bind(rule.set_by.as_str())
         .execute(tx)
         .await?;
-    Ok(done > 0)
+    Ok(rows_affected > 0)
 }
 
 /// Removes the record of one side for a scope.

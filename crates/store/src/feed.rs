@@ -32,7 +32,7 @@ impl Store {
     pub async fn feed_create(&self, feed: &Feed, token: &SecretHash) -> Result<bool, StoreError> {
         const SQL: &str = "INSERT INTO feeds (account_id, token_hash, kinds, created_at) VALUES ($1, $2, $3, $4)
             ON CONFLICT (account_id) DO NOTHING";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(feed.account.as_str())
             .bind(token.as_bytes())
             .bind(kinds_text(&feed.kinds))
@@ -40,7 +40,7 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::CreateFeed)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// The feed of an account.
@@ -95,9 +95,9 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(FEED).bind(account.as_str()).execute(&mut *tx).await?;
+                let rows_affected = query(FEED).bind(account.as_str()).execute(&mut *tx).await?;
                 query(ENTRIES).bind(account.as_str()).execute(&mut *tx).await?;
-                Ok(done == 1)
+                Ok(rows_affected == 1)
             },
             commit if |deleted| *deleted
         )

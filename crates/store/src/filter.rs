@@ -75,11 +75,11 @@ impl Store {
             |tx| {
                 let take = scalar(TAKE).bind(account.as_str()).bind(now);
                 let text: String = take.fetch_one(&mut *tx).await?;
-                let known = match serde_json::from_str(&text) {
-                    Ok(known) => known,
+                let existing = match serde_json::from_str(&text) {
+                    Ok(existing) => existing,
                     Err(error) => return Ok(Err(Unchanged::Unreadable(error))),
                 };
-                let settings = match change(known) {
+                let settings = match change(existing) {
                     Ok(settings) => settings,
                     Err(refusal) => return Ok(Err(Unchanged::Refused(refusal))),
                 };

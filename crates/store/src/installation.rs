@@ -95,7 +95,7 @@ impl Store {
             "UPDATE installation SET log_vkey = $1, log_checkpoint = $2, log_size = $3, remembered_at = $4
             WHERE id = 1 AND (log_vkey IS NULL OR (log_vkey = $1 AND log_size < $3))";
         let size = crate::outbox::number(log.size);
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(&log.vkey)
             .bind(&log.checkpoint)
             .bind(size)
@@ -103,7 +103,7 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::RememberCheckpointOfLog)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Stores the first checkpoint of another epoch. Usage is counted from its end on if it has fewer leaves than were counted.

@@ -181,14 +181,14 @@ impl Store {
         let batch_rows = settings.batch_rows.max(1);
         let mut purged = 0;
         for _ in 0..settings.batches_max {
-            let done = query(sql)
+            let rows_affected = query(sql)
                 .bind(before)
                 .bind(i64::from(batch_rows))
                 .execute(self.pool.writer())
                 .during(Operation::DeleteExpiredRows)
                 .await?;
-            purged += done;
-            if done < u64::from(batch_rows) {
+            purged += rows_affected;
+            if rows_affected < u64::from(batch_rows) {
                 break;
             }
         }

@@ -165,11 +165,11 @@ impl Store {
             }
             return Ok(machines);
         }
-        let mut asked: Vec<&[u8]> = secrets.iter().map(SecretHash::as_bytes).collect();
-        asked.sort_unstable();
-        asked.dedup();
+        let mut hashes: Vec<&[u8]> = secrets.iter().map(SecretHash::as_bytes).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
         let rows: Vec<SecretRow> =
-            query(SQL).bind(asked).fetch_all(&self.pool).during(Operation::FindMachinesByTheirSecrets).await?;
+            query(SQL).bind(hashes).fetch_all(&self.pool).during(Operation::FindMachinesByTheirSecrets).await?;
         let of = |secret: &SecretHash| {
             let own = rows.iter().filter(|row| row.secret_hash == secret.as_bytes());
             known(own.map(|row| &row.machine))
@@ -218,13 +218,13 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(SQL).bind(machine.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
-                if done == 1 {
+                let rows_affected = query(SQL).bind(machine.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
+                if rows_affected == 1 {
                     let notice = detached(machine, Recipient::Account(owner.as_str()), "owner", now);
                     self.notify_owners(tx, &[notice]).await?;
                 }
                 query(REVOKE_OF_MACHINE).bind(machine.as_uuid()).bind(now).execute(&mut *tx).await?;
-                Ok(done == 1)
+                Ok(rows_affected == 1)
             },
             commit if |done| *done
         )
@@ -303,14 +303,14 @@ impl Store {
         label: Option<&Label>,
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE attachments SET label = $3 WHERE account_id = $1 AND machine_uuid = $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(owner.as_str())
             .bind(machine.as_uuid())
             .bind(label.map(Label::as_str))
             .execute(self.pool.writer())
             .during(Operation::NameComputer)
             .await?;
-        Ok(done > 0)
+        Ok(rows_affected > 0)
     }
 
     /// Computers for operators, newest first.
@@ -337,9 +337,9 @@ impl Store {
                 // Written before the row is deleted, because the row names the account.
                 let notice = detached(machine, Recipient::OwnerOf(machine), "operator", now);
                 self.notify_owners(tx, &[notice]).await?;
-                let done = query(SQL).bind(machine.as_uuid()).execute(&mut *tx).await?;
+                let rows_affected = query(SQL).bind(machine.as_uuid()).execute(&mut *tx).await?;
                 query(REVOKE_OF_MACHINE).bind(machine.as_uuid()).bind(now).execute(&mut *tx).await?;
-                Ok(done == 1)
+                Ok(rows_affected == 1)
             },
             commit if |done| *done
         )

@@ -81,13 +81,13 @@ impl Store {
     pub async fn mail_sent(&self, id: MailId, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str =
             "UPDATE mails SET sent_at = $2, leased_by = NULL WHERE id = $1 AND sent_at IS NULL AND given_up_at IS NULL";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::MarkMailAsSent)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Records a failed attempt; `false` if the mail was sent or given up.
@@ -99,14 +99,14 @@ impl Store {
             MailFailure::TryAgainAt(at) => (at, None),
             MailFailure::GivenUp => (now, Some(now)),
         };
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(next_try_at)
             .bind(given_up_at)
             .execute(self.pool.writer())
             .during(Operation::MarkMailAsNotSent)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 }
 

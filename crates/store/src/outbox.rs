@@ -42,12 +42,12 @@ impl Store {
     /// Deletes an event that the statistics service has accepted.
     #[boxed]
     pub async fn outbox_done(&self, event: EventId) -> Result<bool, StoreError> {
-        let done = query("DELETE FROM consent_outbox WHERE event_id = $1")
+        let rows_affected = query("DELETE FROM consent_outbox WHERE event_id = $1")
             .bind(event.as_uuid())
             .execute(self.pool.writer())
             .during(Operation::RemoveEventFromOutbox)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Starts a new epoch, at least `epoch`, with all waiting events of an identity: the statistics service refused an event of the epoch

@@ -56,10 +56,10 @@ impl Replica {
     pub fn current(&self, primary: &Pool) -> Option<Pool> {
         let now = Instant::now();
         let (pool, is_due) = {
-            let known = self.known();
+            let state = self.known();
             let age = |at: Option<Instant>| at.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
-            let is_current = age(known.current_at) <= self.0.settings.replica_lag_max;
-            (known.pool.clone().filter(|_| is_current), age(known.checked_at) >= CHECK_EVERY)
+            let is_current = age(state.current_at) <= self.0.settings.replica_lag_max;
+            (state.pool.clone().filter(|_| is_current), age(state.checked_at) >= CHECK_EVERY)
         };
         if is_due && !self.0.is_being_checked.swap(true, Ordering::AcqRel) {
             tokio::spawn(self.clone().check(primary.clone()));
@@ -83,9 +83,9 @@ impl Replica {
     #[boxed]
     pub async fn close(&self) {
         let pool = {
-            let mut known = self.known();
-            known.current_at = None;
-            known.pool.take()
+            let mut state = self.known();
+            state.current_at = None;
+            state.pool.take()
         };
         if let Some(pool) = pool {
             pool.close().await;
@@ -97,11 +97,11 @@ impl Replica {
         let _ended = Checked(&self.0.is_being_checked);
         let begun = Instant::now();
         let outcome = timeout(CHECK_DEADLINE, self.catch_up(&primary)).await;
-        let mut known = self.known();
-        known.checked_at = Some(Instant::now());
+        let mut state = self.known();
+        state.checked_at = Some(Instant::now());
         match outcome {
             Ok(Ok(())) => {
-                if known.current_at.replace(begun).is_none() {
+                if state.current_at.replace(begun).is_none() {
                     tracing::info!("the replica is current and answers reads");
                 }
             }

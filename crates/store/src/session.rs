@@ -110,26 +110,26 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE sessions SET expires_at = $2
             WHERE token_hash = $1 AND revoked_at IS NULL AND expires_at > $3 AND expires_at < $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(token.as_bytes())
             .bind(expires_at)
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::SlideSession)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Ends a session; `false` if it had ended.
     #[boxed]
     pub async fn session_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
-        let done = query(REVOKE)
+        let rows_affected = query(REVOKE)
             .bind(token.as_bytes())
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::RevokeSession)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Ends a person's session; `false` if the person has no such session.
@@ -142,14 +142,14 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE sessions SET revoked_at = $3
             WHERE id = $1 AND person_id = $2 AND revoked_at IS NULL AND expires_at > $3";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_uuid())
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::RevokeSessionOfPerson)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Ends all other sessions of a person; returns the number of ended sessions.

@@ -178,13 +178,13 @@ impl Store {
     pub async fn signin_errand_use(&self, errand: &SecretHash, expires_at: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str =
             "INSERT INTO signin_errands (errand_hash, expires_at) VALUES ($1, $2) ON CONFLICT (errand_hash) DO NOTHING";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(errand.as_bytes())
             .bind(expires_at)
             .execute(self.pool.writer())
             .during(Operation::UseOpenIdState)
             .await?;
-        Ok(done > 0)
+        Ok(rows_affected > 0)
     }
 }
 

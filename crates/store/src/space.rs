@@ -94,18 +94,18 @@ impl Store {
         now: Timestamp,
     ) -> Result<SpaceId, StoreError> {
         const DEFAULT: &str = "SELECT id FROM spaces WHERE account_id = $1 AND is_default";
-        let known: Option<Uuid> = scalar(DEFAULT)
+        let existing: Option<Uuid> = scalar(DEFAULT)
             .bind(owner.as_str())
             .fetch_optional(&self.pool)
             .during(Operation::FindDefaultSpaceOfAccount)
             .await?;
-        if let Some(id) = known {
+        if let Some(id) = existing {
             return Ok(id.into());
         }
         in_transaction!(&self.pool, |tx| {
             query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
-            let known: Option<Uuid> = scalar(DEFAULT).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
-            if let Some(id) = known {
+            let existing: Option<Uuid> = scalar(DEFAULT).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
+            if let Some(id) = existing {
                 return Ok(id.into());
             }
             let add = query(ADD).bind(new.as_uuid()).bind(owner.as_str()).bind(DEFAULT_NAME).bind(false);
@@ -169,7 +169,7 @@ impl Store {
         const SQL: &str = "UPDATE spaces SET name = COALESCE($3, name), is_public = COALESCE($4, is_public)
             WHERE id = $1 AND account_id = $2";
         let name = change.name.as_ref().map(|name| storable(name.as_str()));
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .bind(name.as_deref())
@@ -177,7 +177,7 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::ChangeSpace)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Deletes a space of its owner that has no memories; `false` if there is no such space. A default space is never deleted.
@@ -193,9 +193,9 @@ impl Store {
             &self.pool,
             |tx| {
                 let sql = if tx.is_postgres() { SPACE_POSTGRES } else { SPACE_SQLITE };
-                let found: Option<Uuid> =
+                let row: Option<Uuid> =
                     scalar(sql).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
-                if found.is_none() {
+                if row.is_none() {
                     return Ok(false);
                 }
                 Ok(query(DELETE).bind(id.as_uuid()).execute(&mut *tx).await? == 1)
@@ -215,14 +215,14 @@ impl Store {
         is_favorite: bool,
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE space_members SET is_favorite = $3 WHERE space_id = $1 AND account_id = $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(account.as_str())
             .bind(is_favorite)
             .execute(self.pool.writer())
             .during(Operation::MarkSpace)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Sets the access of a member to read or edit, or removes the member (`None`). The access of owners does not change. `false` if
@@ -243,8 +243,8 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let ours = query(OURS).bind(id.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
-                if ours == 0 {
+                let owned = query(OURS).bind(id.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
+                if owned == 0 {
                     return Ok(false);
                 }
                 let done = if let Some(access) = access {

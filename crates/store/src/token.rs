@@ -87,13 +87,13 @@ impl Store {
     #[boxed]
     pub async fn token_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE access_tokens SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(token.as_bytes())
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::RevokeToken)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// The keys that sign or still verify: all except keys that were retired longer ago than the lifetime of an assertion.

@@ -198,7 +198,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(CHANGE)
+                let rows_affected = query(CHANGE)
                     .bind(id.as_uuid())
                     .bind(owner.as_str())
                     .bind(change.url.as_deref())
@@ -206,7 +206,7 @@ impl Store {
                     .bind(change.kinds.as_deref().map(kinds_text))
                     .execute(&mut *tx)
                     .await?;
-                if done == 0 {
+                if rows_affected == 0 {
                     return Ok(false);
                 }
                 match change.enabled {
@@ -233,7 +233,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE webhooks SET old_secret = secret, old_secret_until = $4, secret = $3
             WHERE id = $1 AND account_id = $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .bind(secret.as_bytes())
@@ -241,20 +241,20 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::ChangeWebhook)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Deletes an endpoint of an account, with its deliveries.
     #[boxed]
     pub async fn webhook_delete(&self, id: WebhookId, owner: &UserAccountId) -> Result<bool, StoreError> {
         const SQL: &str = "DELETE FROM webhooks WHERE id = $1 AND account_id = $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .execute(self.pool.writer())
             .during(Operation::DeleteWebhook)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Adds a test notification to an enabled endpoint of an account; `false` if there is no such endpoint, or too many deliveries wait.
@@ -273,7 +273,7 @@ impl Store {
                 AND w.disabled_at IS NULL AND (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id
                     AND d.kind = $4 AND d.next_try_at IS NOT NULL) < $7";
         let body = webhook::body(webhook::TEST, now, &serde_json::json!({ "webhook_id": id }));
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .bind(notification)
@@ -284,7 +284,7 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::WriteNotification)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// The newest deliveries of an endpoint of an account.
@@ -402,7 +402,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(SETTLE)
+                let rows_affected = query(SETTLE)
                     .bind(due.webhook.as_uuid())
                     .bind(due.notification)
                     .bind(next)
@@ -412,7 +412,7 @@ impl Store {
                     .bind(result.error.as_deref().map(storable))
                     .execute(&mut *tx)
                     .await?;
-                if done == 0 {
+                if rows_affected == 0 {
                     return Ok(false);
                 }
                 let id = due.webhook.as_uuid();

@@ -51,10 +51,10 @@ impl Log {
         if (checkpoint.size, checkpoint.root) != (signed.size, signed.root) {
             return Err(AuditFault::Checkpoint("it is of another tree than the one that is stored with it".to_owned()));
         }
-        let before = self.heads().await?;
+        let earlier_heads = self.heads().await?;
         let mut indexes = self.indexes().await?;
         let (events, heads, stored) = self.audit_events(&signed, &mut indexes).await?;
-        reaches(&before, &heads)?;
+        reaches(&earlier_heads, &heads)?;
         reaches(&stored, &self.heads().await?)?;
         indexes.compare()?;
         self.audit_tree(signed.size, signed.root).await?;
@@ -80,11 +80,11 @@ impl Log {
                 let position =
                     Position { chain_epoch: proof.chain.chain_epoch, seq: proof.chain.seq, prev: proof.chain.prev };
                 let key = (row.proof.machine_id, proof.chain.agent_id);
-                let before = heads.get(&key).copied();
-                Head::judge(before.as_ref().map(|(head, _)| head), &position)
+                let previous = heads.get(&key).copied();
+                Head::judge(previous.as_ref().map(|(head, _)| head), &position)
                     .map_err(|refusal: ChainRefusal| AuditFault::Link { event, expected: refusal.expected() })?;
                 let links_to = proof.chain.prev_event_id;
-                if links_to.is_some() && links_to != before.map(|(_, id)| id) {
+                if links_to.is_some() && links_to != previous.map(|(_, id)| id) {
                     return Err(AuditFault::Link { event, expected: position });
                 }
                 let head = Head { chain_epoch: position.chain_epoch, seq: position.seq, self_hash: proof.self_hash };
@@ -126,8 +126,8 @@ impl Log {
             }
             tree.keep_edge(place);
         }
-        let found = merkle::root(&mut tree, size).map_err(LogError::from)?;
-        if found == root { Ok(()) } else { Err(AuditFault::Root { found, signed: root }) }
+        let computed_root = merkle::root(&mut tree, size).map_err(LogError::from)?;
+        if computed_root == root { Ok(()) } else { Err(AuditFault::Root { found: computed_root, signed: root }) }
     }
 
     async fn heads(&self) -> Result<Heads, AuditFault> {

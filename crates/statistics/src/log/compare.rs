@@ -66,19 +66,19 @@ impl Log {
         }
         // Read before the log: a larger checkpoint that is served to a client during the comparison is not in the row.
         let remembered = self.memory.expected();
-        let found = self.seen().await?;
-        if self.stored_root(found.size).await? != found.root {
+        let newest = self.seen().await?;
+        if self.stored_root(newest.size).await? != newest.root {
             return Err(LogError::Inconsistent);
         }
         for expected in remembered {
-            if let Some(fork) = self.fork(&expected, &found).await? {
-                return Err(self.halt(Halt::of(&expected, &found, fork), &found.vkey).await);
+            if let Some(fork) = self.fork(&expected, &newest).await? {
+                return Err(self.halt(Halt::of(&expected, &newest, fork), &newest.vkey).await);
             }
         }
-        if self.memory.known().is_some_and(|known| known.vkey != found.vkey) {
+        if self.memory.known().is_some_and(|known| known.vkey != newest.vkey) {
             self.drop_caches();
         }
-        self.memory.learn(found);
+        self.memory.learn(newest);
         Ok(())
     }
 
@@ -112,9 +112,9 @@ impl Log {
     /// Describes how the log diverges from a checkpoint that a node remembers; `None` if it continues it. Reads O(log n) hashes.
     #[boxed]
     pub async fn fork_from(&self, remembered: &SeenCheckpoint) -> Result<Option<Halt>, LogError> {
-        let found = self.seen().await?;
-        let fork = self.fork(remembered, &found).await?;
-        Ok(fork.map(|fork| Halt::of(remembered, &found, fork)))
+        let newest = self.seen().await?;
+        let fork = self.fork(remembered, &newest).await?;
+        Ok(fork.map(|fork| Halt::of(remembered, &newest, fork)))
     }
 
     /// The root of the first `size` stored leaves.
@@ -127,8 +127,8 @@ impl Log {
 
     async fn is_key_known(&self, vkey: &str) -> Result<bool, LogError> {
         const COUNT: &str = "SELECT COUNT(*) FROM log_keys WHERE vkey = $1";
-        let known: i64 = scalar(COUNT).bind(vkey).fetch_one(&self.pool).await.during("look for a key of the log")?;
-        Ok(known > 0)
+        let count: i64 = scalar(COUNT).bind(vkey).fetch_one(&self.pool).await.during("look for a key of the log")?;
+        Ok(count > 0)
     }
 
     async fn is_recovering(&self) -> Result<bool, LogError> {

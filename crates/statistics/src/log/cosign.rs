@@ -114,31 +114,31 @@ impl Log {
             return Ok(Cosigned::Known);
         }
         let key = witness.key();
-        let mut seen = self.seen().await?;
+        let mut newest = self.seen().await?;
         let mut old = match self.cosigned(&key).await? {
-            Some((vkey, size)) if vkey == seen.vkey && size == seen.size => return Ok(Cosigned::Known),
-            Some((vkey, size)) if vkey == seen.vkey && size < seen.size => size,
+            Some((vkey, size)) if vkey == newest.vkey && size == newest.size => return Ok(Cosigned::Known),
+            Some((vkey, size)) if vkey == newest.vkey && size < newest.size => size,
             _ => 0,
         };
-        if seen.size == 0 {
+        if newest.size == 0 {
             return Ok(Cosigned::Known);
         }
         for _ in 0..ATTEMPTS_MAX {
-            let proof = self.continuation(old, &seen).await?;
-            match witness.add_checkpoint(old, &proof, &seen.checkpoint).await? {
+            let proof = self.continuation(old, &newest).await?;
+            match witness.add_checkpoint(old, &proof, &newest.checkpoint).await? {
                 WitnessAnswer::Cosigned(lines) => {
                     self.refused(&key, None);
-                    self.keep_cosignature(&key, &seen, &lines).await?;
+                    self.keep_cosignature(&key, &newest, &lines).await?;
                     return Ok(Cosigned::Now);
                 }
-                WitnessAnswer::Conflict(Some(size)) if size <= seen.size && size != old => old = size,
-                WitnessAnswer::Conflict(Some(size)) if size > seen.size => {
+                WitnessAnswer::Conflict(Some(size)) if size <= newest.size && size != old => old = size,
+                WitnessAnswer::Conflict(Some(size)) if size > newest.size => {
                     // Another node may have grown the log and requested the cosignature.
                     let newer = self.seen().await?;
-                    if newer.vkey == seen.vkey && newer.size < size {
+                    if newer.vkey == newest.vkey && newer.size < size {
                         return Err(self.judge_refusal(witness, &newer, Refusal::Larger(size)).await);
                     }
-                    (seen, old) = (newer, 0);
+                    (newest, old) = (newer, 0);
                 }
                 // An empty tree contradicts no history.
                 WitnessAnswer::Inconsistent if old == 0 => {
@@ -146,10 +146,10 @@ impl Log {
                     return Err(CosignError::Refused { claim, because: "No history contradicts that proof" });
                 }
                 WitnessAnswer::Inconsistent => {
-                    return Err(self.judge_refusal(witness, &seen, Refusal::Other(old)).await);
+                    return Err(self.judge_refusal(witness, &newest, Refusal::Other(old)).await);
                 }
-                WitnessAnswer::Conflict(_) if old == seen.size => {
-                    return Err(self.judge_refusal(witness, &seen, Refusal::Other(old)).await);
+                WitnessAnswer::Conflict(_) if old == newest.size => {
+                    return Err(self.judge_refusal(witness, &newest, Refusal::Other(old)).await);
                 }
                 WitnessAnswer::Conflict(_) => return Err(CosignError::Overtaken),
             }
@@ -244,8 +244,8 @@ impl Log {
     /// The lines of the configured witnesses for a checkpoint.
     async fn cosignatures(&self, vkey: &str, size: u64) -> Result<Vec<String>, LogError> {
         let rows = self.cosignature_lines(vkey, size).await?;
-        let known = rows.into_iter().filter(|(witness, _)| self.witnessing.keys.contains(witness));
-        Ok(known.map(|(_, lines)| lines).collect())
+        let configured = rows.into_iter().filter(|(witness, _)| self.witnessing.keys.contains(witness));
+        Ok(configured.map(|(_, lines)| lines).collect())
     }
 
     /// `(witness, lines)` of a checkpoint.

@@ -112,10 +112,10 @@ impl Log {
     async fn of_day(&self, day: Day, lanes: &HashMap<i64, Lane>, left: &mut u64) -> Result<Vec<(i64, u32)>, LogError> {
         let is_settled = Day::from(day.number() + 1).begin() + SETTLED_AFTER <= self.clock.now();
         let cached = |source: &i64| self.ended.get(*source, day).map(|events| (*source, events));
-        let mut found: Vec<(i64, u32)> =
+        let mut counts: Vec<(i64, u32)> =
             if is_settled { lanes.keys().filter_map(cached).collect() } else { Vec::new() };
-        let known: HashSet<i64> = found.iter().map(|(source, _)| *source).collect();
-        let unknown: Vec<i64> = lanes.keys().copied().filter(|source| !known.contains(source)).collect();
+        let cached_sources: HashSet<i64> = counts.iter().map(|(source, _)| *source).collect();
+        let unknown: Vec<i64> = lanes.keys().copied().filter(|source| !cached_sources.contains(source)).collect();
         for sources in unknown.chunks(PAIRS) {
             // Read before the statement: an event leaves the memory only after it was indexed.
             let recent = self.recent.of_day(&sources.iter().copied().collect(), day);
@@ -133,10 +133,10 @@ impl Log {
                 if is_settled && unindexed == 0 {
                     self.ended.insert(source, day, events);
                 }
-                found.push((source, events));
+                counts.push((source, events));
             }
         }
-        Ok(found)
+        Ok(counts)
     }
 
     /// Counts the service's own events. They are few, and each is read, because events about foreign computers are not counted.

@@ -50,8 +50,8 @@ impl Log {
         let next = query(if self.pool.is_postgres() { POSTGRES } else { SQLITE }).bind(&sources);
         let next =
             next.bind(received_at_ms.saturating_sub(DISORDER_MS)).bind(event.event_id.as_uuid()).bind(ENTRIES_MAX);
-        let found: Vec<(Uuid,)> = next.fetch_all(&self.pool).await.during("look for the next event of a chain")?;
-        let Some((next,)) = found.first() else { return Ok(None) };
+        let rows: Vec<(Uuid,)> = next.fetch_all(&self.pool).await.during("look for the next event of a chain")?;
+        let Some((next,)) = rows.first() else { return Ok(None) };
         let next = EventId::from(*next);
         // The service's own chain also has events about foreign computers.
         let proof = self.proof_here(scope, next).await?;

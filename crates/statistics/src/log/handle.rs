@@ -133,9 +133,9 @@ impl Log {
     #[boxed]
     pub async fn check_sequence(&self) -> Result<(), LogError> {
         let Pool::Postgres(pool) = &self.pool else { return Ok(()) };
-        let found: Option<(String, i64)> =
+        let row: Option<(String, i64)> =
             query(sql::postgres::SEQUENCE).fetch_optional(pool).await.during("read the sequence of events")?;
-        match found {
+        match row {
             Some((sequence, cache)) if cache > 1 => Err(LogError::CachedSequence { sequence, cache }),
             _ => Ok(()),
         }
@@ -255,10 +255,10 @@ impl Log {
         let names: Vec<sql::TileName> =
             names.into_iter().map(|name| sql::TileName { level: name.level, place: name.index }).collect();
         let json = serde_json::to_string(&names).map_err(|_| LogError::Corrupt("names of tiles"))?;
-        let found: Vec<sql::FoundTile> =
+        let rows: Vec<sql::FoundTile> =
             query(Dialect::of(&self.pool).tiles).bind(&json).fetch_all(&self.pool).await.during("read tiles")?;
         let mut tiles = merkle::tile::Tiles::default();
-        for (level, place, hashes) in found {
+        for (level, place, hashes) in rows {
             let corrupt = |_| LogError::Corrupt("tiles.level or tiles.place");
             let (level, index) = (u8::try_from(level).map_err(corrupt)?, u64::try_from(place).map_err(corrupt)?);
             tiles.insert(merkle::tile::TileId { level, index }, &hashes);

@@ -20,8 +20,8 @@ impl SequencerLease {
     /// lease in between.
     pub(super) fn taken(&self, fence: i64, held_for: Duration) {
         let held = Held { fence, until: Instant::now() + held_for };
-        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(held);
-        if before.is_none_or(|before| before.fence != fence) {
+        let previous = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(held);
+        if previous.is_none_or(|previous| previous.fence != fence) {
             tracing::info!(fence, "this node has the lease of the sequencer and signs the log");
         }
     }

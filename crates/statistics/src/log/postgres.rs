@@ -60,11 +60,11 @@ impl Log {
             query(postgres::STATE).fetch_one(self.postgres()).await.during("read the state of the tree")?;
         let size = u64::try_from(state.size).map_err(|_| LogError::Corrupt("tree.size"))?;
         let idle = Sequenced { added: 0, tree_size: size };
-        let theirs = state.holder.is_some_and(|holder| holder != self.holder) && state.lease_ms > 0;
-        if theirs {
+        let is_held_elsewhere = state.holder.is_some_and(|holder| holder != self.holder) && state.lease_ms > 0;
+        if is_held_elsewhere {
             self.lease.lost();
         }
-        let is_to_grow = state.waiting && !theirs;
+        let is_to_grow = state.waiting && !is_held_elsewhere;
         if !self.vouches_for(&state, is_to_grow).await? || !is_to_grow {
             return Ok(idle);
         }

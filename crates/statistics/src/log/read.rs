@@ -65,8 +65,8 @@ impl Log {
         rows.truncate(usize::from(limit));
         let next = rows.last().filter(|_| more);
         let next = next.map(|row| Cursor { received_at_ms: row.received_at_ms, id: row.id }.written());
-        let shown = rows.iter().filter(|row| is_shown(&scope.shown, row.machine_id.into(), row.report.as_deref()));
-        let events: Vec<Value> = shown.map(entry).collect();
+        let visible = rows.iter().filter(|row| is_shown(&scope.shown, row.machine_id.into(), row.report.as_deref()));
+        let events: Vec<Value> = visible.map(entry).collect();
         Ok(Passed::json(StatusCode::OK, &json!({ "events": events, "next_cursor": next })))
     }
 
@@ -153,7 +153,7 @@ impl Log {
     async fn number(&self, event_id: EventId) -> Result<Option<i64>, LogError> {
         const OPERATION: &str = "look for an event";
         // Memory is read before the runs: an event leaves the memory only after it is in a run.
-        let (recent, known) = (self.recent.number(event_id), self.recent.last());
+        let (recent, newest) = (self.recent.number(event_id), self.recent.last());
         if recent.is_some() {
             return Ok(recent);
         }
@@ -162,7 +162,7 @@ impl Log {
         if let Some(number) = chunks.iter().find_map(|row| number_in(&row.entries, id.as_bytes())) {
             return Ok(Some(number));
         }
-        let unindexed = probe(statements::UNINDEXED).bind(known).bind(id).fetch_optional(&self.pool);
+        let unindexed = probe(statements::UNINDEXED).bind(newest).bind(id).fetch_optional(&self.pool);
         let unindexed = unindexed.await.during(OPERATION)?;
         Ok(unindexed.map(|row| row.id))
     }

@@ -26,9 +26,9 @@ use async_recursion::async_recursion as boxed;
 impl Log {
     /// The signed tree, from the cache if it has `size` leaves.
     pub(super) async fn signed_tree(&self, size: u64) -> Result<Arc<SignedTree>, LogError> {
-        let known = self.tree_cache.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(known) = known.filter(|known| known.signed.size == size) {
-            return Ok(known);
+        let cached = self.tree_cache.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(cached) = cached.filter(|cached| cached.signed.size == size) {
+            return Ok(cached);
         }
         let tree = Arc::new(self.edged(self.signed().await?).await?);
         *self.tree_cache.signed.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tree));
@@ -75,8 +75,8 @@ impl Log {
     /// log keeps its events.
     #[boxed]
     pub async fn tile(&self, wanted: TilePath) -> Result<Passed, LogError> {
-        let known = self.tree_cache.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let is_known = known.is_some_and(|known| wanted.is_in(known.signed.size));
+        let cached = self.tree_cache.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_known = cached.is_some_and(|cached| wanted.is_in(cached.signed.size));
         if !is_known && !wanted.is_in(self.signed().await?.size) {
             return Ok(Passed::json(StatusCode::NOT_FOUND, &json!({ "error": "tile_not_found" })));
         }

@@ -361,7 +361,7 @@ impl Worker {
         const OPEN: &str = "open the log for writing";
         let (file, settings, recent, rng) = (&self.file, &self.settings, &self.recent, &self.rng);
         let (open, wal) = (&mut self.open, &mut self.wal);
-        let done = catch_unwind(AssertUnwindSafe(|| {
+        let result = catch_unwind(AssertUnwindSafe(|| {
             let open = match open {
                 Some(open) => open,
                 none => {
@@ -374,11 +374,11 @@ impl Worker {
             };
             job(open)
         }));
-        let done = done.unwrap_or_else(|panic| Err(LogError::Crashed(words(panic.as_ref()))));
-        if done.as_ref().is_err_and(|error| !error.is_of_the_tree()) {
+        let result = result.unwrap_or_else(|panic| Err(LogError::Crashed(words(panic.as_ref()))));
+        if result.as_ref().is_err_and(|error| !error.is_of_the_tree()) {
             self.open = None;
         }
-        done
+        result
     }
 }
 

@@ -69,16 +69,16 @@ impl Store {
         let name = model.to_string();
         let vectors: HashMap<ChunkId, &[f32]> =
             vectors.iter().map(|(chunk, vector)| (*chunk, vector.as_slice())).collect();
-        let mut kept = 0;
+        let mut stored = 0;
         // One transaction per account index, so that a transaction locks only one account index.
         for places in places.chunk_by(|a, b| a.0 == b.0) {
             let memories: Vec<&[(i64, Uuid, i64)]> = places.chunk_by(|a, b| a.1 == b.1).collect();
-            kept += in_transaction!(&self.pool, |tx| {
+            stored += in_transaction!(&self.pool, |tx| {
                 // One change number per memory: a follower may stop after any memory.
                 let last: Option<i64> =
                     scalar(NEXT).bind(places[0].0).bind(limit(memories.len())).fetch_optional(&mut *tx).await?;
                 let first = last.unwrap_or(0) - limit(memories.len()) + 1;
-                let mut kept = 0;
+                let mut stored = 0;
                 for places in chunks(places) {
                     let mut sql = QueryBuilder::new("WITH given (chunk_id, dimensions, vector) AS (");
                     sql.push_values(places, |mut row, (_, _, chunk)| {
@@ -88,8 +88,8 @@ impl Store {
                     sql.push(") UPDATE vectors SET model = ").push_bind(&name);
                     sql.push(", dimensions = given.dimensions, vector = given.vector FROM given");
                     sql.push(" WHERE vectors.chunk_id = given.chunk_id");
-                    let done = sql.build().execute(&mut *tx).await?;
-                    kept += usize::try_from(done).unwrap_or(0);
+                    let rows_affected = sql.build().execute(&mut *tx).await?;
+                    stored += usize::try_from(rows_affected).unwrap_or(0);
                 }
                 let changes: Vec<(Uuid, i64)> = memories.iter().map(|chunks| chunks[0].1).zip(first..).collect();
                 for changes in chunks(&changes) {
@@ -100,11 +100,11 @@ impl Store {
                     sql.push(") UPDATE memories SET changed = given.changed FROM given WHERE memories.id = given.id");
                     sql.build().execute(&mut *tx).await?;
                 }
-                Ok(kept)
+                Ok(stored)
             })
             .during(DO)
             .await?;
         }
-        Ok(kept)
+        Ok(stored)
     }
 }

@@ -150,12 +150,12 @@ async fn by_graph(
 /// The first candidates, nearest first, with at most `each_max` of each memory.
 fn shared_out(walked: Vec<NeighbourRow>, wanted: ChunkLimits) -> Neighbours {
     let mut taken: HashMap<Uuid, usize> = HashMap::new();
-    let kept = walked.into_iter().filter(|(_, _, memory)| {
+    let limited = walked.into_iter().filter(|(_, _, memory)| {
         let taken = taken.entry(*memory).or_default();
         *taken += 1;
         wanted.each_max.is_none_or(|each_max| *taken <= each_max)
     });
-    cosines(kept.map(|(chunk, far, _)| (chunk, far)).take(wanted.chunks_max).collect())
+    cosines(limited.map(|(chunk, far, _)| (chunk, far)).take(wanted.chunks_max).collect())
 }
 
 /// The extension's maximum of `hnsw.ef_search`.

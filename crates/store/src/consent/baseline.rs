@@ -68,18 +68,11 @@ pub(crate) async fn inherit_baseline(
     lock_baseline(tx, account).await?;
     for rule in newest(tx, user_cuid, account).await? {
         let Some(chain) = lock_chain(tx, user_cuid, now, rng).await? else { return Ok(()) };
-        let before = level_of(tx, user_cuid, &rule).await?;
-        if write_level(tx, user_cuid, &rule, before.is_some(), None, now).await? {
+        let previous = level_of(tx, user_cuid, &rule).await?;
+        if write_level(tx, user_cuid, &rule, previous.is_some(), None, now).await? {
             // The level of the account did not change, so the owner is not notified.
-            let report = Report {
-                rule,
-                previous: before,
-                inherited: true,
-                agent: None,
-                reason: None,
-                is_news: false,
-                pause: None,
-            };
+            let report =
+                Report { rule, previous, inherited: true, agent: None, reason: None, is_news: false, pause: None };
             write_report(store, tx, chain, user_cuid, report, now, rng).await?;
         }
     }

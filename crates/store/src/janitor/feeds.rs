@@ -37,9 +37,9 @@ impl Store {
         for (account, kind) in full {
             for _ in 0..settings.batches_max {
                 let statement = query(SURPLUS).bind(&account).bind(batch_rows).bind(i64::from(entries_max)).bind(&kind);
-                let done = statement.execute(self.pool.writer()).during(Operation::DeleteExpiredRows).await?;
-                purged += done;
-                if done < batch_rows.unsigned_abs() {
+                let rows_affected = statement.execute(self.pool.writer()).during(Operation::DeleteExpiredRows).await?;
+                purged += rows_affected;
+                if rows_affected < batch_rows.unsigned_abs() {
                     break;
                 }
             }

@@ -107,13 +107,13 @@ impl Store {
             (SELECT sender, day FROM sender_days WHERE day < $1 LIMIT $2)";
         let batch_rows = settings.batch_rows.max(1);
         for _ in 0..settings.batches_max {
-            let done = query(SQL)
+            let rows_affected = query(SQL)
                 .bind(before.number())
                 .bind(i64::from(batch_rows))
                 .execute(self.pool.writer())
                 .during(Operation::DeleteUsageOfSenders)
                 .await?;
-            if done < u64::from(batch_rows) {
+            if rows_affected < u64::from(batch_rows) {
                 break;
             }
         }

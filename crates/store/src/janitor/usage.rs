@@ -29,9 +29,9 @@ impl Store {
         let batch_rows = settings.batch_rows.max(1);
         let mut folded = 0;
         for _ in 0..settings.batches_max {
-            let done = self.fold_some(before, i64::from(batch_rows)).await?;
-            folded += done;
-            if done < u64::from(batch_rows) {
+            let rows = self.fold_some(before, i64::from(batch_rows)).await?;
+            folded += rows;
+            if rows < u64::from(batch_rows) {
                 break;
             }
         }

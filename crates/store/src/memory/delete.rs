@@ -67,19 +67,19 @@ impl Store {
             &self.pool,
             |tx| {
                 let Some((turn, there)) = lock_account_index(tx, id, account).await? else { return Ok(Unlink::NotThere) };
-                let (left, kept): (Vec<SpaceId>, Vec<SpaceId>) =
+                let (left, remaining): (Vec<SpaceId>, Vec<SpaceId>) =
                     spaces_of(&there.spaces)?.into_iter().partition(|space| spaces.contains(space));
                 if left.is_empty() {
                     return Ok(Unlink::NotThere);
                 }
-                if kept.is_empty() {
+                if remaining.is_empty() {
                     delete_whole(tx, id, &turn, &there, &left).await?;
                     return Ok(Unlink::Deleted);
                 }
                 for space in left {
                     unlink(tx, space, id.as_uuid(), turn.number).await?;
                 }
-                write_spaces(tx, id, &kept, &turn).await?;
+                write_spaces(tx, id, &remaining, &turn).await?;
                 Ok(Unlink::Unlinked)
             },
             commit if |outcome| *outcome != Unlink::NotThere
@@ -102,9 +102,9 @@ impl Store {
             |tx| {
                 let Some((turn, there)) = lock_account_index(tx, id, account).await? else { return Ok(Moved::NotThere) };
                 let mut spaces = spaces_of(&there.spaces)?;
-                let before = spaces.len();
+                let count = spaces.len();
                 spaces.retain(|known| *known != space);
-                if spaces.len() == before {
+                if spaces.len() == count {
                     return Ok(Moved::NotThere);
                 }
                 unlink(tx, space, id.as_uuid(), turn.number).await?;

@@ -114,12 +114,12 @@ impl Store {
                 if size > there.bytes && !edit.quota.permits(&turn.plan, sum)? {
                     return Ok(Edit::QuotaExceeded);
                 }
-                let before = spaces_of(&there.spaces)?;
-                let spaces = edit.spaces.unwrap_or(&before);
-                for space in before.iter().filter(|space| !spaces.contains(space)) {
+                let old_spaces = spaces_of(&there.spaces)?;
+                let spaces = edit.spaces.unwrap_or(&old_spaces);
+                for space in old_spaces.iter().filter(|space| !spaces.contains(space)) {
                     unlink(tx, *space, id, turn.number).await?;
                 }
-                for space in spaces.iter().filter(|space| !before.contains(space)) {
+                for space in spaces.iter().filter(|space| !old_spaces.contains(space)) {
                     link(tx, *space, id, turn.number).await?;
                 }
                 let (mut chunks, mut words) = (there.chunks, there.words);

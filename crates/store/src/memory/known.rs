@@ -77,8 +77,8 @@ fn first_known(
     wanted: &[SpaceId],
 ) -> Result<Option<KnownMemory>, sqlx::Error> {
     let memories = rows.into_iter().map(KnownMemory::try_from).collect::<Result<Vec<_>, _>>()?;
-    let known = memories.into_iter().filter(|memory| memory.is_known(put.key_spaces, wanted));
-    Ok(known.min_by_key(|memory| !memory.spaces.iter().any(|space| wanted.contains(space))))
+    let matches = memories.into_iter().filter(|memory| memory.is_known(put.key_spaces, wanted));
+    Ok(matches.min_by_key(|memory| !memory.spaces.iter().any(|space| wanted.contains(space))))
 }
 
 /// Another memory of the account index with this `dedupe` that a key for `key_spaces` can read.

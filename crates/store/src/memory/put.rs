@@ -78,30 +78,30 @@ impl Store {
             |tx| {
                 let turn = next_turn(tx, put.account.as_str()).await?;
                 let wanted = living(tx, put).await?;
-                let known = known_memory(tx, turn.number, put, &wanted, restored.is_some()).await?;
-                let before = known.as_ref().map(|known| known.spaces.clone()).unwrap_or_default();
-                let may_change = restored.is_none() && covers_all(put.key_spaces, &before);
-                let (linked, new) = linked(before, &wanted);
+                let existing = known_memory(tx, turn.number, put, &wanted, restored.is_some()).await?;
+                let old_spaces = existing.as_ref().map(|existing| existing.spaces.clone()).unwrap_or_default();
+                let may_change = restored.is_none() && covers_all(put.key_spaces, &old_spaces);
+                let (linked, new) = linked(old_spaces, &wanted);
                 let spaces = json(&linked);
-                let writer = known.as_ref().map_or_else(|| put.key_spaces.map(json), |known| known.writer_after(put));
-                let (outcome, memory, gone) = match known {
-                    Some(known)
-                        if !may_change || bytes("memories.version", &known.version)? == *version.as_bytes() =>
+                let writer = existing.as_ref().map_or_else(|| put.key_spaces.map(json), |existing| existing.writer_after(put));
+                let (outcome, memory, gone) = match existing {
+                    Some(existing)
+                        if !may_change || bytes("memories.version", &existing.version)? == *version.as_bytes() =>
                     {
                         if !new.is_empty() {
-                            let relinked = query(LINK).bind(known.id).bind(&spaces).bind(turn.changes).bind(&writer);
+                            let relinked = query(LINK).bind(existing.id).bind(&spaces).bind(turn.changes).bind(&writer);
                             relinked.execute(&mut *tx).await?;
                         }
-                        (Put::Existing(known.id.into()), known.id, None)
+                        (Put::Existing(existing.id.into()), existing.id, None)
                     }
-                    Some(known) if size > known.bytes && !permits(put, &turn, size - known.bytes)? => {
+                    Some(existing) if size > existing.bytes && !permits(put, &turn, size - existing.bytes)? => {
                         return Ok(Put::QuotaExceeded);
                     }
-                    Some(known) => {
-                        delete_chunks(tx, known.id).await?;
-                        row.change(tx, known.id, &spaces, writer.as_deref(), turn.changes).await?;
-                        let gone = Gone { memories: 0, chunks: known.chunks, words: known.words, bytes: known.bytes };
-                        (Put::Updated(known.id.into()), known.id, Some(gone))
+                    Some(existing) => {
+                        delete_chunks(tx, existing.id).await?;
+                        row.change(tx, existing.id, &spaces, writer.as_deref(), turn.changes).await?;
+                        let gone = Gone { memories: 0, chunks: existing.chunks, words: existing.words, bytes: existing.bytes };
+                        (Put::Updated(existing.id.into()), existing.id, Some(gone))
                     }
                     None if turn.memories >= i64::from(put.quota.memories_max) || !permits(put, &turn, size)? => {
                         return Ok(Put::QuotaExceeded);
@@ -251,8 +251,8 @@ async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sq
         return Ok(Vec::new());
     }
     let sql = if tx.is_postgres() { POSTGRES } else { SQLITE };
-    let found: Vec<Uuid> = scalar(sql).bind(json(put.spaces)).fetch_all(&mut *tx).await?;
-    let living: Vec<SpaceId> = put.spaces.iter().copied().filter(|space| found.contains(&space.as_uuid())).collect();
+    let ids: Vec<Uuid> = scalar(sql).bind(json(put.spaces)).fetch_all(&mut *tx).await?;
+    let living: Vec<SpaceId> = put.spaces.iter().copied().filter(|space| ids.contains(&space.as_uuid())).collect();
     if !living.is_empty() {
         return Ok(living);
     }

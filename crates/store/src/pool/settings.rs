@@ -123,7 +123,7 @@ mod tests {
     fn a_password_in_the_url_is_not_shown() {
         let url = Some("postgres://user:hunter2@localhost/attache".to_owned());
         let replica_url = url.clone();
-        let shown = format!("{:?}", DatabaseSettings { url, replica_url, ..DatabaseSettings::default() });
-        assert!(!shown.contains("hunter2"), "{shown}");
+        let text = format!("{:?}", DatabaseSettings { url, replica_url, ..DatabaseSettings::default() });
+        assert!(!text.contains("hunter2"), "{text}");
     }
 }

@@ -198,9 +198,9 @@ async fn check_durable(writer: &Writer) -> Result<(), StoreError> {
         ("foreign_keys", "SELECT CAST(foreign_keys AS TEXT) FROM pragma_foreign_keys", &["1"], "1 (ON)"),
     ];
     for (setting, sql, good, needed) in NEEDED {
-        let found = asked(writer, sql).await.context("read the settings of the database")?;
-        if !good.contains(&found.as_str()) {
-            return Err(StoreError::Unsafe { setting, found, needed });
+        let value = asked(writer, sql).await.context("read the settings of the database")?;
+        if !good.contains(&value.as_str()) {
+            return Err(StoreError::Unsafe { setting, found: value, needed });
         }
     }
     Ok(())

@@ -136,10 +136,10 @@ impl Log {
             }
         }
         if !unknown.is_empty() {
-            let found = self.read_chains(group, &unknown, &mut sources).await?;
+            let rows = self.read_chains(group, &unknown, &mut sources).await?;
             for (place, part) in unknown.into_iter().enumerate() {
-                let head = found.heads.get(&place).copied();
-                let judged = judge(&part, group, head, &found.events);
+                let head = rows.heads.get(&place).copied();
+                let judged = judge(&part, group, head, &rows.events);
                 if judged.additions.is_empty() {
                     settle(&part, judged.outcomes, outcomes);
                     if let Some(head) = head {

@@ -112,8 +112,8 @@ pub fn judge(part: &ChainPart, group: &[Append], from: Option<StoredHead>, known
             judged.outcomes.push(AppendOutcome::Refused { refusal, received });
             continue;
         }
-        let before = to.map(|(_, event_id)| event_id).filter(|_| received.prev != Prev::Genesis);
-        judged.additions.push(Addition { event, before });
+        let previous = to.map(|(_, event_id)| event_id).filter(|_| received.prev != Prev::Genesis);
+        judged.additions.push(Addition { event, before: previous });
         let Position { chain_epoch, seq, .. } = received;
         to = Some((Head { chain_epoch, seq, self_hash: submission.seal }, id));
         added.insert(id, (append.receipt(), submission.seal));

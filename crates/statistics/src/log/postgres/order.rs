@@ -85,11 +85,12 @@ impl Log {
         let absent: Vec<i64> = absent.filter(|before| !numbers.contains_key(before)).collect();
         let mut is_cut = false;
         if !absent.is_empty() {
-            let found =
+            let predecessors =
                 query(postgres::PREDECESSORS).bind(absent).bind(i64::from(events_max)).fetch_all(self.postgres());
-            let found: Vec<WaitingEvent> = found.await.during("read the predecessors of events without a place")?;
-            is_cut = found.len() >= usize::try_from(events_max).unwrap_or(usize::MAX);
-            waiting.extend(found.into_iter().filter(|row| !numbers.contains_key(&row.event)));
+            let predecessors: Vec<WaitingEvent> =
+                predecessors.await.during("read the predecessors of events without a place")?;
+            is_cut = predecessors.len() >= usize::try_from(events_max).unwrap_or(usize::MAX);
+            waiting.extend(predecessors.into_iter().filter(|row| !numbers.contains_key(&row.event)));
         }
         let mut ordered = in_chain_order(waiting, is_cut);
         ordered.truncate(usize::try_from(events_max).unwrap_or(usize::MAX));
@@ -153,10 +154,10 @@ mod tests {
             }
             let ordered = in_chain_order(events, true);
             prop_assert_eq!(ordered.len(), count);
-            let mut seen = std::collections::HashSet::new();
+            let mut placed = std::collections::HashSet::new();
             for row in ordered {
-                prop_assert!(row.follows.is_none_or(|before| seen.contains(&before)));
-                seen.insert(row.event);
+                prop_assert!(row.follows.is_none_or(|before| placed.contains(&before)));
+                placed.insert(row.event);
             }
         }
     }

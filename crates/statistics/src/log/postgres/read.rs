@@ -49,7 +49,7 @@ impl Log {
         let read = query(postgres::READ).bind(machines).bind(agents).bind(ids);
         let rows: Vec<sql::FoundRow> =
             bind_sources(read, &unknown).fetch_all(self.postgres()).await.during("read the heads of chains")?;
-        let mut found = FoundRows::default();
+        let mut result = FoundRows::default();
         for row in rows {
             match row {
                 sql::FoundRow { chain: Some(place), source: Some(id), .. } => {
@@ -57,7 +57,7 @@ impl Log {
                 }
                 sql::FoundRow { chain: Some(chain), head, .. } => {
                     let place = usize::try_from(chain).map_err(|_| LogError::Corrupt("the place of a chain"))?;
-                    found.heads.extend(stored_head(&head)?.map(|head| (place, head)));
+                    result.heads.extend(stored_head(&head)?.map(|head| (place, head)));
                 }
                 sql::FoundRow {
                     receipt_id: Some(receipt),
@@ -65,12 +65,12 @@ impl Log {
                     ..
                 } => {
                     let seal = Digest::try_from(&seal[..]).map_err(|_| LogError::Corrupt("events.self"))?;
-                    found.events.insert(id.into(), (receipt.into(), seal));
+                    result.events.insert(id.into(), (receipt.into(), seal));
                 }
                 _ => return Err(LogError::Corrupt("a row without a meaning")),
             }
         }
-        Ok(found)
+        Ok(result)
     }
 
     /// Adds the new sources of a group and reads their numbers. Executes no statement if all are cached.

@@ -78,8 +78,8 @@ impl TreeCache {
     /// Caches a full tile. On the lowest level, only the nodes above groups of leaves are cached, so that sixteen times as many
     /// tiles fit; the group is read with the event.
     pub fn keep(&self, id: TileId, nodes: &Nodes) {
-        let kept = if id.level == 0 { nodes.from_level(statements::GROUP_LEVELS) } else { nodes.clone() };
-        self.tiles.insert(id, Arc::new(kept));
+        let entry = if id.level == 0 { nodes.from_level(statements::GROUP_LEVELS) } else { nodes.clone() };
+        self.tiles.insert(id, Arc::new(entry));
     }
 }
 

@@ -126,11 +126,11 @@ impl Chain {
     /// The source of an event; adds a new one to the table.
     pub fn source(&mut self, db: &Connection, event: &Append) -> Result<&Source, LogError> {
         let event = event.submission();
-        let known = self
+        let position = self
             .sources
             .iter()
             .position(|source| source.lane == event.lane && source.recorder.identity == event.identity);
-        let index = if let Some(index) = known {
+        let index = if let Some(index) = position {
             index
         } else {
             let id = stored_source(db, event.machine, &event.agent_id, &event.identity, event.lane)?;

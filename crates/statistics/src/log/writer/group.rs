@@ -52,7 +52,7 @@ impl Open {
         let Self { chains, tail, recent, ids, .. } = self;
         let mut view = View { db: &transaction, chains, tail, recent, ids };
         view.fold(&mut self.applied, &mut self.indexed, &mut self.version)?;
-        let before = self.applied;
+        let previous = self.applied;
         let mut outcomes = Vec::with_capacity(group.len());
         for event in group {
             outcomes.push(match view.take(event) {
@@ -68,7 +68,7 @@ impl Open {
         transaction.commit().during("commit events")?;
         self.chains.shrink(self.indexed);
         domain::failpoint!("append.after");
-        Ok(Committed { outcomes, has_written: self.applied > before })
+        Ok(Committed { outcomes, has_written: self.applied > previous })
     }
 
     /// Reads the events that other processes appended, and the progress of their indexing.
@@ -112,7 +112,7 @@ impl View<'_> {
             let outcome = AppendOutcome::Refused { refusal, received: event.position };
             return Ok(Taken { outcome, id: None });
         }
-        let before = chain.head.map(|tip| tip.event_id).filter(|_| event.position.prev != Prev::Genesis);
+        let previous = chain.head.map(|tip| tip.event_id).filter(|_| event.position.prev != Prev::Genesis);
         let source = chain.source(self.db, append)?;
         let (source_id, recorder) = (source.id, Arc::clone(&source.recorder));
         let leaf = append.leaf_hash();
@@ -132,7 +132,7 @@ impl View<'_> {
                 whole(chain_epoch)?,
                 whole(seq)?,
                 event.seal.as_bytes(),
-                before.map(|id| id.as_uuid()).as_ref().map(Uuid::as_bytes),
+                previous.map(|id| id.as_uuid()).as_ref().map(Uuid::as_bytes),
                 received_at_ms,
                 leaf.as_bytes(),
                 &event.canonical[..],
@@ -231,8 +231,8 @@ impl View<'_> {
             seq: number(event.seq)?,
             self_hash: Digest::from(event.self_hash),
         };
-        let known = self.chains.get(chain).ok_or(LogError::Corrupt("chains in memory"))?;
-        known.head = Some(ChainHead { head, event_id: Uuid::from_bytes(event.event_id).into(), id: event.id });
+        let state = self.chains.get(chain).ok_or(LogError::Corrupt("chains in memory"))?;
+        state.head = Some(ChainHead { head, event_id: Uuid::from_bytes(event.event_id).into(), id: event.id });
         let counted = Counted::stored(machine, &event.identity, &event.lane, &event.event_type)?;
         let recent = Recorded {
             event_id: Uuid::from_bytes(event.event_id).into(),

@@ -84,15 +84,15 @@ impl Ids {
     /// Reads the list of runs again, after another process has written some.
     pub fn reload(&mut self, db: &Connection) -> Result<(), LogError> {
         const ASK: &str = "read the runs of ids";
-        let mut known = std::mem::take(&mut self.runs);
+        let mut previous_runs = std::mem::take(&mut self.runs);
         let mut statement = db.prepare_cached(RUNS).during(ASK)?;
         let mut rows = statement.query([]).during(ASK)?;
         let mut filters_bytes = 0;
         while let Some(row) = rows.next().during(ASK)? {
             let run: i64 = row.get(0).during(ASK)?;
-            let at = known.iter().position(|known| known.id == run);
+            let at = previous_runs.iter().position(|previous| previous.id == run);
             let mut found = match at {
-                Some(at) => known.swap_remove(at),
+                Some(at) => previous_runs.swap_remove(at),
                 None => Run {
                     id: run,
                     batch: row.get(1).during(ASK)?,
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn a_merge_that_was_interrupted_leaves_its_inputs_and_nothing_else() {
         let (mut db, mut ids) = open();
-        let known = three_batches(&db, &mut ids);
+        let entries = three_batches(&db, &mut ids);
         for _ in 0..3 {
             ids.work(&db).unwrap();
         }
@@ -327,7 +327,7 @@ mod tests {
         drop(ids);
         // Without filters: every run is read.
         let mut ids = load(&mut db, 0, Shape { fan: 4, ..SMALL });
-        for (key, number) in &known {
+        for (key, number) in &entries {
             assert_eq!(ids.find(&db, Uuid::from_bytes(*key).into()).unwrap(), Some(*number));
         }
         while ids.has_work() {
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn another_process_may_drop_a_merge() {
         let (mut db, mut ids) = open();
-        let known = three_batches(&db, &mut ids);
+        let entries = three_batches(&db, &mut ids);
         ids.work(&db).unwrap();
         let mut other = load(&mut db, u64::MAX, SMALL);
         for ids in [&mut ids, &mut other] {
@@ -348,7 +348,7 @@ mod tests {
                 ids.work(&db).unwrap();
             }
             ids.reload(&db).unwrap();
-            for (key, number) in &known {
+            for (key, number) in &entries {
                 assert_eq!(ids.find(&db, Uuid::from_bytes(*key).into()).unwrap(), Some(*number));
             }
         }

@@ -48,9 +48,9 @@ impl Examiner {
     /// Examines a process of a server, for at most `longest`. Callers that waited for a concurrent examination share its result if the
     /// server did not respond.
     pub(super) async fn examine(&self, options: &PgConnectOptions, backend: Backend<'_>, longest: Duration) -> Verdict {
-        let asked = Instant::now();
+        let start = Instant::now();
         let mut failed = self.failed.lock().await;
-        if failed.is_some_and(|failed| failed > asked) {
+        if failed.is_some_and(|failed| failed > start) {
             return Verdict::Unreachable;
         }
         let verdict = match timeout(longest, ask(options, backend)).await {
@@ -79,8 +79,8 @@ async fn ask(options: &PgConnectOptions, backend: Backend<'_>) -> Result<Verdict
         if server.is_some() { SERVER } else { "CAST(NULL AS TEXT)" }
     );
     let row = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_one(&mut connection).await?;
-    let (here, found): (Option<String>, String) = (row.try_get(0)?, row.try_get(1)?);
-    let verdict = match found.as_str() {
+    let (here, activity): (Option<String>, String) = (row.try_get(0)?, row.try_get(1)?);
+    let verdict = match activity.as_str() {
         // If the server has no name, a missing process may belong to another server.
         _ if server.is_some() && here.as_deref() != server => Verdict::Elsewhere,
         "works" => Verdict::Works,

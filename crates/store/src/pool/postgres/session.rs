@@ -189,14 +189,15 @@ impl Greeting {
             // JIT compilation takes longer than a short statement.
             ("jit", "off".to_owned()),
         ];
-        let known = values.iter().map(|(name, value)| (*name, value.as_str())).chain(KEEPALIVE);
-        let known = known.map(|(name, value)| set_if_known(name, &format!("'{value}'")));
+        let expressions = values.iter().map(|(name, value)| (*name, value.as_str())).chain(KEEPALIVE);
+        let expressions = expressions.map(|(name, value)| set_if_known(name, &format!("'{value}'")));
         // `local` and `remote_write` wait for this server's disk; the operator chooses the standbys to wait for. Setting the current value
         // keeps it if the server's default changes.
         let commit = "CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END";
-        let known = known.chain([set_if_known("synchronous_commit", commit), WRITE_AS_THE_SERVER.to_owned()]);
-        let known: Vec<String> = known.collect();
-        Self { role, settings: known.join(", "), schema, path: OnceLock::new() }
+        let expressions =
+            expressions.chain([set_if_known("synchronous_commit", commit), WRITE_AS_THE_SERVER.to_owned()]);
+        let expressions: Vec<String> = expressions.collect();
+        Self { role, settings: expressions.join(", "), schema, path: OnceLock::new() }
     }
 
     /// Two statements in one message: the first sets the settings, the second reads the resulting values.

@@ -57,8 +57,8 @@ impl SqliteConnection {
 
     /// Runs a statement without parameters or rows.
     pub(super) fn command(&mut self, sql: &str) -> Result<(), SqliteError> {
-        let done = self.connection.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
-        match done {
+        let result = self.connection.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
+        match result {
             Ok(_) | Err(rusqlite::Error::ExecuteReturnedResults) => Ok(()),
             Err(error) => Err(SqliteError::from(&error)),
         }
@@ -121,13 +121,13 @@ impl SqliteConnection {
     /// Runs statements without parameters one after the other, and returns the number of changed rows.
     pub(in crate::pool) fn run_script(&mut self, sql: &str) -> Result<u64, Error> {
         self.timed(Instant::now(), false, |connection| {
-            let before = connection.total_changes();
+            let start = connection.total_changes();
             let mut statements = rusqlite::Batch::new(connection, sql);
             while let Some(mut statement) = statements.next()? {
                 let mut rows = statement.raw_query();
                 while rows.next()?.is_some() {}
             }
-            Ok(connection.total_changes().saturating_sub(before))
+            Ok(connection.total_changes().saturating_sub(start))
         })
     }
 

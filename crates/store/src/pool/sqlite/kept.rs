@@ -117,11 +117,11 @@ mod tests {
         /// Returns the cached fact; if there is none, caches `fact`.
         fn ask(&mut self, id: i64, fact: i64) -> Option<i64> {
             let key = self.kept.key(&self.reader, SQL, &[Argument::Integer(id)]).unwrap()?;
-            let found = self.kept.get(&key);
-            if found.is_none() {
+            let row = self.kept.get(&key);
+            if row.is_none() {
                 self.kept.keep(key, &fact);
             }
-            found
+            row
         }
 
         fn commit(&self) {
@@ -165,11 +165,11 @@ mod tests {
         }
         assert!(looks < 50, "{looks}");
         // Rows are cached again after they are used.
-        let mut found = 0;
+        let mut count = 0;
         for _ in 0..2 * PAUSE_MAX {
-            found += u32::from(world.ask(1, 1).is_some());
+            count += u32::from(world.ask(1, 1).is_some());
         }
-        assert!(found > PAUSE_MAX / 2, "{found}");
+        assert!(count > PAUSE_MAX / 2, "{count}");
     }
 
     #[test]

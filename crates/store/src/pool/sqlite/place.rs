@@ -73,8 +73,8 @@ impl FilePlace {
     pub(super) fn fault(&self) -> Option<String> {
         let fault = self.0.file.fault().or_else(|| self.0.log.fault());
         let mut compared = self.0.compared();
-        let before = compared.replace(Compared { at: Instant::now(), fault: fault.clone() });
-        let was_fault = before.is_some_and(|before| before.fault.is_some());
+        let previous = compared.replace(Compared { at: Instant::now(), fault: fault.clone() });
+        let was_fault = previous.is_some_and(|previous| previous.fault.is_some());
         let file = self.0.file.path.display();
         match &fault {
             Some(fault) if !was_fault => tracing::error!(%file, "{fault}"),

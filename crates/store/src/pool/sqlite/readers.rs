@@ -360,8 +360,8 @@ mod tests {
         for sql in ["BEGIN", "SELECT fact FROM nowhere"] {
             assert_eq!(one(&readers).await.unwrap(), 1);
             assert_eq!(readers.counts(), (1, 1));
-            let done = readers.visit(move |connection| connection.execute_batch(sql)).await;
-            assert_eq!(done.is_ok(), sql == "BEGIN");
+            let result = readers.visit(move |connection| connection.execute_batch(sql)).await;
+            assert_eq!(result.is_ok(), sql == "BEGIN");
             assert_eq!(readers.counts(), (0, 0), "{sql}");
         }
     }

@@ -176,8 +176,8 @@ impl Writer {
             .on_thread(move |mut turn| {
                 turn.shared.commit(&mut turn.writer);
                 if let Some(mut connection) = turn.writer.connection.take() {
-                    let done = connection.raw().execute_batch(last);
-                    if let Err(error) = done {
+                    let result = connection.raw().execute_batch(last);
+                    if let Err(error) = result {
                         tracing::debug!(
                             error = domain::reasons(&error),
                             "the statistics of the database could not be updated"

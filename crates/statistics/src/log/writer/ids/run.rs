@@ -117,8 +117,8 @@ mod tests {
             filter.insert(&[byte; 16][..]);
         }
         let bits: Vec<u64> = filter.as_slice().to_vec();
-        let known = [10_339_837_715_471_393_949, 2_501_277_803_519_608_424, 5_672_994_783_403_725_299];
-        assert_eq!((filter.num_hashes(), &bits[..]), (7, &known[..]));
+        let expected = [10_339_837_715_471_393_949, 2_501_277_803_519_608_424, 5_672_994_783_403_725_299];
+        assert_eq!((filter.num_hashes(), &bits[..]), (7, &expected[..]));
         let again = BloomFilter::from_vec(bits).seed(&7).hashes(filter.num_hashes());
         assert!((0..20_u8).all(|byte| again.contains(&[byte; 16][..])));
     }
