@@ -140,18 +140,18 @@ impl Store {
         let (person, account) = (rng.uuid_v7(now), new_account(rng)?);
         let row = in_transaction!(&self.pool, |tx| {
             // The update locks the row, so that concurrent transactions do not give this person a second account.
-            let mut found: PersonRow =
+            let mut person_row: PersonRow =
                 query(PERSON_FIND_OR_ADD).bind(person).bind(email.as_str()).bind(now).fetch_one(&mut *tx).await?;
-            if found.account_id.is_none() && create_account {
+            if person_row.account_id.is_none() && create_account {
                 query("INSERT INTO accounts (user_account_id, created_at) VALUES ($1, $2)")
                     .bind(account.as_str())
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
-                query(PERSON_OWN).bind(found.id).bind(account.as_str()).execute(&mut *tx).await?;
-                found.account_id = Some(account.as_str().to_owned());
+                query(PERSON_OWN).bind(person_row.id).bind(account.as_str()).execute(&mut *tx).await?;
+                person_row.account_id = Some(account.as_str().to_owned());
             }
-            Ok(found)
+            Ok(person_row)
         })
         .during(Operation::SignPersonIn)
         .await?;

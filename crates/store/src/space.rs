@@ -247,13 +247,13 @@ impl Store {
                 if owned == 0 {
                     return Ok(false);
                 }
-                let done = if let Some(access) = access {
+                let statement = if let Some(access) = access {
                     query(JOIN).bind(id.as_uuid()).bind(with.as_str()).bind(access.as_str())
                 } else {
                     query(OUT).bind(id.as_uuid()).bind(with.as_str())
                 };
-                let done = done.execute(&mut *tx).await?;
-                Ok(done == 1)
+                let rows_affected = statement.execute(&mut *tx).await?;
+                Ok(rows_affected == 1)
             },
             commit if |done| *done
         )

@@ -88,21 +88,21 @@ impl Log {
 
     /// Reads tiles from the database.
     async fn stored(&self, ids: &[TileId]) -> Result<Vec<(TileId, Vec<Digest>)>, LogError> {
-        let mut found = Vec::with_capacity(ids.len());
+        let mut result = Vec::with_capacity(ids.len());
         if let Pool::Postgres(_) = &self.pool {
             let tiles = self.tiles(ids.iter().copied()).await?;
             for id in ids {
-                found.push((*id, digests(&tiles.bytes(*id))));
+                result.push((*id, digests(&tiles.bytes(*id))));
             }
-            return Ok(found);
+            return Ok(result);
         }
         for id in ids {
             let place = i64::try_from(id.index).map_err(|_| LogError::Corrupt("tree.size"))?;
             let row = probe(statements::TILE).bind(i64::from(id.level)).bind(place).fetch_optional(&self.pool).await;
             let row = row.during("read a tile")?.ok_or(TreeFault::Missing(*id))?;
-            found.push((*id, digests(&row.hashes)));
+            result.push((*id, digests(&row.hashes)));
         }
-        Ok(found)
+        Ok(result)
     }
 }
 

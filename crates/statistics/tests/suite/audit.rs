@@ -35,8 +35,8 @@ async fn grown(world: &World) -> usize {
 
 /// Changes rows behind the running log.
 async fn spoil(pool: &Pool, sql: &'static str) {
-    let done = store::pool::script(sql).execute(pool.writer()).await;
-    assert!(done.unwrap() > 0, "{sql}");
+    let result = store::pool::script(sql).execute(pool.writer()).await;
+    assert!(result.unwrap() > 0, "{sql}");
 }
 
 on_each_database! {

@@ -17,8 +17,8 @@ async fn grow(world: &World, chain: &mut Chain, events: usize) -> LogHead {
 }
 
 async fn continues(log: &Log, head: &LogHead) -> Continuity {
-    let seen = head.vkey.parse::<VerifierKey>().unwrap().open(&head.checkpoint).unwrap();
-    log.continues(&head.vkey, &seen).await.unwrap()
+    let checkpoint = head.vkey.parse::<VerifierKey>().unwrap().open(&head.checkpoint).unwrap();
+    log.continues(&head.vkey, &checkpoint).await.unwrap()
 }
 
 on_each_database! {

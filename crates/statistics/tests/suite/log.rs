@@ -115,18 +115,18 @@ on_each_database! {
         receipt(&world.take(&stranger).await);
         let scope = RecordScope { shown, ..RecordScope::default() };
         let mut query = ActivityQuery { limit: Some(7), ..ActivityQuery::default() };
-        let mut seen = Vec::new();
+        let mut ids = Vec::new();
         loop {
             let page = world.log.activity(&scope, &query).await.unwrap();
             let page: Value = serde_json::from_slice(&page.body).unwrap();
-            seen.extend(page["events"].as_array().unwrap().iter().map(|event| event["event_id"].as_str().unwrap().to_owned()));
+            ids.extend(page["events"].as_array().unwrap().iter().map(|event| event["event_id"].as_str().unwrap().to_owned()));
             match page["next_cursor"].as_str() {
                 Some(cursor) => query.cursor = Some(cursor.to_owned()),
                 None => break,
             }
         }
-        assert_eq!(seen.len(), 45);
-        assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), sent);
+        assert_eq!(ids.len(), 45);
+        assert_eq!(ids.into_iter().collect::<BTreeSet<_>>(), sent);
     }
 
     async fn a_log_keeps_its_name_and_its_key(world: World) {

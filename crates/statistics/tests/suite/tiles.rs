@@ -58,10 +58,10 @@ async fn rebuilt(log: &Log, size: u64) -> [u8; 32] {
         let mut hashes = Vec::new();
         for index in 0..count.div_ceil(FULL) {
             let width = (count - index * FULL).min(FULL);
-            let found = tile(log, &path(level, index, width)).await;
-            let found = found.unwrap_or_else(|| panic!("{} of {size}", path(level, index, width)));
-            assert_eq!(found.len() as u64, width);
-            hashes.extend(found);
+            let tile_hashes = tile(log, &path(level, index, width)).await;
+            let tile_hashes = tile_hashes.unwrap_or_else(|| panic!("{} of {size}", path(level, index, width)));
+            assert_eq!(tile_hashes.len() as u64, width);
+            hashes.extend(tile_hashes);
         }
         let beyond = path(level, count / FULL, count % FULL + 1);
         assert_eq!(tile(log, &beyond).await, None, "{beyond} is not in a tree of {size}");

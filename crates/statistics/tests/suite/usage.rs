@@ -82,7 +82,7 @@ on_each_database! {
         }
         world.log.sequence(100).await.unwrap();
         let window = UsageWindow { first: Day::from(0), end: Day::from(1 << 20) };
-        let seen = world.log.usage_beyond(1, &[chain.recorder()], window, 2).await.unwrap();
-        assert_eq!(seen, used(2, 0));
+        let usage = world.log.usage_beyond(1, &[chain.recorder()], window, 2).await.unwrap();
+        assert_eq!(usage, used(2, 0));
     }
 }

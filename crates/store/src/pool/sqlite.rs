@@ -173,13 +173,13 @@ pub fn set_file_aside(path: &Path, mark: &str) -> Result<String, StoreError> {
     let cannot = |source: std::io::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let aside = path.with_file_name(format!("{stem}-{mark}.db"));
-    let beside = |path: &Path, suffix: &str| {
+    let with_suffix = |path: &Path, suffix: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
         PathBuf::from(name)
     };
     for suffix in ["-wal", "-shm", ""] {
-        match fs::rename(beside(path, suffix), beside(&aside, suffix)) {
+        match fs::rename(with_suffix(path, suffix), with_suffix(&aside, suffix)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(cannot(error)),
             _ => {}
         }

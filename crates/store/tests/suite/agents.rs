@@ -34,8 +34,8 @@ on_each_database! {
         let anonymous = world.new_registration();
         store.registration_create(&anonymous, None).await.unwrap();
         assert_eq!(store.registration_by_id(anonymous.id).await.unwrap(), Some((anonymous.clone(), None)));
-        let found = store.registration_by_claim_token(&anonymous.claim_token).await.unwrap();
-        assert_eq!(found, Some((anonymous, None)));
+        let registration = store.registration_by_claim_token(&anonymous.claim_token).await.unwrap();
+        assert_eq!(registration, Some((anonymous, None)));
 
         let hinted = Registration {
             registration_type: RegistrationType::ServiceAuth,
@@ -45,8 +45,8 @@ on_each_database! {
         };
         let first = domain::claim::Attempt { email: hinted.login_hint.clone(), ..world.new_attempt(hinted.id, now()) };
         store.registration_create(&hinted, Some(&first)).await.unwrap();
-        let found = store.registration_by_claim_token(&hinted.claim_token).await.unwrap();
-        assert_eq!(found, Some((hinted.clone(), Some(first.clone()))));
+        let registration = store.registration_by_claim_token(&hinted.claim_token).await.unwrap();
+        assert_eq!(registration, Some((hinted.clone(), Some(first.clone()))));
         assert_eq!(store.attempt_owner(&first.token).await.unwrap(), Some(hinted.id));
         assert_eq!(store.attempt_owner(&world.secret()).await.unwrap(), None);
         assert_eq!(store.registration_by_claim_token(&world.secret()).await.unwrap(), None);

@@ -75,9 +75,9 @@ on_each_database! {
         assert!(store.batch_finish(id, &[(0, 2, &outcome), (2, 3, &other)], &BatchEnd::Complete, at(1)).await.unwrap());
         assert!(!store.batch_finish(id, &[], &BatchEnd::Failed("twice".into()), at(1)).await.unwrap());
         let read = store.batch_by_id(id, None).await.unwrap().unwrap();
-        let told: Vec<String> = (0..9).map_while(|seq| read.journal.message(seq)).map(|message| message.data()).collect();
-        assert_eq!(told.len(), 8);
-        assert!(told[1].contains(r#""index":1"#) && told[3].contains(r#""index":0"#) && told[7].contains("complete"));
+        let messages: Vec<String> = (0..9).map_while(|seq| read.journal.message(seq)).map(|message| message.data()).collect();
+        assert_eq!(messages.len(), 8);
+        assert!(messages[1].contains(r#""index":1"#) && messages[3].contains(r#""index":0"#) && messages[7].contains("complete"));
         assert_eq!(read.pending, []);
     }
 
@@ -163,13 +163,13 @@ on_each_database! {
             create(if round % 2 == 0 { store } else { &second }, &ada, &body, 0)
         })).await;
         let (first, _) = *made.iter().find(|(_, made)| *made == BatchCreate::Created).unwrap();
-        let known = BatchAccess { id: first, is_running: true, spaces: spaces.to_vec() };
-        assert_eq!(made.iter().filter(|(_, made)| *made == BatchCreate::Known(known.clone())).count(), 5);
+        let existing = BatchAccess { id: first, is_running: true, spaces: spaces.to_vec() };
+        assert_eq!(made.iter().filter(|(_, made)| *made == BatchCreate::Known(existing.clone())).count(), 5);
         assert_eq!(create(store, &ada, &other, 30).await.1, BatchCreate::KeyReused);
         let (_, of_bob) = create(store, &bob, &other, 30).await;
         assert_eq!(of_bob, BatchCreate::Created, "a key belongs to its account");
         // A known batch needs no free place; a new one does.
-        assert_eq!(create(store, &ada, &body, 60).await.1, BatchCreate::Known(known));
+        assert_eq!(create(store, &ada, &body, 60).await.1, BatchCreate::Known(existing));
         assert_eq!(create(store, &ada, &body, 61).await.1, BatchCreate::TooMany);
         store.batch_finish(first, &[], &BatchEnd::Failed("x".into()), at(61)).await.unwrap();
         assert_eq!(create(store, &ada, &other, 61).await.1, BatchCreate::Created, "an expired key is free");

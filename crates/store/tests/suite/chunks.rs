@@ -27,8 +27,8 @@ fn stems(query: &str) -> Vec<QueryStem> {
 /// The texts of the chunks that have the words of a query.
 async fn texts(store: &Store, account: &UserAccountId, query: &str) -> Vec<String> {
     let account_index = account_index(store, account).await;
-    let found = store.chunks_with_words(&account_index, &stems(query), None, ChunkLimits::any(10)).await.unwrap();
-    in_order(store, account, &found).await
+    let ids = store.chunks_with_words(&account_index, &stems(query), None, ChunkLimits::any(10)).await.unwrap();
+    in_order(store, account, &ids).await
 }
 
 async fn in_order(store: &Store, account: &UserAccountId, chunks: &[ChunkId]) -> Vec<String> {
@@ -89,8 +89,8 @@ on_each_vector_index! {
             let found = async |chunks_max, each_max| {
                 let wanted = ChunkLimits { chunks_max, each_max: Some(each_max) };
                 let spaces = spaces.as_ref().map(<[_; 1]>::as_slice);
-                let found = store.chunks_with_words(&at, &stems("heat wing"), spaces, wanted).await.unwrap();
-                let texts = in_order(store, &ada, &found).await;
+                let ids = store.chunks_with_words(&at, &stems("heat wing"), spaces, wanted).await.unwrap();
+                let texts = in_order(store, &ada, &ids).await;
                 let what = |text: &String| (text.split(' ').next().unwrap().to_owned(), text.matches("more").count());
                 texts.iter().map(what).collect::<Vec<_>>()
             };
@@ -184,10 +184,10 @@ on_each_vector_index! {
             let chunks = store.chunks(&chunks, &MemoryScope::Account(ada.clone()), Some(model)).await.unwrap();
             chunks.into_iter().map(|chunk| (chunk.content, chunk.vector)).collect()
         };
-        let kept = of(&model()).await;
-        assert_eq!(kept.len(), usize::from(COUNT));
+        let rows = of(&model()).await;
+        assert_eq!(rows.len(), usize::from(COUNT));
         for at in (0..COUNT).filter(|at| usize::from(*at) != SILENT) {
-            assert!(kept.contains(&(text(at), Some(vector(at)))), "{at}");
+            assert!(rows.contains(&(text(at), Some(vector(at)))), "{at}");
             assert_eq!(texts(store, &ada, &format!("word{at}")).await, [text(at)]);
         }
         // Vectors of another model, all at once, in reverse order.
@@ -205,17 +205,17 @@ on_each_vector_index! {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let text = "In den alten Häusern am Ufer wohnen seit vielen Jahren Fischer, und die Fähre zur Insel fährt um sieben Uhr morgens ab.";
         Draft::new(world, &ada, "1", &[text]).put(store, 9).await;
-        let kept = account_index(store, &ada).await;
-        assert_eq!(kept.languages().iter().collect::<Vec<_>>(), [Language::English, Language::German]);
+        let statistics = account_index(store, &ada).await;
+        assert_eq!(statistics.languages().iter().collect::<Vec<_>>(), [Language::English, Language::German]);
         assert_eq!(texts(store, &ada, "haus").await, [text]);
     }
 
     async fn chunks_without_a_vector_of_the_model_are_embedded_later(world: &World) {
         let (store, ada, bob) =
             (&world.store, world.account("ada@example.com").await, world.account("bob@example.com").await);
-        let mut done = Draft::new(world, &ada, "1", &["done"]);
-        done.vectors = vec![vec![1.0, 0.0, 0.0, 0.0]];
-        done.put(store, 9).await;
+        let mut draft = Draft::new(world, &ada, "1", &["done"]);
+        draft.vectors = vec![vec![1.0, 0.0, 0.0, 0.0]];
+        draft.put(store, 9).await;
         assert!(store.all_embedded(&model()).await.unwrap());
         Draft::new(world, &ada, "2", &["first", "second"]).put(store, 9).await;
         Draft::new(world, &bob, "3", &["third"]).put(store, 9).await;

@@ -29,8 +29,8 @@ on_each_database! {
         let home = space(world, &account).await;
         let draft = Draft { spaces: vec![home], ..Draft::new(world, &account, "key", &["some text"]) };
         draft.put(store, 10).await;
-        let theirs = space(world, &stranger).await;
-        assert!(store.space_share(theirs, &stranger, &account, Some(AccessType::Edit)).await.unwrap());
+        let foreign_space = space(world, &stranger).await;
+        assert!(store.space_share(foreign_space, &stranger, &account, Some(AccessType::Edit)).await.unwrap());
         for scope in [None, Some(machine)] {
             let rule = ConsentRule { machine: scope, lane: None, level: ConsentLevel::Off, set_by: Author::Person };
             store.consent_set(std::slice::from_ref(&cuid), &rule, None, now(), &world.rng).await.unwrap();

@@ -167,8 +167,8 @@ on_each_database! {
                 let spaces = spaces.as_deref();
                 for (chunks_max, is_ranked) in [(40, false), (40, true), (90, false), (90, true), (1_000, true)] {
                     let reach = CommonWordsLimits { chunks_max, walked_max: 10_000, is_ranked };
-                    let found = world.store.chunks_with_common_words(&library.account_index, &stems, spaces, reach).await.unwrap();
-                    assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "none twice");
+                    let candidates = world.store.chunks_with_common_words(&library.account_index, &stems, spaces, reach).await.unwrap();
+                    assert_eq!(candidates.iter().collect::<BTreeSet<_>>().len(), candidates.len(), "none twice");
                     let within: Vec<(ChunkId, &Known)> = library.within(spaces).collect();
                     let newest = match spaces {
                         None => 0,
@@ -181,9 +181,9 @@ on_each_database! {
                         let having = below.iter().filter(|(_, known)| stems.iter().all(|asked| known.stems.contains(&asked.stem)));
                         having.map(|(chunk, _)| *chunk).collect()
                     };
-                    let found: BTreeSet<ChunkId> = found.into_iter().collect();
-                    assert!(found.is_superset(&newest), "{query} {spaces:?} {chunks_max}");
-                    let rest: BTreeSet<ChunkId> = found.difference(&newest).copied().collect();
+                    let candidates: BTreeSet<ChunkId> = candidates.into_iter().collect();
+                    assert!(candidates.is_superset(&newest), "{query} {spaces:?} {chunks_max}");
+                    let rest: BTreeSet<ChunkId> = candidates.difference(&newest).copied().collect();
                     let (every, rarest) = (having(&stems), having(&stems[..1]));
                     let room = chunks_max - newest.len();
                     assert!(rest.is_subset(&rarest));
@@ -230,9 +230,9 @@ on_each_database! {
         let reach = CommonWordsLimits { chunks_max: 20, walked_max: 1, is_ranked: false };
         let found = async |space| {
             let within = Some(&[space][..]);
-            let found = store.chunks_with_common_words(&account_index, &stems("heat wing"), within, reach).await.unwrap();
+            let candidates = store.chunks_with_common_words(&account_index, &stems("heat wing"), within, reach).await.unwrap();
             let memories = store.chunks_of_newest_memories(&account_index, &stems("heat wing"), within, 5, 1).await.unwrap();
-            (found.len(), memories.len())
+            (candidates.len(), memories.len())
         };
         assert_eq!(found(small).await, (9, 5));
         let (chunks, memories) = found(large).await;
@@ -246,7 +246,7 @@ on_each_database! {
         for spaces in library.scopes() {
             let spaces = spaces.as_deref();
             let stems = stems("wing heat");
-            let found = world.store.chunks_of_newest_memories(&library.account_index, &stems, spaces, 7, 10_000).await.unwrap();
+            let actual = world.store.chunks_of_newest_memories(&library.account_index, &stems, spaces, 7, 10_000).await.unwrap();
             let mut expected: Vec<(ChunkId, MemoryId)> = Vec::new();
             for (chunk, known) in library.within(spaces) {
                 // In a space, the words are not looked up.
@@ -256,7 +256,7 @@ on_each_database! {
                 }
             }
             expected.truncate(7);
-            assert_eq!(found, expected.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>(), "{spaces:?}");
+            assert_eq!(actual, expected.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>(), "{spaces:?}");
         }
     }
 
@@ -277,12 +277,12 @@ on_each_database! {
 
     async fn the_chunks_of_spaces_are_those_of_their_memories(world: &World) {
         let library = Library::new(world, 80).await;
-        let kept = places(world).await;
+        let rows = places(world).await;
         let of_ada: usize = library.chunks.values().map(|known| known.spaces.len()).sum();
-        assert!(kept.len() > of_ada && of_ada > 20, "{} {of_ada}", kept.len());
+        assert!(rows.len() > of_ada && of_ada > 20, "{} {of_ada}", rows.len());
         world.tamper("DELETE FROM space_chunks").await;
         assert!(places(world).await.is_empty());
         world.tamper(FILL).await;
-        assert_eq!(places(world).await, kept);
+        assert_eq!(places(world).await, rows);
     }
 }

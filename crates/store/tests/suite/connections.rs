@@ -183,14 +183,14 @@ on_each_database! {
         for polls in 1..12 {
             {
                 let mut dropped = pin!(async {
-                    let done: Result<(), sqlx::Error> = in_transaction!(store.pool(), |tx| {
+                    let result: Result<(), sqlx::Error> = in_transaction!(store.pool(), |tx| {
                         query("INSERT INTO accounts (user_account_id, created_at) VALUES ('dropped', $1)")
                             .bind(now())
                             .execute(&mut *tx)
                             .await?;
                         Ok(())
                     }, commit if |()| false).await;
-                    done
+                    result
                 });
                 for _ in 0..polls {
                     let mut context = std::task::Context::from_waker(Waker::noop());
@@ -314,9 +314,9 @@ async fn a_connection_whose_transaction_went_wrong_is_not_used_again() {
     let wrong = ["INSERT INTO strict VALUES (1), (1)", "SELECT pg_terminate_backend(pg_backend_pid())"];
     for sql in wrong {
         let before = backend().await;
-        let done: Result<(), sqlx::Error> =
+        let result: Result<(), sqlx::Error> =
             in_transaction!(store.pool(), |tx| script(sql).execute(&mut *tx).await.map(drop)).await;
-        assert!(done.is_err(), "{sql}");
+        assert!(result.is_err(), "{sql}");
         store.writable().await.unwrap();
         assert_ne!(backend().await, before, "{sql}");
     }
@@ -409,8 +409,8 @@ async fn a_writer_in_another_process_is_waited_for_only_so_long() {
     let Pool::Sqlite { writer, .. } = world.store.pool() else { unreachable!() };
     let holder = writer.begin(Undo::Whole).await.unwrap();
     assert!(hasty.writable().await.unwrap_err().is_unavailable());
-    let found = hasty.person_sign_in(&email("ada@example.com"), true, now(), &world.rng).await;
-    assert!(found.unwrap_err().is_unavailable());
+    let result = hasty.person_sign_in(&email("ada@example.com"), true, now(), &world.rng).await;
+    assert!(result.unwrap_err().is_unavailable());
     drop(holder);
     hasty.writable().await.unwrap();
 }

@@ -145,8 +145,8 @@ async fn agree(
     };
     let rights = [AgentRight::Read, AgentRight::ConfirmAgents].into_iter().collect();
     let agreed = Agreed { agent: agent.then_some(rights), ..Agreed::default() };
-    let done = world.store.device_approve(code, &by(person), agreed, notice, at, &world.rng).await.unwrap();
-    (done, named.into_inner().unwrap())
+    let result = world.store.device_approve(code, &by(person), agreed, notice, at, &world.rng).await.unwrap();
+    (result, named.into_inner().unwrap())
 }
 
 /// The account that an agent acts for.
@@ -714,8 +714,8 @@ on_each_database! {
             let (code, _) = with_agent(world, machine, &identity, Some(agent), at(seconds)).await;
             if agent.id == claimed.id {
                 let claim = world.claim_of("eve@example.com").await;
-                let done = store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, at(seconds));
-                assert!(done.await.unwrap());
+                let request = store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, at(seconds));
+                assert!(request.await.unwrap());
             } else if agent.id == revoked.id {
                 assert!(store.registration_revoke(agent.id, None, at(seconds)).await.unwrap());
             }
@@ -772,8 +772,8 @@ on_each_database! {
                 let mail = OutgoingMail { to: ada.email.clone(), subject: "attached".into(), text: String::new() };
                 QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
             };
-            let done = store.device_approve(code, &by(&ada), Agreed { key: grant, ..Agreed::default() }, notice, at, &world.rng).await.unwrap();
-            (done, has_key.into_inner().unwrap())
+            let result = store.device_approve(code, &by(&ada), Agreed { key: grant, ..Agreed::default() }, notice, at, &world.rng).await.unwrap();
+            (result, has_key.into_inner().unwrap())
         };
 
         // Declined by the person: attached without a key.

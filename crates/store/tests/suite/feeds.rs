@@ -97,8 +97,8 @@ on_each_database! {
         assert!(written(&store, &other).await.is_empty());
         assert!(written(&store, &third).await.is_empty());
         let entries = store.feed_entries(&account, 2).await.unwrap();
-        let shown: Vec<_> = entries.iter().map(|entry| (entry.created_at, entry.data["reason"].as_str())).collect();
-        assert_eq!(shown, [(at(4), Some("owner")), (at(2), None)]);
+        let reasons: Vec<_> = entries.iter().map(|entry| (entry.created_at, entry.data["reason"].as_str())).collect();
+        assert_eq!(reasons, [(at(4), Some("owner")), (at(2), None)]);
         assert_eq!(entries[1].data["level"], "off");
         assert!(store.feed_delete(&account).await.unwrap());
         assert!(written(&store, &account).await.is_empty());

@@ -37,8 +37,8 @@ async fn writes(store: &Store, count: usize) -> Vec<Result<(), StoreError>> {
             Ok(transaction) => {
                 let mut transaction = transaction;
                 let beat = query("UPDATE heartbeat SET beats = beats + 1");
-                let done = beat.execute(&mut transaction.connection().unwrap()).await.map(drop);
-                transaction.settle(done, |()| true).await
+                let result = beat.execute(&mut transaction.connection().unwrap()).await.map(drop);
+                transaction.settle(result, |()| true).await
             }
             Err(error) => Err(error),
         };
@@ -267,20 +267,20 @@ async fn an_acknowledged_write_outlives_a_crash_although_commits_need_not_wait()
     run(&mut operator, "SELECT pg_reload_conf()").await;
     // One connection was open before; the others are new.
     all_write(&store).await;
-    let beside = open(&server.url).await;
+    let second = open(&server.url).await;
     let modes = shown(&store, "SELECT current_setting('synchronous_commit')").await;
     assert!(modes.iter().all(|mode| mode == "on"), "{modes:?}");
     let mut acknowledged = i64::try_from(MANY).unwrap();
     for _ in 0..20 {
         all_write(&store).await;
-        beside.writable().await.unwrap();
+        second.writable().await.unwrap();
         acknowledged += i64::try_from(MANY).unwrap() + 1;
     }
     server.stop("immediate");
     server.start();
     let _ended = writes(&store, MANY).await;
-    let found: i64 = scalar("SELECT beats FROM heartbeat").fetch_one(store.pool()).await.unwrap();
-    assert!(found >= acknowledged, "{found} of {acknowledged}");
+    let beats: i64 = scalar("SELECT beats FROM heartbeat").fetch_one(store.pool()).await.unwrap();
+    assert!(beats >= acknowledged, "{beats} of {acknowledged}");
     // A session cannot change this setting.
     run(&mut connect(&server.url).await, "ALTER SYSTEM SET fsync = off").await;
     run(&mut connect(&server.url).await, "SELECT pg_reload_conf()").await;

@@ -168,60 +168,61 @@ impl Sequence<'_> {
         let key: Option<&[SpaceId]> = self.pick(&[None, Some(&keys[0][..]), Some(&keys[1][..])]);
         let writer = self.index(key).map_or("the account".to_owned(), |nth| format!("key {nth}"));
         let spaces = self.spaces(key);
-        let known = if self.ids.is_empty() { None } else { self.library.read(self.pick(&self.ids)).await };
+        let existing = if self.ids.is_empty() { None } else { self.library.read(self.pick(&self.ids)).await };
         let before: HashSet<MemoryId> = match key {
             Some(key) => self.library.readable(key).await.iter().map(|memory| memory.id).collect(),
             None => HashSet::new(),
         };
-        match (self.rng.below(10), known) {
+        match (self.rng.below(10), existing) {
             (0..4, _) | (_, None) => {
                 let put = self.library.add(key, &dedupe, &text, &spaces).await;
                 self.stored(put, key, &before, &dedupe, &text, &spaces).await;
                 format!("{writer} adds {dedupe} {text:?} to {spaces:?}: {put:?}")
             }
-            (4..7, Some(known)) => {
-                let put = self.library.import(key, known.id, &dedupe, &text, &spaces).await;
+            (4..7, Some(existing)) => {
+                let put = self.library.import(key, existing.id, &dedupe, &text, &spaces).await;
                 self.stored(put, key, &before, &dedupe, &text, &spaces).await;
-                format!("{writer} imports {} as {dedupe} {text:?} to {spaces:?}: {put:?}", known.id)
+                format!("{writer} imports {} as {dedupe} {text:?} to {spaces:?}: {put:?}", existing.id)
             }
-            (7, Some(known)) => {
-                let may = key
-                    .is_none_or(|key| known.spaces.iter().all(|space| key.contains(space)) && !known.spaces.is_empty());
+            (7, Some(existing)) => {
+                let may = key.is_none_or(|key| {
+                    existing.spaces.iter().all(|space| key.contains(space)) && !existing.spaces.is_empty()
+                });
                 if !may {
-                    return format!("{writer} may not change {}", known.id);
+                    return format!("{writer} may not change {}", existing.id);
                 }
                 let content = (self.rng.below(2) == 0).then_some(dedupe.as_str());
-                let edit = self.library.edit(key, &known, &text, content).await;
+                let edit = self.library.edit(key, &existing, &text, content).await;
                 match edit {
                     Edit::Done => {
                         if let Some(dedupe) = content {
-                            self.dedupe_of.insert(known.id, dedupe.to_owned());
+                            self.dedupe_of.insert(existing.id, dedupe.to_owned());
                         }
-                        let dedupe = self.dedupe_of[&known.id].clone();
-                        self.sent(key, &dedupe, &text, &known.spaces, Some(known.id)).await;
+                        let dedupe = self.dedupe_of[&existing.id].clone();
+                        self.sent(key, &dedupe, &text, &existing.spaces, Some(existing.id)).await;
                     }
                     Edit::Duplicate(other) => {
                         assert!(key.is_none() || before.contains(&other), "{writer} learns of {other}");
                     }
                     other => panic!("{other:?}"),
                 }
-                format!("{writer} changes {} to {text:?} as {content:?}: {edit:?}", known.id)
+                format!("{writer} changes {} to {text:?} as {content:?}: {edit:?}", existing.id)
             }
-            (8, Some(known)) => {
+            (8, Some(existing)) => {
                 let spaces = self.spaces(None);
-                let edit = MemoryEdit { spaces: Some(&spaces), ..unchanged(&known) };
+                let edit = MemoryEdit { spaces: Some(&spaces), ..unchanged(&existing) };
                 assert_eq!(self.library.world.store.memory_edit(&edit, at(1)).await.unwrap(), Edit::Done);
-                let (dedupe, title) = (self.dedupe_of[&known.id].clone(), known.title.clone());
-                self.sent(None, &dedupe, &title, &spaces, Some(known.id)).await;
-                format!("the account moves {} to {spaces:?}", known.id)
+                let (dedupe, title) = (self.dedupe_of[&existing.id].clone(), existing.title.clone());
+                self.sent(None, &dedupe, &title, &spaces, Some(existing.id)).await;
+                format!("the account moves {} to {spaces:?}", existing.id)
             }
-            (_, Some(known)) => {
+            (_, Some(existing)) => {
                 let (store, account) = (&self.library.world.store, &self.library.account);
                 match key {
-                    Some(key) => drop(store.memory_unlink(known.id, account, key).await.unwrap()),
-                    None => drop(store.memory_delete(known.id, account).await.unwrap()),
+                    Some(key) => drop(store.memory_unlink(existing.id, account, key).await.unwrap()),
+                    None => drop(store.memory_delete(existing.id, account).await.unwrap()),
                 }
-                format!("{writer} deletes {}", known.id)
+                format!("{writer} deletes {}", existing.id)
             }
         }
     }

@@ -109,14 +109,14 @@ on_each_vector_index! {
         draft.spaces = vec![blue, red];
         assert_eq!(draft.put(store, 9).await, Put::Existing(id));
         let scope = MemoryScope::Account(ada.clone());
-        let kept = store.memory_by_id(id, &scope).await.unwrap().unwrap();
-        assert_eq!((kept.kind, kept.title.as_str()), (MemoryType::Page, "A title"));
-        assert_eq!((kept.url.as_deref(), kept.content.as_str()), (Some("https://example.com/"), "first\u{fffd}\nsecond"));
-        assert_eq!((kept.spaces, kept.account), (vec![red, blue], ada.clone()));
+        let memory = store.memory_by_id(id, &scope).await.unwrap().unwrap();
+        assert_eq!((memory.kind, memory.title.as_str()), (MemoryType::Page, "A title"));
+        assert_eq!((memory.url.as_deref(), memory.content.as_str()), (Some("https://example.com/"), "first\u{fffd}\nsecond"));
+        assert_eq!((memory.spaces, memory.account), (vec![red, blue], ada.clone()));
         draft.texts.push("third".into());
         assert_eq!(draft.put(store, 9).await, Put::Updated(id));
-        let kept = store.memories_by_id(&[id], &scope, 5).await.unwrap();
-        assert_eq!(kept[0].content, "first", "no more than asked for");
+        let memories = store.memories_by_id(&[id], &scope, 5).await.unwrap();
+        assert_eq!(memories[0].content, "first", "no more than asked for");
         let account_index = store.account_indexes_in(&scope, 1).await.unwrap()[0];
         // Two words of the title count three times, including "a".
         assert_eq!((account_index.chunks, account_index.words), (3, 3 * (2 * 3 + 1)));

@@ -135,14 +135,14 @@ async fn pgvector_looks_only_where_it_may() {
     let query = [0.5, 0.5, 0.0, 0.0];
     assert_eq!(near(&world, &ada, query, 9).await, ["ada 0", "ada red 0"]);
     assert_eq!(near(&world, &bob, query, 9).await, ["bob 0", "bob red 0", "bob both 0"]);
-    let (ours, theirs) = (account_index(&world.store, &ada).await, account_index(&world.store, &bob).await);
+    let (ada_index, bob_index) = (account_index(&world.store, &ada).await, account_index(&world.store, &bob).await);
     for (account_indexes, spaces, found) in [
-        (vec![ours, theirs], vec![red], 3),
-        (vec![ours, theirs], vec![blue, red], 3),
-        (vec![ours, theirs], vec![blue], 1),
-        (vec![theirs], vec![red], 2),
-        (vec![ours], vec![blue], 0),
-        (vec![ours, theirs], vec![], 0),
+        (vec![ada_index, bob_index], vec![red], 3),
+        (vec![ada_index, bob_index], vec![blue, red], 3),
+        (vec![ada_index, bob_index], vec![blue], 1),
+        (vec![bob_index], vec![red], 2),
+        (vec![ada_index], vec![blue], 0),
+        (vec![ada_index, bob_index], vec![], 0),
         (vec![], vec![red], 0),
     ] {
         let near = world
@@ -240,13 +240,13 @@ async fn pgvector_walks_through_a_large_account_index_and_finds_the_same() {
     assert_eq!(world.store.graph_missing(&model(), 1_000).await.unwrap(), None);
     assert_eq!(world.store.graph_missing(&model(), 999).await.unwrap(), Some(at.number));
     let found = async |exact_max: usize| {
-        let mut found = Vec::new();
+        let mut results = Vec::new();
         for query in [0, 250, 600] {
-            found.push(
+            results.push(
                 world.store.nearest(&at, &model(), &point(query), ChunkLimits::any(20), exact_max).await.unwrap(),
             );
         }
-        found
+        results
     };
     let exact = found(usize::MAX).await;
     assert_eq!(found(0).await, exact, "without a graph, everything is compared");

@@ -55,8 +55,8 @@ on_each_database! {
         let pretender = NewMachine { machine_uuid: machine, user_cuid: &user_cuid, name: None, secret };
         assert_eq!(store.machine_register(&pretender, now()).await.unwrap(), Register::AlreadyRegistered);
         let payloads: Vec<_> = events.iter().map(|event| event.envelope.payload.clone()).collect();
-        let told: Vec<_> = payloads.iter().map(|payload| (payload["previous_level"].as_str(), payload["level"].as_str().unwrap(), payload["lane"].as_str())).collect();
-        assert_eq!(told, [(None, "off", None), (Some("off"), "full", None), (None, "off", Some("rsi"))]);
+        let levels: Vec<_> = payloads.iter().map(|payload| (payload["previous_level"].as_str(), payload["level"].as_str().unwrap(), payload["lane"].as_str())).collect();
+        assert_eq!(levels, [(None, "off", None), (Some("off"), "full", None), (None, "off", Some("rsi"))]);
         assert_eq!(events[0].envelope.seq, 0);
         for event in &events {
             assert_eq!(event.envelope.scope.machine_id, machine);
@@ -184,11 +184,11 @@ on_each_database! {
         assert_eq!(apply(&[edit(None, None, None, None)], 6).await, ConsentEdited::Written { records: 0, identities: vec![] });
         assert_eq!(rules().await, []);
         let payloads: Vec<_> = waiting(store, &cuid).await.into_iter().map(|event| event.envelope.payload).collect();
-        let shown: Vec<_> = payloads
+        let reports: Vec<_> = payloads
             .iter()
             .map(|payload| (payload["previous_level"].as_str(), payload["level"].as_str(), payload.get("inherited").is_some()))
             .collect();
-        assert_eq!(shown, [
+        assert_eq!(reports, [
             (None, Some("off"), false),
             (None, Some("full"), false),
             (Some("full"), Some("off"), true),

@@ -87,9 +87,9 @@ on_each_database! {
         };
         assert!(!store.webhook_change(id, &other, &change, at(1)).await.unwrap());
         assert!(store.webhook_change(id, &account, &change, at(1)).await.unwrap());
-        let seen = store.webhook_of_account(id, &account).await.unwrap().unwrap();
-        assert_eq!((seen.url.as_str(), seen.description.as_str()), ("https://other.example.com/", "the pager"));
-        assert_eq!((seen.kinds, seen.disabled), (vec![NotificationKind::BatchDone], Some((at(1), DisabledWhy::Owner))));
+        let webhook = store.webhook_of_account(id, &account).await.unwrap().unwrap();
+        assert_eq!((webhook.url.as_str(), webhook.description.as_str()), ("https://other.example.com/", "the pager"));
+        assert_eq!((webhook.kinds, webhook.disabled), (vec![NotificationKind::BatchDone], Some((at(1), DisabledWhy::Owner))));
         assert!(!store.webhook_test(id, &account, world.rng.uuid_v7(now()), at(2), 10).await.unwrap(), "it is disabled");
         let enable = WebhookUpdate { enabled: Some(true), ..WebhookUpdate::default() };
         assert!(store.webhook_change(id, &account, &enable, at(3)).await.unwrap());
@@ -110,7 +110,7 @@ on_each_database! {
         let (account, other) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let all = added(world, &account, NotificationKind::ALL).await.webhook.id;
         let some = added(world, &account, &[NotificationKind::ComputerDetached]).await.webhook.id;
-        let theirs = added(world, &other, NotificationKind::ALL).await.webhook.id;
+        let foreign = added(world, &other, NotificationKind::ALL).await.webhook.id;
         let (machine, cuid, _) = world.attached(&account).await;
         let rule = |level| ConsentRule { machine: None, lane: None, level, set_by: Author::Person };
         let set = async |store: &Store, level, second| {
@@ -133,7 +133,7 @@ on_each_database! {
         // A store of a server without webhooks writes none.
         set(&world.store, ConsentLevel::Off, 7).await;
         assert_eq!(written(&store, some, &account).await.len(), 1);
-        assert!(written(&store, theirs, &other).await.is_empty());
+        assert!(written(&store, foreign, &other).await.is_empty());
         let lease = world.rng.uuid_v7(now());
         assert_eq!(leased(&store, lease, at(10), at(40)).await.len(), 2);
         let due = store.webhook_try_begin(all, lease, at(10), at(40)).await.unwrap().unwrap();
@@ -179,8 +179,8 @@ on_each_database! {
         assert_eq!(leased(store, lease, at(91), at(120)).await, [id]);
         let due = store.webhook_try_begin(id, lease, at(91), at(120)).await.unwrap().unwrap();
         assert_eq!((due.notification, due.tries), (first, 2));
-        let shown = store.webhook_deliveries(id, &account, 10).await.unwrap();
-        assert_eq!(shown.iter().map(|one| (one.is_delivered, one.status)).collect::<Vec<_>>(), [(true, Some(204)), (false, Some(500))]);
+        let deliveries = store.webhook_deliveries(id, &account, 10).await.unwrap();
+        assert_eq!(deliveries.iter().map(|one| (one.is_delivered, one.status)).collect::<Vec<_>>(), [(true, Some(204)), (false, Some(500))]);
     }
 
     async fn an_endpoint_of_a_node_that_ended_is_leased_again_at_once(world: &World) {
@@ -241,8 +241,8 @@ on_each_database! {
         let gone = TryResult { status: Some(410), error: Some("it answered with status 410".to_owned()) };
         assert!(store.webhook_try_end(&due, lease, gone, AfterTry::Disabled(DisabledWhy::Gone), at(6)).await.unwrap());
         assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().disabled, Some((at(6), DisabledWhy::Gone)));
-        let shown = store.webhook_deliveries(id, &account, 10).await.unwrap();
-        assert!(shown.iter().all(|one| one.next_try_at.is_none() && !one.is_delivered && one.error.is_some()));
+        let deliveries = store.webhook_deliveries(id, &account, 10).await.unwrap();
+        assert!(deliveries.iter().all(|one| one.next_try_at.is_none() && !one.is_delivered && one.error.is_some()));
         assert!(store.webhook_try_begin(id, lease, at(7), at(30)).await.unwrap().is_none());
         assert!(leased(store, lease, at(40), at(60)).await.is_empty());
         let settings = PurgeSettings { webhook_deliveries_kept: Duration::from_mins(1), ..PurgeSettings::default() };

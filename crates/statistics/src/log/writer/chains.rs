@@ -147,7 +147,7 @@ fn stored_head(db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<
         "SELECT chain_epoch, seq, self, event_id FROM chain_heads WHERE machine_id = ?1 AND agent_id = ?2";
     const ASK: &str = "read the head of a chain";
     let number = |value: i64| u64::try_from(value).map_err(|_| LogError::Corrupt("chain_heads.seq or chain_epoch"));
-    let found: Option<(i64, i64, [u8; 32], [u8; 16])> = db
+    let columns: Option<(i64, i64, [u8; 32], [u8; 16])> = db
         .prepare_cached(SQL)
         .during(ASK)?
         .query_row((machine.as_uuid().as_bytes(), agent_id), |row| {
@@ -155,7 +155,7 @@ fn stored_head(db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<
         })
         .optional()
         .during(ASK)?;
-    let Some((epoch, seq, self_hash, event_id)) = found else { return Ok(None) };
+    let Some((epoch, seq, self_hash, event_id)) = columns else { return Ok(None) };
     let head = Head { chain_epoch: number(epoch)?, seq: number(seq)?, self_hash: Digest::from(self_hash) };
     // The row is indexed; otherwise reading newer events would have added the chain.
     Ok(Some(ChainHead { head, event_id: uuid::Uuid::from_bytes(event_id).into(), id: 0 }))

@@ -156,14 +156,14 @@ impl View<'_> {
             None => self.ids.find(self.db, event_id)?,
         };
         let Some(number) = number else { return Ok(None) };
-        let found: Option<([u8; 16], [u8; 32])> = self
+        let stored: Option<([u8; 16], [u8; 32])> = self
             .db
             .prepare_cached(KNOWN)
             .during(ASK)?
             .query_row((number, event_id.as_uuid().as_bytes()), |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
             .during(ASK)?;
-        Ok(found.map(|(receipt, known)| {
+        Ok(stored.map(|(receipt, known)| {
             if Digest::from(known) == seal {
                 AppendOutcome::Receipt(ReceiptId::from(Uuid::from_bytes(receipt)))
             } else {

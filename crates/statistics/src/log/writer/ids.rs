@@ -91,7 +91,7 @@ impl Ids {
         while let Some(row) = rows.next().during(ASK)? {
             let run: i64 = row.get(0).during(ASK)?;
             let at = previous_runs.iter().position(|previous| previous.id == run);
-            let mut found = match at {
+            let mut next_run = match at {
                 Some(at) => previous_runs.swap_remove(at),
                 None => Run {
                     id: run,
@@ -103,11 +103,11 @@ impl Ids {
                     filter: None,
                 },
             };
-            if found.filter.is_none() && filters_bytes < self.filters_bytes_max {
-                found.filter = filter(db, run)?;
+            if next_run.filter.is_none() && filters_bytes < self.filters_bytes_max {
+                next_run.filter = filter(db, run)?;
             }
-            filters_bytes += found.filter.as_ref().map_or(0, |filter| filter.num_bits() as u64 / 8);
-            self.runs.push(found);
+            filters_bytes += next_run.filter.as_ref().map_or(0, |filter| filter.num_bits() as u64 / 8);
+            self.runs.push(next_run);
         }
         self.crowded = self.crowded_level();
         Ok(())
@@ -199,14 +199,14 @@ impl Ids {
 /// Reads the Bloom filter of a run.
 fn filter(db: &Connection, run: i64) -> Result<Option<BloomFilter>, LogError> {
     const ASK: &str = "read the filter of a run of ids";
-    let found = db.prepare_cached(FILTER).during(ASK)?.query_row([run], |row| {
+    let result = db.prepare_cached(FILTER).during(ASK)?.query_row([run], |row| {
         let seed = u128::from_le_bytes(row.get(0)?);
         let hashes: u32 = row.get(1)?;
         let bits = row.get_ref(2)?.as_blob()?.chunks_exact(8);
         let bits = bits.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
         Ok(BloomFilter::from_vec(bits).seed(&seed).hashes(hashes))
     });
-    found.optional().during(ASK)
+    result.optional().during(ASK)
 }
 
 /// Deletes some chunks of a merged run, and the run with its last chunk; `false` if there is no such run.
@@ -266,11 +266,11 @@ mod tests {
     /// Enough batches for a merge.
     fn three_batches(db: &Connection, ids: &mut Ids) -> Vec<(Key, i64)> {
         let rng = Rng::seeded(3);
-        let known: Vec<_> = (0..900).map(|number| drawn(&rng, number)).collect();
-        for entries in known.chunks(300) {
+        let all: Vec<_> = (0..900).map(|number| drawn(&rng, number)).collect();
+        for entries in all.chunks(300) {
             add(db, ids, entries.to_vec());
         }
-        known
+        all
     }
 
     fn count(db: &Connection, sql: &str) -> i64 {
@@ -285,15 +285,15 @@ mod tests {
     fn every_id_is_found_at_each_step_of_every_merge_and_no_other_is() {
         let (db, mut ids) = open();
         let rng = Rng::seeded(3);
-        let mut known = BTreeMap::new();
+        let mut expected = BTreeMap::new();
         for batch in 0..40_i64 {
             let entries: Vec<_> = (0..200).map(|number| drawn(&rng, batch * 200 + number)).collect();
-            known.extend(entries.iter().copied());
+            expected.extend(entries.iter().copied());
             add(&db, &mut ids, entries);
             let mut steps = 0;
             while ids.has_work() {
                 ids.work(&db).unwrap();
-                let sample = known.iter().skip(steps % 97).step_by(97);
+                let sample = expected.iter().skip(steps % 97).step_by(97);
                 for (key, number) in sample {
                     let id = Uuid::from_bytes(*key).into();
                     assert_eq!(ids.find(&db, id).unwrap(), Some(*number), "batch {batch}, step {steps}");
@@ -302,7 +302,7 @@ mod tests {
                 steps += 1;
             }
         }
-        for (key, number) in &known {
+        for (key, number) in &expected {
             assert_eq!(ids.find(&db, Uuid::from_bytes(*key).into()).unwrap(), Some(*number));
         }
         let levels = count(&db, "SELECT MAX(level) FROM id_runs");

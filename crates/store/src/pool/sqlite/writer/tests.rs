@@ -43,8 +43,8 @@ impl World {
     /// One statement, as `Pool::writer` runs it.
     async fn run(&self, sql: &'static str) -> Result<u64, Error> {
         let mut turn = self.writer.begin(Undo::Statement).await?;
-        let done = script(sql).execute(turn.connection()?).await;
-        turn.settle(done, |_| true).await
+        let result = script(sql).execute(turn.connection()?).await;
+        turn.settle(result, |_| true).await
     }
 
     /// A body that adds a fact and is committed if `keep`, as `in_transaction!` runs it.
@@ -160,7 +160,7 @@ async fn a_group_that_has_been_open_for_long_takes_no_more() {
 async fn a_member_that_fails_or_is_refused_leaves_its_neighbours_alone() {
     let world = World::new().await;
     let holder = world.writer.begin(Undo::Whole).await.unwrap();
-    let kept = world.add("kept", true);
+    let first = world.add("kept", true);
     world.waiting(1).await;
     let (twin, refused, statement) = (
         world.add("kept", true),
@@ -177,7 +177,7 @@ async fn a_member_that_fails_or_is_refused_leaves_its_neighbours_alone() {
     assert!(statement.unwrap_err().as_database_error().unwrap().is_unique_violation());
     assert!(twin.await.unwrap().unwrap_err().as_database_error().unwrap().is_unique_violation());
     refused.await.unwrap().unwrap();
-    kept.await.unwrap().unwrap();
+    first.await.unwrap().unwrap();
     after.await.unwrap().unwrap();
     assert_eq!(world.facts(), ["kept", "after"]);
     assert_eq!(world.writer.counts().opened, 1);
@@ -204,8 +204,8 @@ async fn a_body_that_is_dropped_is_undone_and_its_neighbours_stay() {
         let writer = world.writer.clone();
         let dropped = tokio::spawn(async move {
             let mut turn = writer.begin(Undo::Whole).await.unwrap();
-            let done = query("INSERT INTO facts (fact) VALUES ('dropped')").execute(turn.connection().unwrap()).await;
-            done.unwrap();
+            let result = query("INSERT INTO facts (fact) VALUES ('dropped')").execute(turn.connection().unwrap()).await;
+            result.unwrap();
             pending::<()>().await;
             turn.settle(Ok(()), |()| true).await
         });
@@ -256,11 +256,11 @@ async fn a_commit_that_fails_reaches_every_member_and_the_next_group_is_whole() 
         .execute(connection)
         .await
         .unwrap();
-    let (kept, refused) = (world.add("kept", true), world.add("refused", false));
+    let (accepted, refused) = (world.add("kept", true), world.add("refused", false));
     world.waiting(2).await;
     let error = holder.settle(Ok(()), |()| true).await.unwrap_err();
     assert!(is_unavailable(&error), "{error}");
-    for member in [kept, refused] {
+    for member in [accepted, refused] {
         let error = member.await.unwrap().unwrap_err();
         assert!(is_unavailable(&error) && !error.as_database_error().unwrap().is_foreign_key_violation(), "{error}");
     }
@@ -364,13 +364,13 @@ async fn another_process_that_writes_is_waited_for() {
     let world = World::new().await;
     let other = world.file.writer().unwrap();
     other.execute_batch("BEGIN IMMEDIATE; INSERT INTO facts (fact) VALUES ('theirs')").unwrap();
-    let ours = world.add("ours", true);
+    let own = world.add("ours", true);
     while world.writer.is_idle() {
         tokio::task::yield_now().await;
     }
-    assert!(!ours.is_finished());
+    assert!(!own.is_finished());
     other.execute_batch("COMMIT").unwrap();
-    ours.await.unwrap().unwrap();
+    own.await.unwrap().unwrap();
     assert_eq!(world.facts(), ["theirs", "ours"]);
     assert_eq!(world.writer.counts().opened, 1);
 }
@@ -521,8 +521,8 @@ async fn beside_any_neighbours_a_member_is_written_once_or_not_at_all() {
                         tokio::task::yield_now().await;
                     }
                 } else {
-                    let done = body.await;
-                    assert_eq!(done.is_err(), fate == Fate::Fails, "{done:?}");
+                    let result = body.await;
+                    assert_eq!(result.is_err(), fate == Fate::Fails, "{result:?}");
                 }
                 fate
             }));
