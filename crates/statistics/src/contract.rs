@@ -130,7 +130,7 @@ pub enum Unavailable {
     /// A status that reports a failure of the service, or one that the contract does not define.
     #[error("the statistics service answered {status}")]
     Status {
-        /// HTTP status of the answer.
+        /// HTTP status of the response.
         status: StatusCode,
         /// `Retry-After` header of the response.
         retry_after: Option<HeaderValue>,
@@ -155,13 +155,13 @@ pub enum Unavailable {
 /// A response that is passed on: status, Content-Type, Retry-After and body unchanged; no other header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
-    /// HTTP status of the answer.
+    /// HTTP status of the response.
     pub status: StatusCode,
     /// `Content-Type` header.
     pub content_type: Option<HeaderValue>,
     /// `Retry-After` header.
     pub retry_after: Option<HeaderValue>,
-    /// Body of the answer, byte for byte.
+    /// Body of the response, byte for byte.
     pub body: Bytes,
 }
 
@@ -188,7 +188,7 @@ impl Passed {
         Self::with_body(StatusCode::OK, "application/octet-stream", body)
     }
 
-    /// Extracts the parts of an answer that are passed on.
+    /// Extracts the parts of a response that are passed on.
     pub fn from_parts(status: StatusCode, headers: &HeaderMap, body: Bytes) -> Self {
         let header = |name| headers.get(name).cloned();
         Self { status, content_type: header(header::CONTENT_TYPE), retry_after: header(header::RETRY_AFTER), body }

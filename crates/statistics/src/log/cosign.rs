@@ -101,7 +101,7 @@ pub enum CosignError {
 pub enum Cosigned {
     /// The cosignature was stored, or the tree is empty.
     Known,
-    /// The witness was asked in this call.
+    /// The cosignature was requested in this call.
     Now,
 }
 

@@ -225,7 +225,7 @@ impl World {
         Claim { account: person.account.unwrap(), person: person.id, email: person.email, rights: None, at: now() }
     }
 
-    /// A registration that was claimed by the person behind an address.
+    /// A registration that was claimed by the person with an e-mail address.
     pub async fn claimed(&self, address: &str) -> (RegistrationId, Claim) {
         let registration = self.registration().await;
         let attempt = self.new_attempt(registration, now());
@@ -236,7 +236,7 @@ impl World {
     }
 }
 
-/// A moment with milliseconds, as the clock gives them.
+/// A time with milliseconds, as the clock returns it.
 pub fn now() -> Timestamp {
     Timestamp::from_timestamp_millis(1_767_225_600_123).unwrap()
 }
