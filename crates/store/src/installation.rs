@@ -87,8 +87,7 @@ impl Store {
         Ok(row.try_into()?)
     }
 
-    /// Stores a checkpoint if it is the first, or larger than the stored one and signed with the same key. Returns whether it was
-    /// stored.
+    /// Stores a checkpoint if it is the first, or larger than the stored one and signed with the same key. Returns whether it was stored.
     #[boxed]
     pub async fn installation_remember(&self, log: &RememberedLog, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str =

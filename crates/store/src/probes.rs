@@ -60,18 +60,14 @@ crate::probes! {
     pub(crate) short API_KEY: KeyRow =
         "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
         FROM api_keys WHERE key_hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
-    /// A device code.
     pub(crate) short DEVICE_CODE: CodeRow =
         "SELECT device_code_hash, machine_uuid, user_cuid, created_at, expires_at, state, account_id, settled_at
         FROM device_codes WHERE device_code_hash = $1";
-    /// An account and its owner.
     pub(crate) short ACCOUNT: AccountRow =
         "SELECT a.user_account_id, a.plan, a.balance_cents, COALESCE(a.name, p.name) AS name, a.created_at,
             p.id AS person_id, p.email
         FROM accounts a LEFT JOIN persons p ON p.account_id = a.user_account_id WHERE a.user_account_id = $1";
-    /// A person.
     pub(crate) short PERSON: PersonRow = "SELECT id, email, name, account_id FROM persons WHERE id = $1";
-    /// An identity.
     pub(crate) short IDENTITY: IdentityRow =
         "SELECT user_cuid, account_id, control_machine_uuid, created_at FROM identities WHERE user_cuid = $1";
     /// The computers that are or were attached to an account, and the service's chains of its identities.

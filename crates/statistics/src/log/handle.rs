@@ -247,7 +247,6 @@ impl Log {
         self.pool.close().await;
     }
 
-    /// Reads the tiles with these ids.
     pub(super) async fn tiles(
         &self,
         names: impl IntoIterator<Item = merkle::tile::TileId>,

@@ -30,7 +30,6 @@ impl Append {
         Self { submission, receipt, received_at }
     }
 
-    /// The submitted event.
     pub(super) fn submission(&self) -> &Submission {
         &self.submission
     }
@@ -40,12 +39,10 @@ impl Append {
         self.receipt
     }
 
-    /// Time at which the server received the event.
     pub(super) fn received_at(&self) -> Timestamp {
         self.received_at
     }
 
-    /// Its leaf of the tree.
     pub(super) fn leaf_hash(&self) -> Digest {
         let event = &self.submission;
         let Position { chain_epoch, seq, prev } = event.position;

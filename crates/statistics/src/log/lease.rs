@@ -33,7 +33,6 @@ impl SequencerLease {
         }
     }
 
-    /// Whether the lease has not expired.
     pub(super) fn is_held(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|held| Instant::now() < held.until)
     }

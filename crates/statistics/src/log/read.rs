@@ -212,7 +212,6 @@ impl Log {
         Ok(signed)
     }
 
-    /// Reads the signed tree from the database.
     pub(super) async fn signed_row(&self) -> Result<Signed, LogError> {
         let row = self.tree_row().await?;
         let size = u64::try_from(row.size).map_err(|_| LogError::Corrupt("tree.size"))?;
@@ -314,7 +313,6 @@ fn written_prev(canonical: &[u8]) -> Option<Prev> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Parses the canonical bytes for `prev`.
 fn read_prev(canonical: &[u8]) -> Result<Prev, LogError> {
     #[derive(Deserialize)]
     struct Linked {

@@ -36,8 +36,7 @@ pub struct Followed {
 }
 
 impl Store {
-    /// Changes of an account index after the change `since`, of about `memories_max` memories; `since` = 0 reads from the
-    /// start.
+    /// Changes of an account index after the change `since`, of about `memories_max` memories; `since` = 0 reads from the start.
     #[boxed]
     pub async fn account_index_changes(
         &self,
@@ -46,8 +45,7 @@ impl Store {
         model: &ModelId,
         memories_max: usize,
     ) -> Result<Changes, StoreError> {
-        // Each is one statement, so that a memory that changes during the call is either complete here or returned by the
-        // next call.
+        // Each is one statement, so that a memory that changes during the call is either complete here or returned by the next call.
         const DELETED: &str = "SELECT memory_id, changed FROM memories_deleted
             WHERE account_index = $1 AND changed > $2 ORDER BY changed LIMIT $3";
         const CHANGED: &str = "SELECT m.id, m.changed, m.spaces, c.id AS chunk, v.vector

@@ -57,13 +57,11 @@ async fn asking(world: &World, machine: MachineUuid, identity: &UserCuid) -> Dev
     code
 }
 
-/// A pending code of a new computer.
 async fn code_of_new_computer(world: &World) -> DeviceCode {
     let (machine, identity, _) = world.machine().await;
     asking(world, machine, &identity).await
 }
 
-/// A person without an account.
 async fn without_account(world: &World, address: &str) -> Person {
     world.store.person_sign_in(&email(address), false, now(), &world.rng).await.unwrap()
 }

@@ -6,7 +6,6 @@ use domain::ids::UserAccountId;
 use store::memory::MemoryScope;
 use store::{DatabaseSettings, Store};
 
-/// The account of the tests.
 const ACCOUNT: &str =
     "INSERT INTO accounts (user_account_id, created_at) VALUES ('tz4a98xxat96iws9zmbrgj3a', '2026-01-01T00:00:00Z')";
 const ACCOUNT_INDEX: &str = "INSERT INTO account_indexes (account_id, memories, chunks, words, changes) VALUES ('tz4a98xxat96iws9zmbrgj3a', 1, 1, 1, 1)";

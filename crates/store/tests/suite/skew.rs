@@ -27,7 +27,6 @@ struct Tables {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Column {
     kind: String,
-    /// Whether it may be null.
     is_optional: bool,
     /// Whether a row that does not name the column gets a value.
     has_default: bool,
@@ -188,7 +187,6 @@ fn words(rule: &str) -> impl Iterator<Item = &str> {
     rule.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
 }
 
-/// The files of a folder in order.
 fn migrations(folder: &str) -> Vec<Migration> {
     let folder = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../..").join(folder);
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());

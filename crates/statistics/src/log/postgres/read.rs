@@ -13,8 +13,7 @@ use crate::log::handle::{Log, Source};
 use crate::log::job::Append;
 use crate::log::sql::{self, postgres};
 
-/// Maximum number of statements for the sources of a group. A second one finds sources that another process added at the
-/// same time.
+/// Maximum number of statements for the sources of a group. A second one finds sources that another process added at the same time.
 const SOURCES_TRIES_MAX: u32 = 3;
 
 /// Rows from one snapshot.
@@ -114,7 +113,6 @@ impl Log {
     }
 }
 
-/// Binds computers, agents, identities and lanes of sources.
 fn bind_sources<'q>(statement: Query<'q>, sources: &'q [Source]) -> Query<'q> {
     let machines: Vec<Uuid> = sources.iter().map(|(machine, ..)| machine.as_uuid()).collect();
     let column = |of: fn(&Source) -> &str| sources.iter().map(of).collect::<Vec<&str>>();

@@ -130,7 +130,6 @@ store::probes! {
     /// The number of an unindexed event. Parameters: the number after which it is searched, its id.
     pub(in crate::log) short UNINDEXED: NumberRow = "SELECT id FROM events
         WHERE id > MAX($1, (SELECT events FROM indexed WHERE id = 1)) AND event_id = $2";
-    /// The signed tree.
     pub(in crate::log) short TREE: TreeRow = "SELECT size, root, checkpoint, vkey, signed_at FROM tree WHERE id = 1";
     /// A tile. Parameters: level, place.
     pub(in crate::log) short TILE: HashesRow = "SELECT hashes FROM tiles WHERE level = $1 AND place = $2";

@@ -44,8 +44,7 @@ pub struct Committed {
 }
 
 impl Open {
-    /// Appends a group. After an error no event of the group is committed, and the memory may be ahead of the log, so the caller drops
-    /// it.
+    /// Appends a group. After an error no event of the group is committed, and the memory may be ahead of the log, so the caller drops it.
     pub fn append(&mut self, group: &[Append]) -> Result<Committed, LogError> {
         domain::failpoint!("append.before");
         let transaction = begin(&mut self.db)?;

@@ -19,8 +19,7 @@ use super::file::SqliteFile;
 const FRAME_HEADER_BYTES: u64 = 24;
 
 thread_local! {
-    /// Number of pages in the log after the last commit of this thread. Thread-local, because SQLite passes it to a function without
-    /// state.
+    /// Number of pages in the log after the last commit of this thread. Thread-local, because SQLite passes it to a function without state.
     static PAGES: Cell<u64> = const { Cell::new(0) };
 }
 
