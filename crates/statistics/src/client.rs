@@ -141,8 +141,7 @@ impl Client {
         self.read(&format!("/v1/log/tile/{wanted}"), &[], HeaderMap::new()).await
     }
 
-    /// How long requests are still refused because the service failed repeatedly; zero while a probe is in flight. `None` if the next
-    /// request is sent.
+    /// How long requests are still refused after repeated failures; zero during a probe. `None` if the next request is sent.
     pub fn refuses_for(&self) -> Option<Duration> {
         lock(&self.breaker).refuses_for(Instant::now())
     }

@@ -196,8 +196,7 @@ pub(crate) struct ComputersKey<'k> {
     pub(crate) scopes: &'k str,
 }
 
-/// Creates the key of a computer in the caller's transaction and revokes its earlier keys. `AlreadyMade`: a key with this hash exists,
-/// valid or not.
+/// Creates the key of a computer in the caller's transaction and revokes its earlier keys. `AlreadyMade`: a key with this hash exists.
 pub(crate) async fn add_key_of_computer(
     tx: &mut Tx<'_>,
     KeyGrant { id, keys_max }: KeyGrant,

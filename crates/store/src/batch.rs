@@ -405,8 +405,7 @@ impl Store {
     }
 }
 
-/// The batch that an earlier request with this key created; the key of an expired batch becomes free. Without a key, the running batch with
-/// the same body.
+/// The batch with this key; the key of an expired batch becomes free. Without a key, the running batch with the same body.
 async fn known_by_key(
     tx: &mut Tx<'_>,
     new: &NewBatch<'_>,

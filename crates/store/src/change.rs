@@ -57,8 +57,7 @@ impl Change {
 pub struct ChangeListener(PostgresListener);
 
 impl Store {
-    /// Listens for hints. `None` if there are no hints: on SQLite, without `database.notify`, and with a single connection, which requests
-    /// need.
+    /// Listens for hints. `None` on SQLite, without `database.notify`, and with a single connection, which requests need.
     #[boxed]
     pub async fn changes_listen(&self) -> Result<Option<ChangeListener>, StoreError> {
         let Pool::Postgres(pool) = &self.pool else { return Ok(None) };

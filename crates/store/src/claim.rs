@@ -326,8 +326,7 @@ impl Store {
         self.announce(tx, &Change::Registration(token)).await
     }
 
-    /// The dependants of an agent: the agents that it confirmed, directly or indirectly, and the computers that any of these agents
-    /// approved.
+    /// Dependants of an agent: agents that it confirmed, directly or indirectly, and computers that any of these approved.
     #[boxed]
     pub async fn confirmed_by(&self, agent: RegistrationId) -> Result<Confirmed, StoreError> {
         const SQL: &str = "WITH RECURSIVE ending (id) AS (SELECT id FROM registrations WHERE id = $1
@@ -339,8 +338,7 @@ impl Store {
         Ok(Confirmed { agents: agents.max(0).unsigned_abs(), computers: computers.max(0).unsigned_abs() })
     }
 
-    /// The claim tokens of registrations that changed at `since` or later, earliest change first, so that a process reads the changes of
-    /// other processes.
+    /// Claim tokens of registrations that changed at `since` or later, earliest change first, for reading changes of other processes.
     #[boxed]
     pub async fn registrations_changed_since(
         &self,

@@ -198,8 +198,8 @@ impl Store {
         Ok(is_done)
     }
 
-    /// Frees an identity: deletes its levels for all computers and ends the chain of the service's reports about it, so that a later owner
-    /// does not see it.
+    /// Frees an identity: deletes its levels for all computers and ends the chain of reports about it, so that a later owner does not see
+    /// it.
     async fn unlink_identity(&self, account: &UserAccountId, identity: &UserCuid) -> Result<bool, StoreError> {
         const LOCK: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 AND account_id = $2";
         const WAITING: &str = "SELECT COUNT(*) FROM consent_outbox WHERE user_cuid = $1";

@@ -58,8 +58,8 @@ impl Store {
             .map(drop)
     }
 
-    /// Changes the settings of an account within a transaction that locks them; returns the new ones. If `change` returns an error, the
-    /// settings stay unchanged.
+    /// Changes the settings of an account within a transaction that locks them; returns the new ones. An error of `change` leaves them
+    /// unchanged.
     pub async fn filter_settings_change<E: Send>(
         &self,
         account: &UserAccountId,

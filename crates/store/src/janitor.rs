@@ -38,8 +38,7 @@ pub struct PurgeSettings {
     /// Unclaimed registrations, after their claim token expired, unless events of the agent are held.
     #[serde(with = "humantime_serde")]
     pub unclaimed_kept: Duration,
-    /// Computers that were never attached to an account, after their last request, with the data that only they refer to. Recorded events
-    /// stay.
+    /// Computers that were never attached, after their last request, with the data that only they refer to. Recorded events stay.
     #[serde(with = "humantime_serde")]
     pub unattached_kept: Duration,
     /// Held events, after they were released or discarded.

@@ -142,8 +142,7 @@ impl Store {
         Ok(known(rows.iter())?)
     }
 
-    /// The computers with several secrets, in order. On PostgreSQL this is a single statement, because a round trip costs more than the
-    /// lookup.
+    /// The computers with several secrets, in order. On PostgreSQL a single statement, to save round trips.
     #[boxed]
     pub async fn machines_by_secret(&self, secrets: &[SecretHash]) -> Result<Vec<Option<KnownMachine>>, StoreError> {
         // One row per level of a computer, and one row without a level if it has none. PostgreSQL caches a plan from the time when the
@@ -203,8 +202,7 @@ impl Store {
         .await
     }
 
-    /// Detaches a computer of this account, revokes its secret and the keys that it got with its attachment; `false` if the account has no
-    /// such computer.
+    /// Detaches a computer of this account and revokes its secret and keys; `false` if the account has no such computer.
     #[boxed]
     pub async fn machine_detach(
         &self,
@@ -326,8 +324,8 @@ impl Store {
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Deletes a computer, so that it may register again: for operators. Its identity and its events stay; the keys that it got with its
-    /// attachment are revoked.
+    /// Deletes a computer, so that it may register again: for operators. Its identity and events stay; the keys of its attachment are
+    /// revoked.
     #[boxed]
     pub async fn machine_remove(&self, machine: MachineUuid, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "DELETE FROM machines WHERE machine_uuid = $1";

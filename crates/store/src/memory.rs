@@ -104,8 +104,8 @@ pub struct ChunkPut<'a> {
 pub enum Put {
     /// The memory was created.
     Created(MemoryId),
-    /// It exists unchanged, or is also in spaces that the sender's key does not cover. It is linked to the new spaces, and its content was
-    /// not changed.
+    /// It exists unchanged, or is also in spaces that the sender's key does not cover. It is linked to the new spaces; its content is
+    /// unchanged.
     Existing(MemoryId),
     /// It existed and has changed.
     Updated(MemoryId),

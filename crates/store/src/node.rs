@@ -145,8 +145,7 @@ impl Store {
         self.holder.map(|node| node.as_uuid())
     }
 
-    /// Ends the leases of endpoints and mails of nodes without a row: they stopped, or a later process replaced them. Returns the number of
-    /// leases.
+    /// Ends the leases of nodes without a row on endpoints and mails: they stopped or were replaced. Returns the number of leases.
     #[boxed]
     pub async fn leases_take_over(&self, now: Timestamp) -> Result<u64, StoreError> {
         const WEBHOOKS: &str = "UPDATE webhooks SET lease = NULL, leased_until = $1

@@ -1,7 +1,7 @@
 //! Common interface of both databases (`docs/decisions/0027-two-databases.md`).
 //!
-//! SQL is written once and runs on both: a [`Pool`] is one or the other, and a statement ([`query`], [`scalar`]) chooses the driver when it
-//! runs.
+//! SQL is written once and runs on both: a [`Pool`] is one or the other, and a statement ([`query`], [`scalar`]) chooses the driver at run
+//! time.
 //!
 //! | call | where the statement runs |
 //! |---|---|
@@ -104,8 +104,8 @@ impl Pool {
         sqlite::open_copy(path).await
     }
 
-    /// Copies all committed rows into a new SQLite file, without blocking readers and writers; `false` for PostgreSQL, which has separate
-    /// tools for backups.
+    /// Copies all committed rows into a new SQLite file, without blocking readers and writers; `false` for PostgreSQL, which has its own
+    /// tools.
     #[boxed]
     pub async fn copy_to(&self, path: &Path) -> Result<bool, StoreError> {
         match self {
@@ -114,8 +114,7 @@ impl Pool {
         }
     }
 
-    /// Renames the database, under a name that contains `mark`: the SQLite file, which is closed, or the PostgreSQL `schema`. Returns the
-    /// new name.
+    /// Renames the SQLite file, which is closed, or the PostgreSQL `schema`; the new name contains `mark` and is returned.
     #[boxed]
     pub async fn set_aside(self, schema: &'static str, mark: &str) -> Result<String, StoreError> {
         match &self {
@@ -155,8 +154,7 @@ impl Pool {
         }
     }
 
-    /// Faults of the database. On SQLite it checks every page, index and reference of the file. On PostgreSQL it reads every row of every
-    /// table, but no index.
+    /// Faults of the database: on SQLite from a check of every page, index and reference, on PostgreSQL from a read of every row.
     #[boxed]
     pub async fn faults(&self) -> Result<Vec<String>, StoreError> {
         match self {

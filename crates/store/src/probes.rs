@@ -8,8 +8,7 @@ use self::rows::{
 };
 use crate::joined;
 
-/// The columns of [`KnownRow`], of computers `m` with their consent levels `c`. Without `EXISTS`, which PostgreSQL may execute as a hash of
-/// all held events.
+/// The columns of [`KnownRow`], of computers `m` with consent levels `c`. Without `EXISTS`, which PostgreSQL may hash over all held events.
 pub(crate) const KNOWN_COLUMNS: &str = "m.machine_uuid, m.user_cuid, m.account_id,
     (SELECT i.account_id FROM identities i WHERE i.user_cuid = m.user_cuid) AS identity_account_id,
     m.last_seen_at, c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
@@ -49,8 +48,7 @@ crate::probes! {
         "SELECT s.id AS session_id, p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at
         FROM sessions s JOIN persons p ON p.id = s.person_id
         WHERE s.token_hash = $1 AND s.revoked_at IS NULL";
-    /// An access token that was not revoked. Parameter: its hash. The account is compared too: a token that was issued during the claim
-    /// ends with it.
+    /// An unrevoked access token. Parameter: its hash. The account is compared too: a token that was issued during the claim ends with it.
     pub(crate) kept TOKEN: TokenFactsRow =
         "SELECT r.id, t.scope, t.account_id, r.person_id, r.claimed_email, t.expires_at, r.rights
         FROM access_tokens t JOIN registrations r ON r.id = t.registration_id

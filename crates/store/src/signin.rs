@@ -35,8 +35,7 @@ pub struct TicketRequest<'a> {
     pub instead_of: Option<&'a SecretHash>,
 }
 
-/// Maximum numbers of codes for one e-mail address. Counted by network, so that requests from another network cannot exhaust the owner's
-/// quota.
+/// Maximum numbers of codes for one e-mail address, per network, so that requests from another network do not use up the owner's quota.
 #[derive(Debug, Clone, Copy)]
 pub struct CodeLimits {
     /// Maximum per requesting network.

@@ -73,8 +73,7 @@ impl Store {
         .await
     }
 
-    /// The facts about a presented token, if it is valid: not expired, not revoked, and its registration has not changed since it
-    /// was issued.
+    /// The facts about a token, if it is valid: not expired, not revoked, and its registration is unchanged since it was issued.
     #[boxed]
     pub async fn token_by_hash(&self, token: &SecretHash, now: Timestamp) -> Result<Option<TokenFacts>, StoreError> {
         let row = probe(probes::TOKEN).bind(token.as_bytes()).fetch_optional(&self.pool);

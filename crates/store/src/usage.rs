@@ -43,8 +43,7 @@ impl Store {
         Ok(number("usage_cursor.counted", counted)?)
     }
 
-    /// Adds the usage of the leaves from `counted` up to `until`; `false`, without counting, if another process has already counted
-    /// beyond `counted`.
+    /// Adds the usage of the leaves from `counted` up to `until`; `false`, without counting, if another process has counted further.
     #[boxed]
     pub async fn usage_count(&self, counted: u64, until: u64, days: &[UsageDay]) -> Result<bool, StoreError> {
         const MOVE: &str = "UPDATE usage_cursor SET counted = $2 WHERE id = 1 AND counted = $1";
@@ -187,8 +186,7 @@ pub(crate) async fn add_days(tx: &mut Tx<'_>, days: &[UsageDay]) -> Result<(), s
     Ok(())
 }
 
-/// Sorted, because PostgreSQL locks rows in input order: two nodes with different orders would deadlock. Without duplicate keys, which
-/// `ON CONFLICT` requires.
+/// Sorted, because PostgreSQL locks rows in input order and other nodes would deadlock. Without duplicates, for `ON CONFLICT`.
 pub(crate) fn ordered(days: &[UsageDay]) -> Vec<UsageDay> {
     let mut ordered = days.to_vec();
     ordered.sort_by(|one, two| (&one.recorder, one.day).cmp(&(&two.recorder, two.day)));

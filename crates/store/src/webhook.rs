@@ -1,7 +1,6 @@
 //! Webhook endpoints of accounts, and the outbox of notifications (`docs/decisions/0033-notifications.md`).
 //!
-//! [`notice`](crate::notice) writes the deliveries. A process leases an endpoint, so an endpoint gets one delivery at a time, from one
-//! process.
+//! [`notice`](crate::notice) writes the deliveries. A process leases an endpoint, so it gets one delivery at a time, from one process.
 
 use domain::ids::{UserAccountId, WebhookId};
 use domain::webhook::{DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, Webhook};
@@ -349,8 +348,7 @@ impl Store {
         Ok(leased.during(Operation::LeaseWebhooks).await? == 1)
     }
 
-    /// Starts the next try of a leased endpoint and renews the lease; `None` if no delivery is due, the lease is lost, or the endpoint is
-    /// disabled.
+    /// Starts the next try and renews the lease; `None` if no delivery is due, the lease is lost, or the endpoint is disabled.
     #[boxed]
     pub async fn webhook_try_begin(
         &self,
@@ -378,8 +376,7 @@ impl Store {
         .await
     }
 
-    /// Stores the result of a try; `false` if the delivery is already settled. `lease` shows that no other process has taken over the
-    /// endpoint.
+    /// Stores the result of a try; `false` if the delivery is settled. `lease` shows that no other process has taken over the endpoint.
     #[boxed]
     pub async fn webhook_try_end(
         &self,

@@ -12,8 +12,8 @@ use super::postgres::ContendedEvents;
 use async_recursion::async_recursion as boxed;
 
 impl Log {
-    /// Appends a group of events; one outcome per event, in order. New events are durable when it returns. After an error, any event of the
-    /// group may be stored.
+    /// Appends a group of events; one outcome per event, in order. New events are durable on success. After an error any event may be
+    /// stored.
     #[boxed]
     pub async fn append(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
         self.admits()?;

@@ -145,8 +145,7 @@ impl Log {
     }
 }
 
-/// Whether every chain of an earlier read exists in a later one with the same or a later head. If no event is appended, both reads are
-/// equal.
+/// Whether every chain of an earlier read exists in a later one, with the same or a later head.
 fn reaches(earlier: &Heads, later: &Heads) -> Result<(), AuditFault> {
     for (key, (head, id)) in earlier {
         let agrees = later.get(key).is_some_and(|(known, known_id)| {

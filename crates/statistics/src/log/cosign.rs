@@ -23,8 +23,8 @@ use crate::merkle::tile::Tiles;
 use crate::witness::{WitnessAnswer, WitnessClient, WitnessFault};
 use async_recursion::async_recursion as boxed;
 
-/// Maximum number of requests to one witness for one checkpoint: the witness may have seen another size, and another node may send requests
-/// at the same time.
+/// Maximum number of requests to one witness per checkpoint: the witness may have seen another size, or serve another node at the same
+/// time.
 const ATTEMPTS_MAX: u32 = 4;
 /// Time in which a checkpoint may lack cosignatures; after it, passes that sign fail.
 const LACK_MAX: Duration = Duration::from_secs(2);
@@ -106,8 +106,7 @@ pub enum Cosigned {
 }
 
 impl Log {
-    /// Requests the cosignature of the newest checkpoint from a witness, unless it is stored. Halts the log on evidence that the witness
-    /// has seen another history.
+    /// Requests a witness's cosignature of the newest checkpoint, unless it is stored. Halts the log on evidence of another history.
     #[boxed]
     pub async fn cosign(&self, witness: &WitnessClient) -> Result<Cosigned, CosignError> {
         if self.halted().is_some() {
@@ -254,8 +253,7 @@ impl Log {
         query(LINES).bind(vkey).bind(size).fetch_all(&self.pool).await.during("read cosignatures")
     }
 
-    /// Whether enough witnesses have cosigned the newest checkpoint, so that the next one may be signed; fails if they have not for
-    /// [`LACK_MAX`].
+    /// Whether enough witnesses have cosigned the newest checkpoint to sign the next; fails if they have not for [`LACK_MAX`].
     pub(super) async fn is_witnessed(&self) -> Result<bool, LogError> {
         let Witnessing { quorum, lack, .. } = &*self.witnessing;
         if *quorum == 0 {

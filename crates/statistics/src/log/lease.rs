@@ -16,8 +16,7 @@ struct Held {
 }
 
 impl SequencerLease {
-    /// Records a lease that was acquired or renewed for this duration. The fence increases if another process had the
-    /// lease in between.
+    /// Records a lease that was acquired or renewed. The fence increases if another process had the lease in between.
     pub(super) fn taken(&self, fence: i64, held_for: Duration) {
         let held = Held { fence, until: Instant::now() + held_for };
         let previous = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(held);

@@ -148,8 +148,7 @@ impl Log {
         Ok(Passed::written(StatusCode::OK, body))
     }
 
-    /// The number of an event in an SQLite file: from memory, from the runs of ids, or from the table of events if another process has
-    /// just appended it.
+    /// The number of an event in an SQLite file: from memory, the runs of ids, or, if another process has just appended it, the events.
     async fn number(&self, event_id: EventId) -> Result<Option<i64>, LogError> {
         const OPERATION: &str = "look for an event";
         // Memory is read before the runs: an event leaves the memory only after it is in a run.

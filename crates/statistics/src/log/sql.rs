@@ -237,8 +237,7 @@ pub struct Dialect {
     pub leaves_from: &'static str,
     /// Tiles by level and place (JSON array of `{level, place}`), as [`FoundTile`].
     pub tiles: &'static str,
-    /// The numbers of the sources of recorders (JSON array of `{machine, identity}`). Parameters: recorders; lane or null; agent kind or
-    /// null.
+    /// Numbers of recorders' sources. Parameters: recorders (JSON array of `{machine, identity}`); lane or null; agent kind or null.
     pub sources_of: &'static str,
     /// A page of activity. Parameters: sources (JSON array of numbers), since, before (`$3, $4`), limit; on SQLite also the unindexed
     /// events, and the number after which further unindexed events are read.

@@ -71,8 +71,7 @@ impl Log {
         hands.missing.first().map_or(Ok(path), |id| Err(TreeFault::Missing(*id).into()))
     }
 
-    /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. A response never changes while the
-    /// log keeps its events.
+    /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. Responses are immutable.
     #[boxed]
     pub async fn tile(&self, wanted: TilePath) -> Result<Passed, LogError> {
         let cached = self.tree_cache.signed.read().unwrap_or_else(PoisonError::into_inner).clone();

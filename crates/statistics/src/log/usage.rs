@@ -16,8 +16,7 @@ use super::sql::{Dialect, TREE_SIZE};
 use async_recursion::async_recursion as boxed;
 
 impl Log {
-    /// The usage of at most `leaves_max` leaves from place `counted` on, and the place to continue from; `counted` itself if there are
-    /// no new leaves.
+    /// The usage of at most `leaves_max` leaves from place `counted` on, and the end place; `counted` if there are no new leaves.
     #[boxed]
     pub async fn usage_from(&self, counted: u64, leaves_max: u32) -> Result<(u64, Vec<UsageDay>), LogError> {
         if let Some(counted) = self.spans.from(counted, leaves_max) {

@@ -61,8 +61,8 @@ const INDEX_AFTER: Duration = Duration::from_secs(5);
 const UNINDEXED_MAX: usize = 1_048_576;
 /// Maximum number of events that wait for the thread.
 const WAITING_MAX: usize = 16_384;
-/// How long [`Writer::close`] waits for the thread. A thread that is still blocked on the file ends with the process; its uncommitted
-/// events were not answered.
+/// Timeout of [`Writer::close`]. A thread that is still blocked on the file ends with the process; its uncommitted events were not
+/// answered.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// A command for the thread.

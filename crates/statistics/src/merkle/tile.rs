@@ -39,8 +39,8 @@ impl Tiles {
         Ok(needed.0)
     }
 
-    /// Adds a stored tile: its hashes, concatenated. It may have more hashes than the tree that is read, because hashes are
-    /// only appended.
+    /// Adds a stored tile: its hashes, concatenated. It may be longer than in the tree that is read, because tiles only
+    /// grow.
     pub fn insert(&mut self, id: TileId, stored: &[u8]) {
         let (hashes, _) = stored.as_chunks();
         self.0.insert(id, hashes.iter().map(|hash| Digest::from(*hash)).collect());
@@ -57,8 +57,7 @@ impl Tiles {
         self.0.retain(|id, _| edge.contains(id));
     }
 
-    /// Appends leaf hashes to a tree of `size` leaves; its [`edge`](Self::edge) must be present. Returns the tiles to
-    /// store.
+    /// Appends leaf hashes to a tree of `size` leaves with its [`edge`](Self::edge) present. Returns the tiles to store.
     pub fn append(&mut self, size: u64, leaves: &[Digest]) -> Result<BTreeSet<TileId>, TreeFault> {
         let mut touched = BTreeSet::new();
         for (position, leaf) in (size..).zip(leaves) {

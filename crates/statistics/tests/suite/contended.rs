@@ -250,8 +250,7 @@ async fn processes_that_append_to_the_same_chains_lose_nothing_on_postgres() {
     assert_eq!((audited.events, audited.chains, audited.checkpoint.size), (count, CHAINS as u64, count));
 }
 
-/// The planner sees the length of an array that is an argument of `unnest`, and plans short ones again at each call, which takes longer
-/// than the statement.
+/// For an array argument of `unnest` the planner sees the length, and plans short arrays again at each call, which is slow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_with_arrays_are_not_planned_again_on_postgres() {
     let Some(world) = World::on_postgres().await else { return };

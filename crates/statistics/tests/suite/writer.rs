@@ -107,8 +107,7 @@ async fn a_log_that_is_closed_refuses_what_comes_later() {
     assert_eq!(refused.to_string(), "the log is closed");
 }
 
-/// Returns the number that SQLite increments in the header of the write-ahead log whenever it overwrites the log from
-/// its start.
+/// Returns the number in the header of the write-ahead log that SQLite increments at each restart of the log.
 fn checkpoint_sequence(folder: &tempfile::TempDir) -> Option<u32> {
     let bytes = std::fs::read(folder.path().join("statistics.db-wal")).unwrap();
     Some(u32::from_be_bytes(bytes.get(12..16)?.try_into().unwrap()))

@@ -285,8 +285,7 @@ impl Store {
         }
     }
 
-    /// The newest or best chunks with all stems; if there are too few, then the newest with the rarer half of the stems, then with the
-    /// rarest.
+    /// The newest or best chunks with all stems; if too few, then with the rarer half of the stems, then with the rarest.
     async fn matching_by_fts5(
         &self,
         on: &AccountStatistics,

@@ -1,5 +1,5 @@
-//! Chunks without a vector of the current model: the model was unavailable when they were added, or their vector is from
-//! another model.
+//! Chunks without a vector of the current model: it was unavailable when they were added, or another model embedded
+//! them.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,4 @@
-//! Stored vectors: 16-bit floats, little-endian. Compared with 32 bits, a cosine differs by less than 0.0001 and the
-//! size is half.
+//! Stored vectors: 16-bit floats, little-endian. A cosine differs by less than 0.0001 from its 32-bit value.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;

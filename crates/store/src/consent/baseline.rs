@@ -12,8 +12,7 @@ use crate::Store;
 use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, parsed_opt, undecodable};
 
-/// Locks the levels for all computers of an account, so that they do not change while an identity is being linked. Lock order: account,
-/// identities.
+/// Locks an account's levels for all computers, for the time in which an identity is linked. Lock order: account, identities.
 pub(crate) async fn lock_baseline(tx: &mut Tx<'_>, account: &str) -> Result<(), sqlx::Error> {
     const SQL: &str = "UPDATE accounts SET plan = plan WHERE user_account_id = $1";
     query(SQL).bind(account).execute(tx).await.map(drop)

@@ -124,8 +124,7 @@ impl Store {
         .await
     }
 
-    /// Ends a pause early, if this party may. The event of each identity contains the person's level that applies again, or
-    /// `default_level`.
+    /// Ends a pause early, if this party may. The event of each identity contains the level that applies again, or `default_level`.
     #[boxed]
     pub async fn recording_continue(
         &self,

@@ -11,8 +11,7 @@ use crate::pool::{Tx, query};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// Number of deletions that an account index stores for followers of its changes; a follower that is further behind reads the account index
-/// again from its start.
+/// Number of deletions that an account index stores for followers of its changes; a follower further behind starts again.
 pub(crate) const DELETIONS_KEPT: i64 = 100_000;
 
 /// Result of unlinking a memory from spaces.

@@ -68,8 +68,8 @@ pub enum Edit {
 }
 
 impl Store {
-    /// Changes a memory of an account. Changing only the title keeps the digest of the source, so that adding the same page again keeps the
-    /// title.
+    /// Changes a memory of an account. A change of only the title keeps the digest of the source, so that adding the same page again keeps
+    /// it.
     #[boxed]
     pub async fn memory_edit(&self, edit: &MemoryEdit<'_>, now: Timestamp) -> Result<Edit, StoreError> {
         const CHANGE: &str =

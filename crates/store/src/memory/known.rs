@@ -1,7 +1,6 @@
 //! Duplicate detection, from the writer's view (`docs/decisions/0021-memories.md`).
 //!
-//! Writes with a key limited to spaces reveal nothing about other memories, so several memories of an account index may have the same
-//! `dedupe`.
+//! Writes with a key limited to spaces reveal nothing about other memories, so several memories of an account may have the same `dedupe`.
 
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId};

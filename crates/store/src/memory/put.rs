@@ -40,8 +40,8 @@ impl Store {
         self.keep(put, None, now).await
     }
 
-    /// Stores a memory of an export with its id, times and tags. A memory that is known by its id or by its `dedupe` stays unchanged and is
-    /// linked to the new spaces.
+    /// Stores a memory of an export with its id, times and tags. If its id or `dedupe` is known, the known memory is only linked to the new
+    /// spaces.
     #[boxed]
     pub async fn memory_import(&self, put: &MemoryPut<'_>, restored: &Restored<'_>) -> Result<Put, StoreError> {
         self.keep(put, Some(restored), restored.updated_at).await
@@ -241,8 +241,7 @@ fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceI
     (all, new)
 }
 
-/// The existing spaces of `put`. If all were deleted since the request, the account's default space replaces them, if the sender's key
-/// covers it.
+/// The existing spaces of `put`. If all were deleted since the request: the account's default space, if the sender's key covers it.
 async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sqlx::Error> {
     const SQLITE: &str = "SELECT id FROM spaces WHERE id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($1))";
     const POSTGRES: &str = "SELECT id FROM spaces WHERE id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($1 AS json)))";

@@ -3,8 +3,7 @@
 use super::{News, push_news};
 use crate::pool::{QueryBuilder, Tx};
 
-/// The endpoints that subscribe to news `n` and have no row of it. The rows of held events count held events without a
-/// row.
+/// The endpoints that subscribe to news `n` without a row of it. Rows of held events count held events without a row.
 const LACKING: &str = " FROM news n JOIN webhooks w ON w.account_id = COALESCE(n.account_id,
         (SELECT m.account_id FROM machines m WHERE m.machine_uuid = n.machine_uuid))
     WHERE w.disabled_at IS NULL AND n.kind <> 'event.held' AND w.kinds LIKE '%,' || n.kind || ',%'

@@ -34,8 +34,7 @@ impl Pool {
         }
     }
 
-    /// The same connections for another schema of the database; closing this pool closes them. `None` for SQLite, which has one file
-    /// per schema.
+    /// The same connections for another schema; closing this pool closes them. `None` for SQLite, which has one file per schema.
     #[must_use]
     pub fn in_schema(&self, schema: &'static str) -> Option<Self> {
         match self {

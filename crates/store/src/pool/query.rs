@@ -146,7 +146,7 @@ impl<'q> Query<'q> {
         rows.downcast::<Decoded<R>>().map_err(|_| Error::WorkerCrashed)?.0
     }
 
-    /// Runs the statement and returns the number of changed rows, and the decoder. Not generic over the row type, so that it is compiled
+    /// Runs the statement; returns the number of changed rows, and the decoder. Not generic over the row type, so that it is compiled
     /// once.
     fn run<'f>(self, on: Target<'f>, wanted: Wanted, mut rows: Box<dyn Decoder>) -> BoxFuture<'f, Outcome>
     where

@@ -184,8 +184,7 @@ tuples! {
     A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8;
 }
 
-/// Decodes rows while their statement runs. A trait object, so that the code that runs a statement is compiled once and not for each type
-/// of rows.
+/// Decodes rows while their statement runs. A trait object, so that the code that runs a statement is compiled once.
 pub(super) trait Decoder: Any + Send {
     fn take(&mut self, columns: &mut Columns<'_>);
 }

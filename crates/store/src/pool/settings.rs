@@ -81,8 +81,7 @@ impl Default for DatabaseSettings {
             statement_timeout: Duration::from_secs(30),
             lock_timeout: Duration::from_secs(1),
             idle_in_transaction_timeout: Duration::from_secs(5),
-            // Keys are random, so most writes touch pages that the write-ahead log already contains; the less often it is copied, the fewer
-            // pages are written twice.
+            // Keys are random, so most writes touch pages that the log already contains; rarer copies write fewer pages twice.
             wal_bytes: 32 * 1024 * 1024,
             cache_kib: 16 * 1024,
             page_bytes: 4096,

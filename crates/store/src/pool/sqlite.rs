@@ -21,8 +21,7 @@ use super::query::{Target, scalar};
 use super::{DatabaseSettings, Pool};
 use crate::error::{Context, StoreError};
 
-/// Executed before the writer is closed. The limit is the number of rows that `PRAGMA optimize` reads per index: enough for the planner,
-/// and fast.
+/// Executed before the writer is closed. The limit is the number of rows per index that `PRAGMA optimize` reads: fast, and enough to plan.
 const LAST_WORDS: &str = "PRAGMA analysis_limit = 400; PRAGMA optimize";
 
 /// Opens the file for writing; creates it if it is absent.
@@ -74,8 +73,8 @@ pub async fn probe_write(writer: &Writer) -> Result<(), sqlx::Error> {
     turn.settle(written, |()| true).await
 }
 
-/// Copies the whole write-ahead log into the file and truncates it, so that it has no freed text. `false` if a reader or another copy
-/// prevents it.
+/// Copies the whole write-ahead log into the file and truncates it, which removes freed text. `false` if a reader or another copy prevents
+/// it.
 pub async fn truncate_log(writer: &Writer) -> Result<bool, sqlx::Error> {
     let mut turn = writer.alone().await?;
     let truncate = |connection: &rusqlite::Connection| {
@@ -151,8 +150,7 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
     file.open(path).map(drop).map_err(cannot(path.display().to_string()))
 }
 
-/// Creates a folder that only its owner may list, if it is absent; its parents get the usual permissions. Permissions of an existing folder
-/// are not changed.
+/// Creates a folder that only its owner may list, if it is absent; parents get the usual permissions. Existing permissions are not changed.
 fn make_private_folder(folder: &Path) -> std::io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());

@@ -56,8 +56,8 @@ impl Transaction {
         }
     }
 
-    /// Commits if `outcome` is `Ok` and satisfies `good`, and otherwise rolls back. Returns the result after the commit, or the error of
-    /// the commit.
+    /// Commits if `outcome` is `Ok` and satisfies `good`, and otherwise rolls back. Returns the result after the commit, or the commit's
+    /// error.
     pub async fn settle<T>(self, outcome: Result<T, Error>, good: impl FnOnce(&T) -> bool) -> Result<T, Error> {
         match self {
             Self::Sqlite(turn) => (*turn).settle(outcome, good).await,

@@ -157,8 +157,7 @@ on_each_database! {
         }
     }
 
-    /// Below the newest chunks of the spaces, every chunk with the rarest word is a candidate, up to the maximum number
-    /// of entries.
+    /// Below the newest chunks of the spaces, all chunks with the rarest word are candidates, up to the limit of entries.
     async fn candidates_for_common_words_are_those_of_a_complete_walk(world: &World) {
         let library = Library::new(world, 150).await;
         for query in ["heat", "wing heat", "slab wing heat", "quartz violin heat"] {

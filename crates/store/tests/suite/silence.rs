@@ -147,8 +147,7 @@ async fn a_connection_is_lent_again_without_a_word_to_the_server() {
         assert!(last.starts_with("SELECT"), "{last}");
     }
     assert_eq!(backend(store.pool()).await.unwrap(), first);
-    // If the response of a statement was not awaited, the connection is closed: the next statement would read this
-    // response.
+    // If a response was not awaited, the connection is closed: the next statement would read this response.
     let dropped = timeout(Duration::from_millis(300), query("SELECT pg_sleep(5)").execute(store.pool()));
     assert!(dropped.await.is_err());
     assert_ne!(backend(store.pool()).await.unwrap(), first);

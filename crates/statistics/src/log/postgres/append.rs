@@ -90,8 +90,8 @@ impl Log {
         Ok(ordered)
     }
 
-    /// Tries to settle chains, repeatedly if other processes move them; returns the unsettled ones. After an error, events without an
-    /// outcome may be stored.
+    /// Tries to settle chains, repeatedly if other processes move them; returns the rest. After an error, events without an outcome may be
+    /// stored.
     pub(super) async fn attempt(
         &self,
         group: &[Append],

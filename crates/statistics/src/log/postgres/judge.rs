@@ -28,8 +28,7 @@ pub enum Unsettled {
     Moved,
     /// Another process has locked the chain: the next attempt follows after a pause.
     Locked,
-    /// The statement for several chains failed because of one of the chains: the next attempt follows after a pause, with one statement
-    /// per chain.
+    /// A statement for several chains failed because of one: the next attempt, after a pause, uses one statement per chain.
     Alone,
 }
 

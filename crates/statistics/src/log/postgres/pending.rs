@@ -51,8 +51,7 @@ impl Log {
 }
 
 impl ContendedEvents {
-    /// Tries again, after pauses of less than a second in total, and answers each event: with [`AppendOutcome::Busy`] if its chain is still
-    /// locked.
+    /// Retries, with pauses of less than a second in total, and answers each event: [`AppendOutcome::Busy`] if its chain is still locked.
     #[boxed]
     pub async fn settle(mut self) {
         for pause in PAUSES {

@@ -13,8 +13,8 @@ use rusqlite::{Connection, OptionalExtension as _};
 use crate::log::error::{DuringSqlite as _, LogError};
 use crate::log::job::Append;
 
-/// Chains by computer and agent. A chain with an unindexed last event is never dropped; the stored head of any other chain is current in
-/// the table `chain_heads`.
+/// Chains by computer and agent. A chain with an unindexed last event is never dropped; for other chains the table `chain_heads` is
+/// current.
 pub struct Chains {
     machines: HashMap<MachineUuid, Machine>,
     /// Number of chains of all machines.

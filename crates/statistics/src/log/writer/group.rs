@@ -38,8 +38,7 @@ pub type Outcome = Result<AppendOutcome, Arc<LogError>>;
 pub struct Committed {
     /// One outcome for each event, in order.
     pub outcomes: Vec<Outcome>,
-    /// Whether the group contained a new event. A group without new events writes nothing, so its success does not show that the file
-    /// accepts writes.
+    /// Whether the group contained a new event. Otherwise it wrote nothing, and its success does not show that the file accepts writes.
     pub has_written: bool,
 }
 

@@ -143,8 +143,7 @@ impl Ids {
         RunWriter::begin(db, RunWriter::new_batch(db)?, 0, entries, &self.rng)
     }
 
-    /// Finishes a run that is the only one of its batch, and includes it in searches; `false` if another process has dropped it as
-    /// unfinished.
+    /// Finishes the only run of a batch and includes it in searches; `false` if another process has dropped it as unfinished.
     pub fn publish(&mut self, db: &Connection, run: RunWriter) -> Result<bool, LogError> {
         let batch = run.batch();
         run.end(db)?;

@@ -1,7 +1,6 @@
 //! Creates the table of the extension, and copies the existing vectors.
 //!
-//! A transaction that changes vectors locks the row of their account index first, and so does the copy: vectors do not change during the
-//! copy.
+//! A transaction that changes vectors, and the copy too, locks the row of the account index first: vectors do not change during a copy.
 
 use crate::error::StoreError;
 use crate::operation::{During, Operation};

@@ -130,8 +130,7 @@ impl PostgresPool {
         timeout(shared.limits.acquire, acquired).await.unwrap_or(Err(Error::PoolTimedOut))
     }
 
-    /// Lends a connection for work that may take long and may wait for locks, such as a migration. It is closed afterwards, with its
-    /// session settings.
+    /// Lends a connection for long work that may wait for locks, such as a migration. It is closed afterwards, with its settings.
     pub(crate) async fn acquire_apart(&self) -> Result<PostgresConnection, Error> {
         let mut connection = self.acquire(Access::Write).await?;
         connection.set_apart();

@@ -45,8 +45,8 @@ pub(super) struct Examiner {
 }
 
 impl Examiner {
-    /// Examines a process of a server, for at most `longest`. Callers that waited for a concurrent examination share its result if the
-    /// server did not respond.
+    /// Examines a process of a server, for at most `longest`. Callers that waited for a concurrent examination share a result without
+    /// response.
     pub(super) async fn examine(&self, options: &PgConnectOptions, backend: Backend<'_>, longest: Duration) -> Verdict {
         let start = Instant::now();
         let mut failed = self.failed.lock().await;

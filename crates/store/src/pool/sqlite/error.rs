@@ -32,8 +32,7 @@ impl SqliteError {
         Self { code: ffi::SQLITE_ABORT_ROLLBACK, message: "the transaction was rolled back by the database".into() }
     }
 
-    /// The error for the other members of a group. If one member causes an error, such as a violated constraint, the other members get
-    /// a retryable error.
+    /// The error for the other members of a group: retryable if one member caused it, for example by a violated constraint.
     pub(in crate::pool) fn for_other_members(&self) -> Self {
         if self.is_file_error() || self.is_busy() {
             return self.clone();

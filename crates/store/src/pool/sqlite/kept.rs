@@ -4,8 +4,7 @@
 //! the file. Until a commit, a statement with the same arguments returns the same rows, so they are returned from memory; after a
 //! commit all rows are dropped. A revocation is therefore visible to the next request.
 //!
-//! If nearly every probe follows a commit, the cache only adds cost: after a generation with a hit rate below 50 %, the next probes run
-//! without the cache.
+//! If nearly every probe follows a commit, the cache only adds cost: after a hit rate below 50 %, the next probes run without it.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -52,8 +51,7 @@ impl Kept {
             self.version = Some(version);
         }
         let mut key = Vec::with_capacity(64);
-        // Statements are constants of the program, so the address identifies the statement. Statements at the same address have the
-        // same text.
+        // Statements are constants of the program, so the address identifies the text.
         key.extend_from_slice(&sql.as_ptr().addr().to_ne_bytes());
         for argument in arguments {
             argument.encode_key(&mut key);

@@ -6,7 +6,7 @@
 //! - Every other read runs on a blocking thread of the runtime and waits for a lock for `busy_timeout`. Dropping its future interrupts it.
 //!   At most `readers_max` such reads run at the same time; the others wait for `acquire_timeout`.
 //!
-//! Both kinds use separate connections, so that a long read does not delay probes. Connections are opened on first use and closed after an
+//! The two kinds use separate connections, so that a long read does not delay probes. They are opened on first use and closed after an
 //! error.
 
 use std::cell::Cell;

@@ -246,8 +246,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes the writer connection to the next in the queue. If the queue is empty or the group is full, the transaction is committed
-    /// first.
+    /// Passes the writer connection to the next in the queue. If the queue is empty or the group is full, commits first.
     fn pass_on(self: &Arc<Self>, mut writer: WriterConnection) {
         loop {
             let next = {
@@ -383,8 +382,7 @@ impl WriteGuard {
         self.writer.connection.as_mut().ok_or(Error::WorkerCrashed)
     }
 
-    /// Commits the body together with its group if `outcome` is `Ok` and `good`, and otherwise rolls it back. Returns the result after the
-    /// commit.
+    /// Commits the body with its group if `outcome` is `Ok` and `good`, and otherwise rolls it back. Returns the result after the commit.
     pub async fn settle<T>(self, outcome: Result<T, Error>, good: impl FnOnce(&T) -> bool) -> Result<T, Error> {
         let keep = outcome.as_ref().is_ok_and(good);
         match self.end(keep) {
