@@ -31,10 +31,10 @@ async fn texts(store: &Store, account: &UserAccountId, query: &str) -> Vec<Strin
     in_order(store, account, &ids).await
 }
 
-async fn in_order(store: &Store, account: &UserAccountId, chunks: &[ChunkId]) -> Vec<String> {
-    let chunks = store.chunks(chunks, &MemoryScope::Account(account.clone()), None).await.unwrap();
-    let text = |chunk: &ChunkId| chunks.iter().find(|chunk| chunk.chunk == *chunk).unwrap().content.clone();
-    chunks.iter().map(text).collect()
+async fn in_order(store: &Store, account: &UserAccountId, ids: &[ChunkId]) -> Vec<String> {
+    let chunks = store.chunks(ids, &MemoryScope::Account(account.clone()), None).await.unwrap();
+    let text = |id: &ChunkId| chunks.iter().find(|chunk| chunk.chunk == *id).unwrap().content.clone();
+    ids.iter().map(text).collect()
 }
 
 /// All memories and the last change that a follower from `since` reads.

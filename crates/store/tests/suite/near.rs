@@ -26,10 +26,10 @@ async fn kept(world: &World, account: &UserAccountId, key: &'static str, vectors
 /// The texts of the near chunks, nearest first.
 async fn texts(store: &Store, account: &UserAccountId, near: &[(ChunkId, f32)]) -> Vec<String> {
     assert!(near.is_sorted_by(|a, b| a.1 >= b.1), "{near:?}");
-    let chunks: Vec<ChunkId> = near.iter().map(|(chunk, _)| *chunk).collect();
-    let chunks = store.chunks(&chunks, &MemoryScope::Account(account.clone()), None).await.unwrap();
-    let text = |chunk: &ChunkId| chunks.iter().find(|chunk| chunk.chunk == *chunk).unwrap().content.clone();
-    chunks.iter().map(text).collect()
+    let ids: Vec<ChunkId> = near.iter().map(|(id, _)| *id).collect();
+    let chunks = store.chunks(&ids, &MemoryScope::Account(account.clone()), None).await.unwrap();
+    let text = |id: &ChunkId| chunks.iter().find(|chunk| chunk.chunk == *id).unwrap().content.clone();
+    ids.iter().map(text).collect()
 }
 
 async fn near(world: &World, account: &UserAccountId, query: [f32; 4], count: usize) -> Vec<String> {
