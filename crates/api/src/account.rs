@@ -29,9 +29,9 @@ use super::body::{self, JsonBody};
 use super::error::{ApiError, ApiResult, Code};
 use super::named::Named;
 
-/// Computers that one answer or page shows.
+/// Maximum number of computers in one response or page.
 pub const COMPUTERS_MAX: usize = 500;
-/// Agents that one answer or page shows.
+/// Maximum number of agents in one response or page.
 pub const AGENTS_MAX: usize = 500;
 /// `via` of every computer.
 const ATTACHED: &str = "attached";

@@ -62,7 +62,7 @@ pub async fn scope(caller: &Caller, store: &Store, urls: &Urls) -> Result<Record
     Ok(scope_of_account(store, account).await?)
 }
 
-/// `?limit&cursor&since&lane`, not yet parsed: each has an error code of its own.
+/// `?limit&cursor&since&lane`, not yet parsed: each parameter has its own error code.
 #[derive(Debug, Deserialize)]
 pub struct ActivityParameters {
     limit: Option<String>,
@@ -102,7 +102,7 @@ fn with_unclassified(body: &Bytes, entries: &[Unclassified], truncated: bool) ->
     let open = body.trim_ascii_end().strip_suffix(b"}").unwrap_or_default();
     let separator: &[u8] = if open.trim_ascii_end().ends_with(b"{") { b"" } else { b"," };
     let spliced = [open, separator, members.as_bytes(), b"}"].concat();
-    // A service that sends members of these names itself would now have them twice; ours win.
+    // If the service sends members with these names too, the object has duplicates: the members of this server replace them.
     let doubled = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body)
         .is_ok_and(|object| object.contains_key("unclassified") || object.contains_key("unclassified_truncated"));
     let single = doubled.then(|| serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(&spliced).ok()).flatten();

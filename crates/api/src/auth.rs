@@ -53,7 +53,7 @@ pub enum Caller {
         person: PersonId,
         /// The verified e-mail address of that person.
         email: Email,
-        /// Its rights; `None` for those that the protocol gives account bearers.
+        /// Its rights; `None` for the rights of account bearers in the protocol.
         rights: Option<AgentRights>,
     },
     /// A signed-in browser, by its cookie.
@@ -157,7 +157,7 @@ where
 }
 
 impl Authenticator {
-    /// The party of a request whose route accepts these credentials.
+    /// The party of a request; `accepts` are the credentials that the route accepts.
     async fn caller(&self, parts: &Parts, accepts: Accepts) -> Result<Caller, ApiError> {
         let challenge = Challenge { accepts, urls: &self.urls };
         let caller = match Authorization::of(&parts.headers) {
@@ -253,7 +253,7 @@ pub enum Authorization {
 }
 
 impl Authorization {
-    /// That of these headers.
+    /// Parses the header `Authorization` of these headers.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut sent = headers.get_all(AUTHORIZATION).iter();
         match (sent.next(), sent.next()) {

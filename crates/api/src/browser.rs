@@ -1,7 +1,7 @@
-//! What browsers get where other clients get text or JSON: the home page, and error pages; and the document of a feed.
+//! The home page and error pages, which browsers get where other clients get text or JSON, and the document of a feed.
 //!
-//! They are of another crate, which gives them as functions. Only a request whose `Accept` begins with HTML is a browser's: it navigates.
-//! Programs, and scripts of pages, ask for JSON or anything.
+//! Another crate renders them and passes them as functions. A request counts as a browser's navigation if its `Accept` starts with HTML.
+//! Programs, and scripts of pages, accept JSON or any type.
 
 use std::fmt;
 use std::pin::Pin;

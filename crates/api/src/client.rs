@@ -15,7 +15,7 @@ use super::connection::Peer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Networks of proxies whose `X-Forwarded-For` is trusted (`http.trusted_proxies`). Clones share them.
+/// Networks of proxies with a trusted `X-Forwarded-For` (`http.trusted_proxies`). Clones share them.
 #[derive(Debug, Clone)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 

@@ -12,13 +12,13 @@ use hyper::body::Incoming;
 
 use super::gate::Gate;
 
-/// A connection; a request finds it among its extensions, as [`Peer`].
+/// A connection; its requests have it as the extension [`Peer`].
 #[derive(Debug)]
 pub struct Connection {
     peer: SocketAddr,
     /// Whether its request has a place in the gate.
     has_place: AtomicBool,
-    /// Begins and ends of exchanges: odd while a request is being answered.
+    /// Number of exchanges that started plus number that ended: odd while a request is being answered.
     exchanges: AtomicU32,
     /// Whether the client may still be sending bytes of a body that the server does not read.
     lingers: AtomicBool,
@@ -34,7 +34,7 @@ impl Peer {
     /// The connection of this request.
     pub fn of(request: &Request) -> Self {
         let known = request.extensions().get::<Self>().cloned();
-        // Every listener of ours names it.
+        // Every listener of this server inserts the extension.
         known.unwrap_or_else(|| Self(Arc::new(Connection::new((Ipv4Addr::UNSPECIFIED, 0).into()))))
     }
 }
@@ -56,12 +56,12 @@ impl Connection {
         self.exchanges() % 2 == 1
     }
 
-    /// Counts the begins and ends of exchanges: two for each request that was answered, so it is odd while one is being answered.
+    /// Number of exchanges that started plus number that ended: odd while a request is being answered.
     pub fn exchanges(&self) -> u32 {
         self.exchanges.load(Ordering::Relaxed)
     }
 
-    /// A request is being answered until the result is dropped.
+    /// Starts an exchange, which ends when the result is dropped.
     pub fn begin(self: &Arc<Self>) -> Exchange {
         self.exchanges.fetch_add(1, Ordering::Relaxed);
         Exchange(Arc::clone(self))

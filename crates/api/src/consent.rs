@@ -148,7 +148,7 @@ impl ConsentParameters {
     }
 }
 
-/// The body of `POST /api/v1/consent`. A lane that there is not has a code of its own.
+/// The body of `POST /api/v1/consent`. An unknown lane has its own error code.
 fn wanted(body: Value) -> Result<ConsentRequest, ApiError> {
     if let Some(Value::String(name)) = body.get("lane") {
         lane(name)?;

@@ -2,11 +2,12 @@
 //!
 //! | cookie | name over https | value |
 //! |---|---|---|
-//! | session | `__Secure-<auth_name>.session_token` | a secret whose hash is in the store |
+//! | session | `__Secure-<auth_name>.session_token` | a secret; the store contains its hash |
 //! | ticket, provider, known, flash, undo | `__Host-<auth_name>.<suffix>` | sealed by the server, each for its purpose |
 //!
-//! Browsers let only https set names with a prefix, and `__Host-` only the host itself. So over https no name without one is read; over
-//! plain http, which has no such protection, ours have none. A name that occurs twice was set by another party too, and is ignored.
+//! Browsers accept a name with a prefix only over https, and `__Host-` only from the host itself. So the server reads no name without a
+//! prefix over https; over plain http, which has no such protection, names have no prefix. The server ignores a name that occurs twice,
+//! because another party set it too.
 
 use app::config::Urls;
 use axum::http::header::{COOKIE, SET_COOKIE};

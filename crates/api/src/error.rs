@@ -318,7 +318,7 @@ pub fn count_refusal(reason: &'static str) {
     metrics::counter!("attache_refusals_total", "reason" => reason).increment(1);
 }
 
-/// Begins to count: a series that begins with its first refusal would hide that refusal from the function `increase()` of Prometheus.
+/// Creates all series with 0: the function `increase()` of Prometheus does not count the first value of a series.
 pub(super) fn begin_counting() {
     for reason in REASONS {
         metrics::counter!("attache_refusals_total", "reason" => reason).absolute(0);

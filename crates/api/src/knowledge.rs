@@ -118,7 +118,7 @@ fn access_of(key: ApiKey) -> KnowledgeAccess {
     KnowledgeAccess { account: key.account, within: key.spaces, may_publish, credential }
 }
 
-/// The parameters of a URL, whose errors are those of the knowledge API.
+/// The parameters of a URL, with errors of the knowledge API.
 #[derive(Debug)]
 pub struct KnowledgeQuery<T>(pub T);
 

@@ -50,8 +50,8 @@ pub fn around(routes: Router<HttpState>, state: HttpState) -> Router {
         .with_state(state)
 }
 
-/// The layer as a service of its own: the general form for functions (`axum::middleware::from_fn`) clones and boxes the inner service once more for
-/// each request.
+/// The layer as a separate service: the general form for functions (`axum::middleware::from_fn`) clones and boxes the inner service once
+/// more for each request.
 fn layer<S>(state: HttpState) -> impl Layer<S, Service = RequestLayer<S>> + Clone {
     layer_fn(move |inner| RequestLayer { state: state.clone(), inner })
 }
@@ -101,7 +101,7 @@ pub(super) struct RequestContext {
 }
 
 impl RequestContext {
-    /// Of this request, whose route is that of `counts`.
+    /// The context of this request; `counts` belongs to its route.
     pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, state: &HttpState) -> Self {
         let surface = Surface::of(request.uri());
         Self {
@@ -201,7 +201,7 @@ fn trace_of(request: &Request, state: &HttpState) -> TraceContext {
     sent.unwrap_or_else(|| TraceContext::begin(&state.app.rng))
 }
 
-/// The id that the client sent, if it is a plain word, so that a chain of services can be followed; otherwise one of ours.
+/// The id that the client sent, if it is a plain word, so that logs of several services share it; otherwise a new id.
 fn request_id(request: &Request, state: &HttpState) -> RequestId {
     let sent = request.headers().get(REQUEST_ID).and_then(|id| RequestId::sent(id.as_bytes()));
     sent.unwrap_or_else(|| RequestId::made(state.app.rng.uuid_v7(state.app.clock.now())))

@@ -146,7 +146,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Every route of the knowledge API; the path begins with [`KNOWLEDGE_PREFIX`].
+/// Every route of the knowledge API; each path starts with [`KNOWLEDGE_PREFIX`].
 pub fn knowledge_routes() -> Vec<Route> {
     use knowledge::{batch, import, key, mcp, memories, search, settings, spaces};
     const KEY: Accepts = Accepts::API_KEY;
@@ -191,8 +191,8 @@ pub fn state(app: App, providers: Providers, phases: Phases, browser: BrowserPag
     HttpState::new(app, providers, documents, phases, browser)
 }
 
-/// The service of the public listener: the account and agent API, and `pages`. It contains the knowledge API, too, unless that has a
-/// listener of its own.
+/// The service of the public listener: the account and agent API, and `pages`. It contains the knowledge API, too, unless that API has a
+/// separate listener.
 pub fn service(state: HttpState, pages: Router<HttpState>) -> Front {
     let mut table = routes();
     if state.app.settings.knowledge.bind.is_none() {

@@ -5,8 +5,8 @@
 //!
 //! - [`allows_json`]: requests with JSON bodies, from browsers and from programs that send cookies. A program sends neither header, and has
 //!   no foreign pages.
-//! - [`allows_form`]: forms of our pages, which foreign pages can imitate. One of the headers has to be there.
-//! - [`allows_program`]: requests without credentials that are for programs alone, which send no origin.
+//! - [`allows_form`]: forms of pages of this server, which foreign pages can imitate. One of the headers is required.
+//! - [`allows_program`]: requests without credentials that only programs send, without an origin.
 //! - [`allows_guess`]: links that look something up and count it. If a person opens the link directly, the browser sends `none`.
 
 use std::net::IpAddr;
@@ -81,7 +81,7 @@ pub fn allows_json(parts: &Parts, policy: &OriginPolicy) -> bool {
     let Source { site, origin } = Source::of(&parts.headers);
     let is_ours = matches!(site, Said::Nothing | Said::Once("same-origin" | "none"))
         && (origin == Said::Nothing || origin == Said::Once(policy.own()));
-    // A form of a foreign page can send three content types without asking first, and this is none of them.
+    // Browsers send three content types across origins without a preflight request; JSON is not among these types.
     let is_json = match Said::of(&parts.headers, CONTENT_TYPE) {
         Said::Once(kind) => media_type::is(kind, "application/json"),
         Said::Nothing | Said::Unclear => false,
@@ -90,7 +90,7 @@ pub fn allows_json(parts: &Parts, policy: &OriginPolicy) -> bool {
     is_ours && (is_json || has_no_body)
 }
 
-/// Whether a form was sent by a page of ours.
+/// Whether a page of this server sent the form.
 pub fn allows_form(parts: &Parts, policy: &OriginPolicy) -> bool {
     let Source { site, origin } = Source::of(&parts.headers);
     let site_fits = matches!(site, Said::Nothing | Said::Once("same-origin"));
@@ -113,8 +113,8 @@ fn is_where_it_was_sent(origin: &str, host: Said<'_>, policy: &OriginPolicy) -> 
     is_known && origin.strip_prefix("http://") == Some(host)
 }
 
-/// Whether a request that only programs make comes from none but ours. A foreign page could otherwise make a browser on this network ask
-/// for it (DNS rebinding).
+/// Whether a request that only programs send comes from no foreign page: a foreign page could make a browser on this network send it
+/// (DNS rebinding).
 pub fn allows_program(headers: &HeaderMap, policy: &OriginPolicy) -> bool {
     let origin = Said::of(headers, ORIGIN);
     origin == Said::Nothing || origin == Said::Once(policy.own())

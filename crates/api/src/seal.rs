@@ -25,7 +25,7 @@ impl Seal {
         self.is_mark(purpose, value, mark).then_some(value)
     }
 
-    /// The seal alone, for a value that both sides know.
+    /// The seal without the value, for a value that both sides know.
     pub fn mark(&self, purpose: &str, value: &str) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.0.seal(&context(purpose), value))
     }
@@ -36,7 +36,7 @@ impl Seal {
     }
 }
 
-/// Codes are sealed with the same key in contexts of their own, none of which begins like this.
+/// Codes are sealed with the same key in other contexts, which do not start with this prefix.
 fn context(purpose: &str) -> Vec<u8> {
     format!("sealed value: {purpose}").into_bytes()
 }

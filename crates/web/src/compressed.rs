@@ -1,5 +1,5 @@
-//! Bodies that are compressed once and sent many times: styles, scripts, and the description of the API. A page that shows secrets of its
-//! reader beside input of a stranger must not be compressed, since its length reveals whether they are alike; these contain neither.
+//! Bodies that are compressed once and sent many times: styles, scripts, and the description of the API. A page that contains secrets and
+//! input of another party must not be compressed, since its length reveals whether they are similar; these bodies contain neither.
 
 use std::io::Write as _;
 

@@ -63,9 +63,9 @@ impl FromRef<HttpState> for DevicePages {
 #[derive(Debug, Deserialize)]
 pub struct DeviceLink {
     user_code: Option<String>,
-    /// Shows that the link is of a page of ours.
+    /// Shows that a page of this server made the link.
     page: Option<String>,
-    /// Present if the code was typed there, and not part of a link.
+    /// Present if the person typed the code on that page; absent if the code was part of a link.
     typed: Option<String>,
 }
 
@@ -299,7 +299,7 @@ pub async fn decide(
 struct Looker<'v> {
     visitor: &'v SignedIn,
     address: IpAddr,
-    /// Whether they typed the code on a page of ours, which compares it with the computer's.
+    /// Whether the person typed the code on a page of this server, which compares it with the computer's.
     has_typed: bool,
 }
 

@@ -40,7 +40,7 @@ struct Cached {
     for_visitors: OnceLock<Compressed>,
 }
 
-/// `GET /docs`, with a cache of its own.
+/// `GET /docs`, with its own cache.
 pub fn page() -> MethodRouter<HttpState> {
     routing::get(show).layer(Extension(ReferenceCache::default()))
 }

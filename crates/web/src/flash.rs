@@ -67,7 +67,7 @@ pub fn set(response: &mut Response, text: impl Into<String>) {
     response.extensions_mut().insert(Message(text.chars().take(CHARS_MAX).collect()));
 }
 
-/// Middleware of all pages: brings the message of the last response, and takes along that of this one.
+/// Middleware of all pages: gives the handler the message of the previous response, and stores the message of this response in a cookie.
 pub(super) async fn carry(State(cookies): State<Arc<Cookies>>, mut request: Request, next: Next) -> Response {
     let flash = Flash::of(request.headers(), &cookies);
     request.extensions_mut().insert(flash.clone());

@@ -25,10 +25,10 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=(), payment=()"),
 ];
 
-/// The place of a page: who looks at it, and what its links begin with.
+/// The layout of a page: the signed-in person, and the prefix of its links.
 #[derive(Debug, Clone)]
 pub struct PageLayout {
-    /// The path of the base URL, without a slash at the end: empty unless a proxy serves us below one.
+    /// The path of the base URL, without a slash at the end: empty unless a proxy serves this server below a path.
     pub root: String,
     /// E-mail address of the signed-in person.
     pub email: Option<String>,

@@ -50,7 +50,7 @@ struct SpaceLink {
     name: String,
 }
 
-/// Those of `ids` that are spaces of this account, or that it was let into.
+/// Links to the spaces of `ids` that belong to this account or are shared with it.
 async fn links(
     site: &Site,
     spaces: &Spaces,
@@ -111,7 +111,7 @@ fn gone(site: &Site, visitor: &SignedIn) -> PageError {
     )
 }
 
-/// For [`Result::map_err`]: an unknown object has a page of its own.
+/// For [`Result::map_err`]: an unknown object has a separate error page.
 fn page_error(site: &Site, visitor: &SignedIn) -> impl Fn(Refusal) -> PageError {
     let (site, visitor) = (site.clone(), visitor.clone());
     move |refusal| match refusal {

@@ -12,7 +12,7 @@ use url::Url;
 /// Elements inside each other. Deeper ones are shown without their element: browsers and readers need no more.
 const DEPTH_MAX: usize = 24;
 
-/// The HTML of a text. Its headings begin below the `h1` of the page and skip no level.
+/// The HTML of a text. Its headings start below the `h1` of the page and skip no level.
 pub(crate) fn html(markdown: &str) -> String {
     let mut page = Writer::default();
     for event in parser(markdown) {
@@ -268,7 +268,7 @@ mod tests {
                 "{shown}"
             );
             assert!(!shown.contains("src=\"") && !shown.contains('\u{202e}'), "{shown}");
-            // The quotation mark of an attribute is ours alone.
+            // Only the renderer writes quotation marks of attributes.
             let allowed = shown.matches(" href=\"").count() + shown.matches(" rel=\"").count();
             let ours = shown.matches("tabindex=\"").count()
                 + shown.matches("class=\"").count()

@@ -1,4 +1,4 @@
-//! The network of a request beside that of the person who looks at it, in words.
+//! Compares the network of a request with the visitor's, in words.
 
 use std::net::IpAddr;
 

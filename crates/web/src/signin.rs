@@ -237,12 +237,12 @@ fn entered(pages: &SignInPages, session: &Secret, next: Option<ReturnPath>) -> R
     response
 }
 
-/// 303 to one of our own paths.
+/// 303 to a path of this server.
 fn elsewhere(pages: &SignInPages, path: &str) -> Response {
     Redirect::to(&format!("{}{path}", pages.site.urls.root_path())).into_response()
 }
 
-/// The page that was asked for, if it is one of ours.
+/// The requested page, if it is a page of this server.
 fn ours(next: Option<&str>) -> Option<ReturnPath> {
     next?.parse().ok()
 }

@@ -40,7 +40,7 @@ impl fmt::Display for DayStrip {
         let most = self.days.iter().copied().max().unwrap_or(0).max(1);
         let mut bars = String::new();
         for (day, count) in self.days.iter().enumerate().filter(|(_, count)| **count > 0) {
-            // One event is visible beside ten thousand.
+            // One event stays visible next to ten thousand.
             let height = (count.saturating_mul(HEIGHT) / most).max(2);
             write!(bars, r#"<rect x="{}" y="{}" width="{BAR}" height="{height}"/>"#, day * DAY, HEIGHT - height)?;
         }
@@ -59,7 +59,7 @@ impl FastWritable for DayStrip {
     }
 }
 
-/// Numbers and words of ours: nothing that needs escaping.
+/// The strip only contains numbers and constant words, which need no escaping.
 impl HtmlSafe for DayStrip {}
 
 #[cfg(test)]

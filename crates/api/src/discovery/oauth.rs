@@ -76,7 +76,7 @@ pub async fn knowledge_resource(State(urls): State<Arc<Urls>>, headers: HeaderMa
     Document::json(&metadata(&urls.rag, Accepts::API_KEY, &urls)).answer(&headers)
 }
 
-/// `GET /.well-known/oauth-protected-resource/{*path}`: one resource, or the surface that begins with this path.
+/// `GET /.well-known/oauth-protected-resource/{*path}`: one resource, or the surface with this path prefix.
 pub async fn protected_resource_at(
     State(resources): State<Arc<Resources>>,
     State(urls): State<Arc<Urls>>,
@@ -144,7 +144,7 @@ fn metadata(resource: &str, accepts: Accepts, urls: &Urls) -> Value {
 
 /// `GET /.well-known/oauth-authorization-server`
 ///
-/// There is no authorization endpoint: people confirm on pages of ours. The device flow is not named either, because it attaches
+/// There is no authorization endpoint: people confirm on pages of this server. The device flow is not listed, because it attaches
 /// computers and issues no token.
 pub async fn authorization_server(State(urls): State<Arc<Urls>>, headers: HeaderMap) -> Response {
     let base = &urls.base;

@@ -48,8 +48,8 @@ pub async fn add(
     Ok(stream_of(reader, place, access, &streams))
 }
 
-/// `GET /v1/batch-add/{id}`: the stream again, from the beginning or after the message of `Last-Event-ID`. After the last message of an ended
-/// batch it is 204, with which an `EventSource` stops.
+/// `GET /v1/batch-add/{id}`: the stream again, from the start or after the message of `Last-Event-ID`. After the last message of an ended
+/// batch the response is 204, which stops an `EventSource`.
 pub async fn join(
     State(batches): State<Batches>,
     State(streams): State<EventStreams>,

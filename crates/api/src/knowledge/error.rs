@@ -24,7 +24,7 @@ impl KnowledgeError {
 }
 
 impl KnowledgeError {
-    /// Counts an error that becomes no response of its own, such as that of a tool.
+    /// Counts an error that does not become a separate response, such as an error of a tool.
     pub fn count(&self) {
         self.0.count();
     }

@@ -130,7 +130,7 @@ impl ImportCounts {
     }
 }
 
-/// An import whose response ends early.
+/// The reason why the response of an import ends early.
 #[derive(Debug, thiserror::Error)]
 enum ImportError {
     #[error("the store did not answer")]

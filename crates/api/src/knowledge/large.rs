@@ -1,7 +1,8 @@
 //! Bodies of batches, which may be larger than others and take longer (`docs/decisions/0034-fair-shares.md`).
 //!
-//! A body that is large, or whose `Content-Length` is, needs a place while it is read and parsed. The number of places bounds their memory.
-//! Accounts get places in turn and wait for them. A turn ends when the body is parsed, or by time if others wait: a slow sender then sends again.
+//! A body with a large size or `Content-Length` needs a place while it is read and parsed. The number of places limits the memory.
+//! Accounts wait for places and get them in turn. A turn ends when the body is parsed, or after a time if others wait: a slow sender then
+//! sends the body again.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Memories: lists, single ones, and the export of all of them.
+//! Memories: lists, single memories, and the export.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::named::Named;
 /// Memories that the export reads at a time.
 const PAGE: usize = 20;
 
-/// Characters of a memory's content in a response: all of them.
+/// Maximum number of characters of a memory's content in a response: no limit.
 const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
 
 /// `GET /v1/memories?space&type&tag&day&cursor&limit`, not yet parsed.

@@ -1,4 +1,4 @@
-//! Places that accounts share: a bound for all accounts together and one for each of them, so that no account keeps the others out.
+//! Places that accounts share: a limit for all accounts together and one per account, so that no account takes all places.
 
 use std::sync::Arc;
 

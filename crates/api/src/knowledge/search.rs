@@ -34,7 +34,7 @@ pub async fn search(
     Ok(body::answer(&SearchResults { results })?)
 }
 
-/// The URL of a memory: that of its page on the web, otherwise that of the memory itself.
+/// The URL of a memory: the URL of its page on the web, otherwise of the memory in this API.
 pub fn url_of(id: MemoryId, url: Option<&str>, urls: &Urls) -> String {
     url.map_or_else(|| format!("{}/v1/memories/{id}", urls.rag), str::to_owned)
 }

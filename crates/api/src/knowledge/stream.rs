@@ -45,7 +45,7 @@ pub struct EventStreams {
 }
 
 impl EventStreams {
-    /// `places` limits concurrent streams, `checks` ends those whose credential was revoked; all end when the server stops.
+    /// `places` limits concurrent streams, `checks` ends streams with a revoked credential; all end when the server stops.
     pub fn new(places: Places, checks: CredentialChecks, phases: Phases, heartbeat: Duration) -> Self {
         Self { places, checks, phases, heartbeat }
     }
@@ -79,7 +79,7 @@ impl EventStreams {
         events: impl Stream<Item = Bytes> + Send + 'static,
         last: String,
     ) -> Response {
-        // A client whose stream ends at shutdown reconnects to the next server process.
+        // A client reconnects to the next server process if a shutdown ends its stream.
         let closed = self.closing();
         let beating = beating(events, self.heartbeat);
         let guarded = self.checks().while_valid(credential, beating, Bytes::from(last));

@@ -1,4 +1,4 @@
-//! Error responses of the description: for each status an object whose `error` is one of its codes.
+//! Error responses of the description: for each status an object with one of its codes as `error`.
 
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};

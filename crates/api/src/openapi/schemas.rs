@@ -73,7 +73,7 @@ impl ToSchema for Anything {
     }
 }
 
-/// An object whose members are described elsewhere.
+/// An object with members that are described elsewhere.
 pub(super) enum AnObject {}
 
 impl PartialSchema for AnObject {

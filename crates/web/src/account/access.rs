@@ -229,7 +229,7 @@ enum KeyEnd {
 }
 
 impl KeyEnd {
-    /// A choice of the form; `None` when it is none of them.
+    /// Parses a choice of the form; `None` for any other value.
     fn chosen(days: &str) -> Option<Self> {
         match days {
             "30" => Some(Self::After(TimeDelta::days(30))),

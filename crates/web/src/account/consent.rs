@@ -1,8 +1,9 @@
-//! How much every computer may record, lane by lane: the levels for all computers, and the exceptions of single ones. The levels are those
-//! of the person; where a computer set a level of itself, it is named beside them.
+//! The person's consent levels by lane: the levels for all computers, and the exceptions of single computers. If a computer set a level
+//! itself, the page shows it next to the person's level.
 //!
 //! The page is one form. It contains the levels that it was built from, so only the fields that a person changed are written, and a level
-//! that was changed elsewhere meanwhile is reported instead of overwritten. The last save can be undone: a sealed cookie has its inverse.
+//! that another request changed in the meantime is reported instead of overwritten. A sealed cookie contains the inverse of the last save,
+//! for undo.
 
 mod matrix;
 mod undo;
@@ -31,9 +32,9 @@ use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, Site, f
 
 /// Path of the page.
 const PATH: &str = "/account/consent";
-/// Computers whose levels are fields of the page. Others have a page of their own, so that the page stays small.
+/// Maximum number of computers with fields on this page. Further computers have separate pages, so that the page stays small.
 const INLINE_MAX: usize = 12;
-/// How often a save is repeated when records change under it.
+/// Attempts of a save if consent records change during it.
 const ATTEMPTS: usize = 3;
 
 #[derive(Template)]
@@ -51,7 +52,7 @@ struct ConsentPage {
     general: Option<Row>,
     /// Computers with fields, those with exceptions first.
     rows: Vec<Row>,
-    /// Computers with pages of their own.
+    /// Computers with separate pages.
     others: Vec<Other>,
     /// Levels that changed elsewhere since the form was built.
     conflicts: Vec<String>,

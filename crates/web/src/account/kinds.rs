@@ -20,7 +20,7 @@ pub fn ticks(is_on: impl Fn(NotificationKind) -> bool) -> Vec<KindTick> {
     NotificationKind::ALL.iter().copied().map(tick).collect()
 }
 
-/// The choice in an empty form: batches are begun by the owner's own programs, which learn of their end.
+/// The choice in an empty form: the owner's own programs start batches and learn of their end.
 pub fn is_on_at_first(kind: NotificationKind) -> bool {
     kind != NotificationKind::BatchDone
 }

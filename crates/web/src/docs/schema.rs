@@ -78,7 +78,7 @@ impl Reader<'_> {
         forms.flat_map(|form| self.objects(form)).collect()
     }
 
-    /// The members of an object; of one that has several forms, those of all of them.
+    /// The members of an object; of an object with several forms, the members of all forms.
     fn members<'v>(&'v self, schema: &'v Value) -> Vec<Found<'v>> {
         let schema = self.resolved(schema);
         let listed = |word: &str| schema[word].as_array().into_iter().flatten().map(|one| self.members(one));

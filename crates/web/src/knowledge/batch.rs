@@ -66,7 +66,7 @@ pub(super) struct Progress {
     pub is_ending: bool,
     /// Why it ended early.
     pub broken: Option<String>,
-    /// Addresses whose failure may pass, one a line.
+    /// Addresses that failed temporarily, one per line.
     pub again: String,
     /// How long the rest is likely to take.
     pub remaining: Option<String>,
@@ -174,7 +174,7 @@ impl Line {
             Self { index, label: String::new(), memory: None, url: None, badge: "Added", look: "", why: None, rank: 3 };
         match outcome {
             ItemOutcome::Success { id, url, .. } => match titles.get(id) {
-                // A note's address is that of the API, which a browser cannot open.
+                // The address of a note is its URL in the API, which a browser cannot open.
                 Some(title) => Self {
                     label: title.clone(),
                     memory: Some(id.to_string()),

@@ -36,7 +36,7 @@ pub(super) struct FoundChunk {
     pub pieces: Vec<ExcerptPart>,
 }
 
-/// A memory whose text is that of a better result.
+/// A memory with the same text as a better result.
 pub(super) struct Twin {
     pub id: String,
     pub title: String,

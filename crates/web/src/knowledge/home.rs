@@ -55,7 +55,7 @@ struct HomePage {
     memories: u64,
 }
 
-/// The results alone, for a script that searches while a person types.
+/// The results without the page, for a script that searches while a person types.
 #[derive(Template)]
 #[template(path = "knowledge/results.html")]
 struct ResultsPart {
@@ -88,7 +88,7 @@ pub async fn show(
     draw(&pages, &owner, query).await
 }
 
-/// `GET /knowledge/search`: the same page with results, or the results alone.
+/// `GET /knowledge/search`: the same page with results, or only the results.
 pub async fn search(
     State(pages): State<HomePages>,
     owner: AccountOwner,

@@ -89,7 +89,7 @@ struct PageStream {
     account: UserAccountId,
     frame: PageLayout,
     spaces: Vec<SpaceId>,
-    /// When the batch began.
+    /// The start of the batch.
     begun: Timestamp,
     feed: BatchStreamReader,
 }

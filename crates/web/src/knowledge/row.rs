@@ -17,7 +17,7 @@ use crate::markdown::plain;
 /// A space that a person may read.
 pub(super) struct SpaceRow {
     pub space: Space,
-    /// Whose it is, if it is not theirs.
+    /// The owner, if it is another person.
     pub owner: Option<String>,
 }
 
@@ -108,7 +108,7 @@ impl MemoryRow {
     }
 }
 
-/// The spaces whose names are known, in the order of the memory.
+/// Links to the spaces in `names`, in the order of the memory.
 pub(super) fn linked(spaces: &[SpaceId], names: &SpaceNames) -> Vec<SpaceLink> {
     let link = |id: &SpaceId| Some(SpaceLink { id: id.to_string(), name: names.get(id)?.clone() });
     spaces.iter().filter_map(link).collect()

@@ -1,5 +1,5 @@
 //! Browsers that signed in before. Code requests by others for an address must not lock out its owner, so a browser that once signed in
-//! with it has a code budget of its own (`signin.codes_per_hour`).
+//! with it has a separate quota of codes (`signin.codes_per_hour`).
 //!
 //! A sealed cookie in the browser contains a name from the server and marks of the last addresses with which the browser signed in. The
 //! cookie only allows code requests, which every client may make; it is no credential.

@@ -52,7 +52,7 @@ fn is_private(settings: &Settings, urls: &Urls) -> bool {
         && is_loopback(host)
 }
 
-/// Whether a request comes from this computer, under one of its own names, without a trace of a proxy.
+/// Whether a request comes from this computer, with a loopback name as host and without headers of a proxy.
 fn is_from_here(peer: IpAddr, headers: &HeaderMap) -> bool {
     let is_trace =
         |name: &str| name.starts_with("x-forwarded") || [FORWARDED.as_str(), VIA.as_str(), "x-real-ip"].contains(&name);

@@ -34,7 +34,7 @@ const WORDS_MAX: usize = 64;
 /// The resource with the list of spaces.
 const SPACES_URI: &str = "attache://spaces";
 
-/// The beginning of the resource of a memory.
+/// The URI prefix of a memory as a resource.
 const MEMORY_URI: &str = "attache://memories/";
 
 /// Text and JSON of a result, or the reason of a refusal.

@@ -1,4 +1,4 @@
-//! The names of the computers whose events an account may see.
+//! The names of the computers with events that an account may see.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::account::computer::computer_name;
 /// The name of the service among the computers.
 pub const SERVICE: &str = "attache";
 
-/// Names by computer, of those that are or were attached, and of the chains on which the service reports.
+/// Names of all computers that are or were attached, and of the chains on which the service reports.
 pub struct Computers {
     names: BTreeMap<MachineUuid, String>,
     /// The chains of the service, which all have one name.
@@ -23,7 +23,7 @@ pub struct Computers {
     agents: BTreeMap<RegistrationId, String>,
 }
 
-/// Agents whose names are known.
+/// Maximum number of agents with names.
 const AGENTS_MAX: usize = 1_000;
 
 /// An option of the filter of computers.
@@ -63,7 +63,7 @@ impl Computers {
         self.service.contains(&machine)
     }
 
-    /// All of them by name, without the chains of the service, which are no computers. Names that several computers have end with a part of their ids.
+    /// All computers by name, without the chains of the service. If several computers have the same name, a part of their ids is appended.
     pub fn choices(&self, chosen: Option<MachineUuid>) -> Vec<ComputerChoice> {
         let mut choices: Vec<ComputerChoice> = self
             .names

@@ -53,7 +53,7 @@ struct EventPage {
     proof: ProofView,
 }
 
-/// The page of an event whose proof has another form than that of the embedded service.
+/// The page of an event with a proof of an external service, in a form that this server does not know.
 #[derive(Template)]
 #[template(path = "account/event_foreign.html")]
 struct ForeignPage {

@@ -185,7 +185,7 @@ impl Export {
     }
 }
 
-/// A cell of a CSV file (RFC 4180). A text that a spreadsheet would take for a formula begins with an apostrophe.
+/// A cell of a CSV file (RFC 4180). A text that a spreadsheet would interpret as a formula gets an apostrophe as prefix.
 fn cell(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let text = if is_formula { format!("'{text}") } else { text.to_owned() };

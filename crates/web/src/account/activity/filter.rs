@@ -57,7 +57,7 @@ impl FilterQuery {
         }
     }
 
-    /// Where the page begins.
+    /// The start of the page.
     pub fn cursor(&self) -> Option<&str> {
         Some(self.cursor.as_str()).filter(|cursor| !cursor.is_empty())
     }
@@ -77,7 +77,7 @@ impl FilterQuery {
         cut(self.text.trim())
     }
 
-    /// The parameters without the cursor, beginning with `?` unless there are none.
+    /// The parameters without the cursor, with the prefix `?`; empty without parameters.
     pub fn parameters(&self) -> String {
         self.with(&[])
     }
@@ -98,7 +98,7 @@ impl FilterQuery {
         self.with(&[("from", &date(of)), ("to", &date(of))])
     }
 
-    /// The parameters with some of them replaced, and without the cursor; empty values are left out.
+    /// The parameters with these replacements and without the cursor; empty values are left out.
     fn with(&self, replaced: &[(&str, &str)]) -> String {
         let own = [
             ("computer", self.computer.as_str()),
@@ -123,7 +123,7 @@ impl FilterQuery {
         parameters
     }
 
-    /// The active filters except the lane, which has chips of its own.
+    /// The active filters except the lane, which has separate chips.
     pub fn chips(&self, computers: &Computers, path: &str) -> Vec<Chip> {
         let filter = self.filter();
         let without = |names: &[(&str, &str)]| format!("{path}{}", self.with(names));
@@ -146,7 +146,7 @@ impl FilterQuery {
         chips
     }
 
-    /// The lanes, the one of the filter switched on; following that one removes it.
+    /// The lanes as links. The filter's lane is on, and its link removes the filter.
     pub fn lanes(&self, path: &str) -> Vec<LaneChip> {
         let chosen = self.lane.parse::<Lane>().ok();
         let chip = |lane: &Lane| {

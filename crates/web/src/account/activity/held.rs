@@ -14,9 +14,9 @@ use store::{Store, StoreError};
 use super::computers::Computers;
 use crate::Moment;
 
-/// Entries whose place in their chain is read.
+/// Maximum number of entries with a position in their chain.
 const PLACES_MAX: usize = 20;
-/// Bytes of a body that is read for it.
+/// Maximum size of a body that is read for the position.
 const BODY_BYTES_MAX: u32 = 64 * 1024;
 
 /// A held event.
@@ -32,7 +32,7 @@ pub struct HeldRow {
     /// Its number in its chain, and the one that is expected.
     pub place: Option<String>,
     pub next: &'static str,
-    /// Path of the page where the next step begins, and its name.
+    /// Path and name of the page for the next step.
     pub link: Option<(&'static str, &'static str)>,
     pub received: Moment,
 }
@@ -172,7 +172,7 @@ fn meaning(reason: HoldReason) -> &'static str {
     }
 }
 
-/// What to do next, and the page where that begins.
+/// The next step, and the page for it.
 fn next_step(reason: HoldReason) -> (&'static str, Option<(&'static str, &'static str)>) {
     match reason {
         HoldReason::Unattributed => (

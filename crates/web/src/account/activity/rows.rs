@@ -18,9 +18,9 @@ use super::computers::Computers;
 use crate::Moment;
 use crate::account::consent::words as level_words;
 
-/// Time in which the proofs of a page are read; those that are missing then are unknown.
+/// Maximum time for reading the proofs of a page; later proofs are shown as unknown.
 const PROOFS_DEADLINE: Duration = Duration::from_secs(2);
-/// Minimum number of alike neighbours that are folded.
+/// Minimum number of similar consecutive rows that are folded.
 const FOLD_MIN: usize = 3;
 /// Consent changes within this time of each other, by the service, are one save.
 const SAVE_SECONDS: i64 = 2;
@@ -217,7 +217,7 @@ pub fn grouped(rows: Vec<ActivityLine>, now: Timestamp) -> Vec<DayGroup> {
     days.into_iter().map(folded).collect()
 }
 
-/// One fold, or one for each row if there are too few of them.
+/// One fold of all rows, or one per row if there are fewer than [`FOLD_MIN`].
 fn fold(Fold { rows, .. }: Fold) -> Vec<Fold> {
     let [first, ..] = rows.as_slice() else { return Vec::new() };
     if rows.len() < FOLD_MIN && !(first.is_report && rows.len() > 1) {

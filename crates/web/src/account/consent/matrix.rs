@@ -57,7 +57,7 @@ impl fmt::Display for RowScope {
 /// One level of the matrix. As text it is the name of its field: `<scope>.<lane>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// All computers, or one of them.
+    /// All computers, or one computer.
     pub scope: RowScope,
     /// The column; `None` for all lanes.
     pub lane: Option<Lane>,
@@ -110,7 +110,7 @@ impl CellState {
 /// A change that a form makes to a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellChange {
-    /// All computers, or one of them.
+    /// All computers, or one computer.
     pub scope: RowScope,
     /// One lane; `None` for all lanes.
     pub lane: Option<Lane>,
@@ -218,8 +218,8 @@ impl ConsentMatrix {
         Ok(changes)
     }
 
-    /// Lanes that are stricter for all computers than the level that a computer gets for all of its lanes: as the most specific level
-    /// counts, each needs a level of its own to stay as the form showed it.
+    /// Levels that keep single lanes of a computer as the form showed them, if the computer gets a level for all lanes that is less strict
+    /// than the lane's level for all computers: the most specific level applies.
     fn kept(&self, changes: &[CellChange]) -> Vec<CellChange> {
         let to = |scope: &RowScope, lane: Option<Lane>| {
             let chosen = changes.iter().find(|change| change.scope == *scope && change.lane == lane);
@@ -278,7 +278,7 @@ impl ConsentMatrix {
         self.rules_of(identity).find(same).map(|rule| rule.level)
     }
 
-    /// The level that a cell has without a choice of its own: the strictest of the identities. `None` if no level applies.
+    /// The level of a cell without its own choice: the strictest of the identities' levels. `None` if no level applies.
     pub fn inherited(&self, cell: &Cell) -> Option<ConsentLevel> {
         let machine = cell.scope.machine();
         let of = |identity: &&UserCuid| {
@@ -294,7 +294,7 @@ impl ConsentMatrix {
         self.state(&cell) != CellState::Follows || self.inherited(&cell).is_some()
     }
 
-    /// The choices of a computer of its own.
+    /// The levels that are set for this scope itself.
     pub fn exceptions(&self, scope: &RowScope) -> Vec<(Option<Lane>, ConsentLevel)> {
         let own = columns().map(|lane| (lane, self.state(&Cell { scope: scope.clone(), lane }).level()));
         own.filter_map(|(lane, level)| Some((lane, level?))).collect()
@@ -321,7 +321,7 @@ impl ConsentMatrix {
     }
 }
 
-/// The name of a computer. Without one, the end of its id: the beginning is a time, and similar for computers of one day.
+/// The name of a computer. Without a name, the end of its id: the start is a time, and similar for computers of one day.
 pub fn name(computer: &Computer) -> String {
     computer.shown_name().map_or_else(
         || {
@@ -389,7 +389,7 @@ mod tests {
         assert!(!changes[0].is_conflict());
         let edits = matrix.edits(&changes);
         assert_eq!((edits.len(), edits[0].lane, edits[0].after), (1, Some(Lane::Rsi), Some(ConsentLevel::Full)));
-        // A changed field whose level changed elsewhere is a conflict, unless both chose the same.
+        // A field that was changed here and elsewhere is a conflict, unless both changes are the same.
         let form = fields(&[(&llm, CellState::Level(ConsentLevel::Full))]);
         assert!(matrix.changes(&base, &form).unwrap()[0].is_conflict());
         assert_eq!(matrix.changes(&base, &fields(&[(&llm, CellState::Follows)])).unwrap(), []);

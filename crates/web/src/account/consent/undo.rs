@@ -31,7 +31,8 @@ impl SaveUndo {
         Self(changes.iter().map(step).collect())
     }
 
-    /// The value of the cookie; `None` if there is nothing to undo, or too much. A cell whose identities differed has no inverse.
+    /// The value of the cookie; `None` without changes or with more than [`CHANGES_MAX`]. A cell of identities with different levels has no
+    /// inverse.
     pub fn seal(&self, account: &UserAccountId) -> Option<String> {
         let is_undoable =
             (1..=CHANGES_MAX).contains(&self.0.len()) && self.0.iter().all(|step| step.before != CellState::Mixed);
