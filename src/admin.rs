@@ -96,7 +96,7 @@ fn introduce(app: &App, readiness: &Readiness, phases: &Phases, listeners: Liste
     app.nodes.introduce(listeners.public.to_string(), listeners.operator.to_string(), standing);
 }
 
-/// Accepts a request whose `Host` is an IP address, this machine, or one of `admin.hosts`. A foreign page has another host name.
+/// Accepts a request if its `Host` is an IP address, this computer, or one of `admin.hosts`: a foreign page has another host name.
 async fn known_host(State(app): State<App>, request: Request, next: Next) -> Response {
     let host = match head::host(&request) {
         Ok(host) => head::without_port(host.unwrap_or("localhost")),

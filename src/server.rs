@@ -161,7 +161,7 @@ impl Server {
     }
 }
 
-/// Serves a router beside a server, such as that of `attache otlp`, until the phase says that it stops.
+/// Serves a router without the APIs, such as the router of `attache otlp`, until the phase is stopping.
 pub async fn serve_router(listener: TcpListener, router: Router, connections_max: usize, phases: Phases) {
     let HttpSettings { head_bytes_max, unread_bytes_max, unread_deadline, .. } = HttpSettings::default();
     let limits = ConnectionLimits {

@@ -37,8 +37,8 @@ impl<T> Default for SharedProbe<T> {
 }
 
 impl<T: Clone + Debug + Send + Sync + 'static> SharedProbe<T> {
-    /// The answer of `ask`, or why there is none. `ask` runs in a task of its own: an asker that leaves cancels nothing. An answer that
-    /// does not come within the deadline of its task's start is an error for every asker, until it comes.
+    /// The result of `ask`, or the reason why there is none. `ask` runs in a separate task, so a caller that leaves does not cancel it. If the
+    /// task exceeds the deadline, every caller gets an error until the task returns.
     pub(super) async fn answer<F>(&self, pace: Pace, ask: impl FnOnce() -> F) -> Result<T, String>
     where
         F: Future<Output = Result<T, String>> + Send + 'static,

@@ -29,7 +29,7 @@ impl Gauges {
     pub(super) async fn refresh(&self, app: &App) {
         show("main", app.store.pool());
         let Upstream::Embedded { log, .. } = &app.upstream else { return };
-        // On PostgreSQL they are those of the main database.
+        // On PostgreSQL the log uses the connections of the main database.
         if !log.pool().is_postgres() {
             show("log", log.pool());
         }

@@ -1,7 +1,7 @@
 //! `GET /`: the state of this server for an operator's browser. It changes nothing.
 //!
-//! Its parts are those of the JSON routes, with the throughput of the last ten minutes and the numbers of held events. A script renews the page
-//! every five seconds; without it the page is as of its request.
+//! It shows the data of the JSON routes, the throughput of the last ten minutes and the numbers of held events. A script reloads the page
+//! every five seconds; without it the page shows the state at the time of the request.
 
 use actors::ActorKind;
 use actors::upstream::Upstream;
@@ -152,7 +152,7 @@ pub(super) async fn show(State(state): State<AdminState>) -> Response {
     page(StatusCode::OK, &shown)
 }
 
-/// `GET /assets/{*path}`: the files of this page, and those of the public pages that it shares.
+/// `GET /assets/{*path}`: the files of this page, including files that it shares with the public pages.
 pub(super) async fn file(
     axum::extract::Path(path): axum::extract::Path<String>,
     headers: axum::http::HeaderMap,

@@ -58,7 +58,7 @@ const APPEND_FAILURE_FRESH: Duration = Duration::from_secs(2);
 /// Maximum time for which a failed probe is used.
 const FAILED_EVERY_MAX: Duration = Duration::from_secs(1);
 
-/// The probes that the askers share. Clones are the same.
+/// The probes that concurrent requests share. Clones share them too.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Readiness {
     store: SharedProbe<()>,
@@ -77,7 +77,7 @@ pub(super) struct Failing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
-    /// Failures that do not make the server unready: those of an external statistics service and of witnesses, and differences between
+    /// Failures that do not make the server unready: failures of an external statistics service or of witnesses, and differences between
     /// nodes.
     pub(super) degraded: Vec<Failing>,
 }

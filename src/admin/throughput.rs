@@ -90,7 +90,7 @@ pub(super) fn last_minute(intervals: &[Totals]) -> Option<Totals> {
     }))
 }
 
-/// The sum of a counter over its labels, or over those series whose labels contain `label`.
+/// The sum of a counter over the series with `label` in their labels; over all series if `label` is empty.
 fn total(metrics: &str, name: &str, label: &str) -> u64 {
     let series = metrics.lines().filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '));
     let counted = series.filter(|(labels, _)| (labels.is_empty() || labels.starts_with('{')) && labels.contains(label));

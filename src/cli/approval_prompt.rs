@@ -38,7 +38,7 @@ enum Qr {
 /// The prompt: link, code and what they are for.
 #[derive(Debug)]
 pub struct ApprovalPrompt<'i> {
-    /// Begins the first sentence, such as "To attach this computer to your account".
+    /// Start of the first sentence, such as "To attach this computer to your account".
     pub purpose: &'i str,
     /// URL of the page, with all parameters.
     pub link: &'i str,

@@ -63,7 +63,7 @@ struct Pending {
 pub struct Errand<'e> {
     /// Name of the command, for messages.
     pub command: &'static str,
-    /// Begins the prompt, such as "To attach this computer to your account".
+    /// Start of the prompt, such as "To attach this computer to your account".
     pub purpose: &'e str,
     /// Scopes of the key of the knowledge API to ask for; none without a key.
     pub scopes: &'e [ApiKeyScope],
@@ -76,7 +76,7 @@ pub struct Errand<'e> {
 }
 
 impl Errand<'_> {
-    /// Whether a code that was asked for with this agent is of use: it asks for the same, or for an agent that was confirmed with it meanwhile.
+    /// Whether a code that was requested with the agent `asked` can be used: it requests the same agent, or the agent that is already claimed.
     fn includes(&self, asked: Option<RegistrationId>) -> bool {
         asked == self.agent_id() || (self.agent.is_none() && asked.is_some() && asked == self.claimed)
     }

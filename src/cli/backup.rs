@@ -5,7 +5,7 @@
 //! contains. Events that the log accepted in between are recognised by their ids. PostgreSQL has its own tools, so it is not supported here.
 //!
 //! A restored backup is an earlier state of the log. If the log has signed events since, its clients report a rollback, unless the restored log
-//! begins a new epoch (`attache serve --new-log`).
+//! starts a new epoch (`attache serve --new-log`).
 
 mod content;
 mod folder;

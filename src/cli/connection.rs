@@ -46,7 +46,7 @@ impl CredentialArgs {
     }
 }
 
-/// A party whose credential the profile stores.
+/// The party of a credential in the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CredentialKind {
     /// This computer; the response is limited to it.
@@ -166,7 +166,7 @@ impl ProfileConnection {
         Ok(())
     }
 
-    /// Checks that the profile can be written, before a request whose response contains a secret that is shown only once.
+    /// Checks that the profile can be written, before a request with a response that contains a secret which is shown only once.
     pub fn check_writable(&self) -> Result<(), Failure> {
         self.check_server()?;
         self.folder.check_writable()
@@ -311,7 +311,7 @@ impl ProfileConnection {
         self.as_agent().await
     }
 
-    /// A client with the API key: `ATTACHE_API_KEY`, or that of the profile.
+    /// A client with the API key: `ATTACHE_API_KEY`, or the key of the profile.
     pub fn with_key(&self) -> Result<Client, Failure> {
         let given = given("ATTACHE_API_KEY");
         if given.is_none() {
@@ -342,7 +342,7 @@ impl ProfileConnection {
     }
 }
 
-/// The address of a memory that opens in a browser. That of the knowledge API answers to an API key alone.
+/// The URL of a memory for a browser. The memory's URL in the knowledge API requires an API key.
 pub fn page_of(client: &Client, address: &str) -> String {
     let id = address
         .strip_prefix(client.rag_url().trim_end_matches('/'))

@@ -1,7 +1,7 @@
 //! `attache demo`: shows all features in a tour of a running server.
 //!
-//! The tour uses a profile of its own, so that the person's profile is not changed. It ends its agent, its computer and its API key. Three events
-//! stay in the log, and the memory keeps three notes and the pages that the server could fetch, once for any number of tours.
+//! The tour uses a separate profile, so that the person's profile is not changed. It ends its agent, its computer and its API key. Three
+//! events stay in the log, and the memory keeps three notes and the pages that the server could fetch, once for any number of tours.
 
 mod operator;
 mod tour;

@@ -1,4 +1,4 @@
-//! The examples at the end of the help of each command. A test parses each of them.
+//! The examples at the end of the help of each command. A test parses each example.
 
 /// The examples of one command.
 pub struct Examples {

@@ -189,7 +189,7 @@ fn kind_of(error: &client::Error) -> FailureKind {
         client::Error::Unreachable { .. } => FailureKind::Unreachable,
         client::Error::Broken { .. } => FailureKind::Temporary,
         client::Error::Refused(refusal) if refusal.is_temporary() => FailureKind::Temporary,
-        // Without a code of ours another program answered, and its status says nothing about the request.
+        // Without an error code of attache, another program answered, and its status says nothing about the request.
         client::Error::Refused(refusal) if refusal.body.error.starts_with("http_") => FailureKind::Refused,
         client::Error::Refused(refusal) => match refusal.status {
             401 | 403 => FailureKind::Unauthorized,

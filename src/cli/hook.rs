@@ -101,7 +101,7 @@ impl Call {
                 ("--send", None) => call.is_send = true,
                 ("--profile", value) => call.profile = value.map(OsString::from).or_else(|| arguments.next()),
                 ("--hook", value) => call.hook = value.map(OsString::from).or_else(|| arguments.next()),
-                // An agent may add options of its own.
+                // An agent may add its own options.
                 (name, _) if name.starts_with("--") => {}
                 _ => call.words.push(argument),
             }

@@ -1,6 +1,6 @@
 //! `attache otlp`: a receiver of OpenTelemetry spans on this computer, which records them as hooks are recorded (`docs/otlp.md`).
 //!
-//! Programs export to it instead of a server, because consent applies before anything leaves the computer and the chains are those of the computer.
+//! Programs export to it instead of a server: consent applies before data leaves the computer, and the computer owns the chains.
 
 mod body;
 mod receiver;

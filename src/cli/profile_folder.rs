@@ -172,7 +172,7 @@ impl ProfileFolder {
         self.path.join(PROFILE).exists()
     }
 
-    /// A folder in the folder of the profile, with files of its own.
+    /// A folder in the folder of the profile, with separate files.
     pub fn below(&self, name: &str) -> Self {
         Self { path: self.path.join(name) }
     }
@@ -224,7 +224,7 @@ impl ProfileFolder {
         self.read(name)
     }
 
-    /// Whether the profile has a file whose name begins with `prefix` and ends with `suffix`.
+    /// Whether the profile has a file with a name that starts with `prefix` and ends with `suffix`.
     pub fn has_file(&self, prefix: &str, suffix: &str) -> Result<bool, Failure> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,

@@ -35,7 +35,7 @@ pub struct Arguments {
     no_migrate: bool,
 }
 
-/// Runs the server with these settings, which are those of `file` and the environment.
+/// Runs the server with these settings, which come from `file` and the environment.
 pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_log, no_migrate }: Arguments) -> Done {
     telemetry::begin(&settings.telemetry);
     // Reads FAILPOINTS; the fail points are active until this value is dropped.

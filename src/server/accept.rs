@@ -1,7 +1,7 @@
 //! Accepts connections and serves their requests.
 //!
-//! The accept loop is ours because clocks are needed that a ready-made one does not set: without them a client that sends its head one
-//! byte a minute holds a connection indefinitely.
+//! The server has its own accept loop because the loop of axum sets no deadlines: without them a client that sends its head one byte a
+//! minute holds a connection indefinitely.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -40,7 +40,7 @@ use super::place::Place;
 pub enum Service {
     /// One of the APIs.
     Public(Front),
-    /// Any other: that of operators, or of `attache otlp`.
+    /// Another router: the operators' or the router of `attache otlp`.
     Router(Router),
 }
 
@@ -53,10 +53,10 @@ impl Service {
     }
 }
 
-/// How long each step of a connection may take, and how much it may send for it.
+/// The limits of a connection: time and bytes per step.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimits {
-    /// Until a request has begun, and until its head has ended.
+    /// Deadlines for the start of a request and for the end of its head.
     pub heads: HeadDeadlines,
     /// Sizes of heads.
     pub head_bytes: HeadLimits,
@@ -71,27 +71,27 @@ pub struct ConnectionLimits {
 /// The rule by which connections are accepted.
 #[derive(Debug)]
 pub enum Door {
-    /// That of the public: while all places are taken, no connection is accepted, and clients wait in the kernel's queue, which is bounded too. One
-    /// address has only some of the places.
+    /// A public listener: while all places are taken, it accepts no connection, and clients wait in the kernel's queue, which is bounded too.
+    /// One address gets only some of the places.
     Public {
-        /// Places of all listeners of the public.
+        /// Free places of all public listeners.
         places: Arc<Semaphore>,
-        /// How many there are, free ones included.
+        /// Number of all places, free ones included.
         places_total: usize,
-        /// Those of each address.
+        /// Places of each address.
         addresses: Addresses,
     },
-    /// That of operators: always open. When there are too many connections, the oldest that is idle makes room.
+    /// The operators' listener: always accepts. When there are too many connections, it closes the oldest idle one.
     Operators {
-        /// Connections at a time.
+        /// Maximum number of concurrent connections.
         connections_max: usize,
-        /// Those that there are, oldest first.
+        /// Open connections, oldest first.
         open: VecDeque<(Arc<Connection>, AbortHandle)>,
     },
 }
 
 impl Door {
-    /// Waits until there is a place for one more connection.
+    /// Waits for a free place.
     async fn place(&self) -> Option<OwnedSemaphorePermit> {
         match self {
             Self::Public { places, .. } => Arc::clone(places).acquire_owned().await.ok(),

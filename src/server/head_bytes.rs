@@ -9,7 +9,7 @@ use api::connection::Connection;
 use api::receiving::{MemoryShare, ReceiveMemory};
 
 /// Bytes of a head that every connection has in memory without asking, and maximum of one read while a head is awaited: hyper's own
-/// first buffer. A read may contain the begin of the next head, which is then not counted.
+/// first buffer. A read may contain the start of the next head, which is then not counted.
 pub const FREE: usize = 8192;
 
 /// How large heads may be.
@@ -22,7 +22,7 @@ pub struct HeadLimits {
 }
 
 impl HeadLimits {
-    /// With memory for all heads of these connections, apart from that of other listeners.
+    /// Limits with separate memory for the heads of this listener's connections.
     pub fn apart(bytes_max: usize, connections_max: usize) -> Self {
         Self { bytes_max, memory: ReceiveMemory::new(bytes_max.saturating_mul(connections_max)) }
     }
@@ -85,21 +85,21 @@ impl HeadRefusal {
 #[derive(Debug)]
 pub struct HeadBytes {
     bytes_max: usize,
-    /// Count of [`Connection::exchanges`] when the head began.
+    /// Count of [`Connection::exchanges`] at the start of the head.
     exchanges: u32,
     bytes: usize,
-    /// For the longest head so far: hyper keeps its buffer until the connection ends.
+    /// Memory for the longest head so far: hyper keeps its buffer until the connection ends.
     share: MemoryShare,
     is_crowded: bool,
-    /// The last bytes of the head, in which its end may begin.
+    /// The last bytes of the previous read: the end of the head may be split between two reads.
     tail: [u8; TAIL],
 }
 
-/// Bytes of the end of a head that may come with the read before.
+/// Maximum number of bytes of a split end of a head in the previous read.
 const TAIL: usize = 2;
 
 impl HeadBytes {
-    /// Of a connection that begins.
+    /// The counter of a new connection.
     pub fn new(limits: &HeadLimits) -> Self {
         let share = limits.memory.share();
         Self { bytes_max: limits.bytes_max, exchanges: 0, bytes: 0, share, is_crowded: false, tail: [0; TAIL] }

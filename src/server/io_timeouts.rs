@@ -95,7 +95,8 @@ impl<S> Patient<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Patient<S> {
-    /// Writes the response to a refused head instead of hyper's, which begins with `head` and has `length` bytes; `None`: this is another response.
+    /// Writes the response to a refused head instead of hyper's response, which starts with `head` and has `length` bytes; `None` for any
+    /// other response.
     fn poll_replaced(
         &mut self,
         head: &[u8],

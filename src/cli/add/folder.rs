@@ -1,4 +1,4 @@
-//! `attache add FOLDER`: adds the text files of a folder, and later only those that changed.
+//! `attache add FOLDER`: adds the text files of a folder; a later run adds only changed files.
 //!
 //! The digests of added files are stored in `added.json` of the profile's folder. A changed file is added again; the memory of its former
 //! content stays. Hidden files and folders, symbolic links and, in a work tree of git, ignored files are left out.
@@ -206,7 +206,7 @@ async fn once(errand: &FolderErrand<'_>, seen: &mut Seen, is_quiet: bool) -> Don
     report.judge()
 }
 
-/// Sends the files batch by batch, and stores after each which of them were added.
+/// Sends the files batch by batch, and stores after each batch which files were added.
 async fn send(errand: &FolderErrand<'_>, changed: Vec<Changed>, known: &mut AddedFiles, report: &mut Report) -> Done {
     let (notes, mut files): (Vec<Note>, Vec<(String, AddedFile)>) =
         changed.into_iter().map(|changed| (changed.note, (changed.path, changed.added))).unzip();
@@ -330,7 +330,7 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Resul
     Ok(())
 }
 
-/// The files that git does not ignore; `None` outside a work tree, without git, or if it ignores all of them.
+/// The files that git does not ignore; `None` outside a work tree, without git, or if git ignores all files.
 fn not_ignored(root: &Path) -> Option<BTreeSet<PathBuf>> {
     let mut git = Command::new("git");
     // No program that the configuration of the folder names is started.

@@ -119,7 +119,7 @@ impl Report {
             sums.push(styled(BAD, format!("{} failed", failed.len())));
         }
         output::print(&sums.join(", "));
-        // Without a progress bar, each of them was already printed when it happened.
+        // Without a progress bar, each item was already printed when it ended.
         if terminal::has_bars() {
             let lines = skipped.iter().map(Skipped::line).chain(failed.iter().map(Failed::line));
             lines.for_each(|line| output::print(&format!("  {line}")));

@@ -43,7 +43,7 @@ impl AdminContext<'_> {
     }
 }
 
-/// The failure of a command whose account does not exist.
+/// The failure of a command for an account that does not exist.
 pub fn no_account() -> Failure {
     Failure::not_found("the account does not exist")
 }

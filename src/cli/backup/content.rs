@@ -22,7 +22,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Reads and verifies the databases, which must not change meanwhile; fails with the first fault.
+    /// Reads and verifies the databases, which must not change during the call; fails with the first fault.
     pub async fn read(folder: &Path, manifest: &Manifest) -> Result<Self, Failure> {
         let store = Store::open_copy(&folder.join(MAIN_DATABASE)).await.map_err(|error| match error {
             StoreError::SchemaTooOld { .. } => Failure::refused(format!(

@@ -16,7 +16,7 @@ pub enum Syntax {
     Json,
     /// TOML 1.1.
     Toml,
-    /// A program text that is wholly ours.
+    /// A program text that attache wrote completely.
     Text,
 }
 
@@ -84,7 +84,7 @@ pub struct Removed {
     pub is_empty: bool,
 }
 
-/// The text without the additions; those that were changed since stay.
+/// The text without the additions; an addition that was changed since stays.
 pub fn remove(syntax: Syntax, text: &str, added: &[FileAddition]) -> Result<Removed, EditError> {
     match syntax {
         Syntax::Json => json_remove(text, added),

@@ -117,7 +117,7 @@ impl WrittenRecord {
         files.iter().map(change).collect()
     }
 
-    /// Writes the changes, and the record after each of them.
+    /// Writes the changes, and the record after each change.
     pub fn write(&mut self, changes: &[FileChange], folder: &ProfileFolder, name: &str) -> Done {
         for change in changes {
             if change.is_done() && self.files.iter().any(|written| written.path == change.path) {
@@ -242,7 +242,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Makes the folders above a file; returns those that were not there.
+/// Creates the folders above a file; returns the created ones.
 fn make_folders(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let Some(folder) = path.parent() else { return Ok(Vec::new()) };
     let mut absent: Vec<PathBuf> =
@@ -263,7 +263,8 @@ fn replace(path: &Path, expected: Option<&str>, bytes: &[u8]) -> Done {
     replace_file(&target, bytes, mode).map_err(|error| unwritable(path, &error))
 }
 
-/// Refuses a file of a project whose links lead out of it: the author of the project would choose the file that is read and replaced.
+/// Refuses a file of a project if a link leads out of the project: the author of the project could choose the file that is read and
+/// replaced.
 fn check_inside(path: &Path, project: Option<&Path>) -> Done {
     let Some(project) = project else { return Ok(()) };
     inside(path, project).map(drop).map_err(|error| {

@@ -175,7 +175,7 @@ fn claude_code(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolF
 
 /// `~/.codex/config.toml` and `~/.codex/hooks.json`, or the same below a project.
 ///
-/// `notify` reports finished turns alone and takes one program, so hooks are used.
+/// `notify` only reports finished turns and takes one program, so hooks are used.
 fn codex(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolFile, ToolFile) {
     let folder = folders.of(scope, folders.codex.as_ref(), ".codex");
     let server = json!({ "command": program.path, "args": program.mcp() });
@@ -253,8 +253,8 @@ fn github_copilot(scope: Scope, folders: &ToolFolders, program: &Program) -> (To
     (mcp, json_file(hooks.join("attache.json"), edits))
 }
 
-/// `~/.config/opencode/opencode.json` and a plugin beside it, or `opencode.json` and `.opencode/plugins` in a project. An `opencode.jsonc`
-/// that is there is used instead. opencode has no hooks; a plugin passes its events on.
+/// `~/.config/opencode/opencode.json` and a plugin next to it, or `opencode.json` and `.opencode/plugins` in a project. An existing
+/// `opencode.jsonc` is used instead. opencode has no hooks; a plugin passes its events on.
 fn opencode(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolFile, ToolFile) {
     let (folder, plugins) = match scope {
         Scope::User => {

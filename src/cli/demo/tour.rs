@@ -49,7 +49,7 @@ pub struct Tour<'a> {
     made_key: Option<ApiKeyId>,
     /// E-mail address of the person who claimed the agent.
     email: Option<String>,
-    /// The event whose proof was verified.
+    /// The event with the verified proof.
     proven: Option<EventId>,
     profile: String,
     /// Output of `--json`, printed at the end.
@@ -358,7 +358,7 @@ impl<'a> Tour<'a> {
             let title = key.memory(added.id).await.map_or_else(|_| added.url.clone(), |memory| memory.title);
             self.good(&format!("{} is stored", self.strong(&visible(&title))));
         }
-        // With a progress bar, each of them was printed above it when it happened.
+        // With a progress bar, each item was printed above the bar when it ended.
         if !terminal::has_bars() {
             report.skipped.iter().for_each(|skipped| self.print_progress(&skipped.line()));
             report.failed.iter().for_each(|failed| self.print_progress(&failed.line()));
@@ -426,7 +426,7 @@ impl<'a> Tour<'a> {
     }
 }
 
-/// What an API key lacks for the tour, as the end of a sentence that begins with the key.
+/// The right that an API key lacks for the tour, as the end of a sentence that starts with the key.
 async fn lacks(key: &Client) -> Result<Option<&'static str>, Failure> {
     match key.key().await {
         Ok(Key { scopes, .. }) if !scopes.contains(&ApiKeyScope::Search) => {

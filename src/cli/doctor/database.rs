@@ -20,7 +20,7 @@ pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<C
         let found = format!("{} does not exist yet", path.display());
         return vec![Finding::doubtful(DATABASE, found, "`attache serve` or `attache migrate` creates it")];
     }
-    // Fails for a database whose settings could lose acknowledged writes.
+    // Fails if the settings of the database could lose acknowledged writes.
     let store = match Store::open(&settings.database, &path).await {
         Ok(store) => store,
         Err(error @ StoreError::Unsafe { .. }) => {

@@ -39,7 +39,7 @@ fn judged(settings: &Settings, nodes: &[NodeRecord]) -> Finding {
     Finding::doubtful(NODES, format!("{alive} alive{listed}{indent}{}", differ.join(&indent)), advice)
 }
 
-/// The nodes as a table, on lines of its own.
+/// The nodes as a table, on separate lines.
 fn shown(nodes: &[NodeRecord]) -> String {
     let rows = nodes.iter().map(|node| {
         let traits = &node.traits;

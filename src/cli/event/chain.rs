@@ -136,7 +136,7 @@ impl LocalChain {
         };
         let mut kept = folder.json::<ChainFile>(&name)?.unwrap_or_else(beginning);
         if kept.machine_uuid != machine.machine_uuid {
-            // The computer was registered again under a new id: its chain starts at the beginning, with the pending event sealed for it.
+            // The computer was registered again under a new id: its chain restarts at the first position, with the pending event sealed again.
             kept = ChainFile { pending: kept.pending.take(), unfinished: kept.unfinished, ..beginning() };
             if let Some(pending) = &mut kept.pending {
                 pending.seal_again(kept.next, Some(machine))?;
@@ -155,7 +155,7 @@ impl LocalChain {
         self.kept.pending.as_ref()
     }
 
-    /// Number of completed events of an input: the maximum of the stored entries that match its beginning.
+    /// Number of completed events of an input: the maximum of the stored entries that match its prefixes.
     pub fn done(&self, beginnings: &[Digest]) -> usize {
         let begins = |place: &&PartialInput| is_at(beginnings, place.done, place.source);
         self.kept.unfinished.iter().filter(begins).map(|place| place.done).max().unwrap_or(0)

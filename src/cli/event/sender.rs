@@ -172,7 +172,7 @@ impl EventSender {
         self.deliver(chain, true).await
     }
 
-    /// Sends one event of an input whose length is unknown. The error contains the event's id if it is stored for the next run.
+    /// Sends one event of an input with unknown length. The error contains the event's id if it is stored for the next run.
     async fn alone(&mut self, draft: &EventDraft, line: u64) -> Result<(), (Failure, Option<EventId>)> {
         let event = self.complete(draft, line).await.map_err(|failure| (failure, None))?;
         let mut chain =

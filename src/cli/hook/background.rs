@@ -1,4 +1,4 @@
-//! The sender as a process of its own, which outlives the agent that started it.
+//! The sender as a separate process, which outlives the agent that started it.
 
 use std::io;
 use std::process::{Child, Command, Stdio};

@@ -23,7 +23,7 @@ const UNKNOWN: ConsentLevel = ConsentLevel::MetadataOnly;
 /// Age from which a level no longer permits more than [`UNKNOWN`].
 const TRUSTED_FOR: Duration = Duration::from_hours(24);
 
-/// Age from which a hook whose event is off starts the sender, which reads the levels again.
+/// Age of the levels from which a hook starts the sender, which reads them again, even if the hook's event is off.
 const ASKED_EVERY: Duration = Duration::from_mins(1);
 
 /// The known levels.

@@ -35,7 +35,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The progress on disk; the beginning if there is none.
+    /// The progress on disk; the start of the spool if there is none.
     pub fn of(folder: &HookFolder, tool: Tool) -> Result<Self, Failure> {
         Ok(folder.files.json(&name(tool))?.unwrap_or_default())
     }

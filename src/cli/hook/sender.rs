@@ -177,7 +177,7 @@ impl<'f> Sender<'f> {
 
     /// Sends the events of one agent.
     async fn drain(&mut self, tool: Tool, spool: &Spool, progress: &mut Progress) -> Done {
-        // The profile is read again: its credential may have been stored meanwhile.
+        // The profile is read again: another process may have stored a credential.
         let connection = self.remote.open()?;
         let client = credential(&connection)?;
         self.refresh_as(&client).await?;
@@ -332,7 +332,7 @@ impl<'f> Sender<'f> {
     }
 }
 
-/// The client that sends events of hooks and reads their levels: that of this computer.
+/// The client that sends events of hooks and reads their levels, with the credential of this computer.
 fn credential(connection: &ProfileConnection) -> Result<Client, Failure> {
     connection.as_machine()
 }

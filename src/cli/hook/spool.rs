@@ -160,7 +160,7 @@ impl Spool {
         let place = match serde_json::from_slice::<Header>(&first) {
             Ok(header) if header.spool == place.file => place.clone(),
             Ok(header) => SpoolPlace { file: header.spool, offset: length },
-            // Without an id its lines are read from the beginning; the events have ids.
+            // Without an id the lines are read from the start of the file; the ids of events prevent duplicates.
             Err(_) => SpoolPlace { file: String::new(), offset: 0 },
         };
         reader.seek(SeekFrom::Start(place.offset))?;
