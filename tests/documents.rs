@@ -182,8 +182,8 @@ fn every_test_that_a_document_names_exists() {
     assert!(named > 100 && faults.is_empty(), "{named} named\n{}", faults.join("\n"));
 }
 
-/// Tables of the protocol whose rows need a test, with the columns that identify a row. The rows of other tables are members and parameters,
-/// which `/openapi.json` describes and every black-box test checks.
+/// Tables of the protocol with rows that need a test, and the columns that identify a row. The rows of other tables are members and
+/// parameters, which `/openapi.json` describes and every black-box test checks.
 const ROWS_WITH_TESTS: [(&str, &str, &[usize]); 19] = [
     ("README.md", "Account and agent API", &[0]),
     ("README.md", "Knowledge API", &[0]),

@@ -83,7 +83,7 @@ pub fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64)
         p50_us: answers.p50_us,
         p99_us: answers.p99_us,
         peak_bytes,
-        // A floor without HTTP, whose status is 0, has no generator.
+        // A floor without HTTP has the status 0 and no generator.
         generator: if status == 0 { f64::NAN } else { outcome.own_cpu_share },
     })
 }

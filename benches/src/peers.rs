@@ -51,7 +51,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Copies the scripts beside the installed packages.
+    /// Copies the scripts next to the installed packages.
     pub fn new(options: &Options) -> Result<Self> {
         let packages =
             options.peers_folder.clone().ok_or("the peers are not installed: `make bench-peers` does that")?;
@@ -63,7 +63,7 @@ impl Peers {
         for (name, text) in SCRIPTS {
             fs::write(folder.path().join(name), text)?;
         }
-        // Node looks for packages beside the script.
+        // Node looks for packages in the folder of the script.
         symlink(fs::canonicalize(packages)?, folder.path().join("node_modules"))?;
         Ok(Self { folder })
     }

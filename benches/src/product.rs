@@ -171,7 +171,7 @@ pub fn make_folder(options: &Options) -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix("attache-bench-").tempdir_in(parent)?)
 }
 
-/// Path of the server: from the options, or beside this program.
+/// Path of the server: from the options, or next to this program.
 pub fn program(options: &Options) -> Result<PathBuf> {
     let beside = env::current_exe()?.with_file_name("attache");
     let program = options.server.clone().unwrap_or(beside);

@@ -1,4 +1,4 @@
-//! Waits until a server has completed its deferred work, and measures the cost of it.
+//! Waits until a server has completed its deferred work, and measures its cost.
 //!
 //! A server may respond before it has placed events in the tree, signed a checkpoint, counted usage, and checkpointed
 //! the write-ahead log. CPU time per event includes this work, since a server that defers more would otherwise look
@@ -6,7 +6,7 @@
 //!
 //! 1. the signed checkpoint contains every acknowledged event;
 //! 2. the process has been idle for a second, so that no periodic pass has work;
-//! 3. the harness checkpoints the remaining write-ahead logs, and adds the CPU time to that of the server.
+//! 3. the harness checkpoints the remaining write-ahead logs, and adds the CPU time to the server's.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

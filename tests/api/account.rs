@@ -203,7 +203,7 @@ on_sqlite! {
         assert_eq!(summary["errors"], json!({ "plan_and_usage": "temporarily_unavailable" }));
         assert_eq!(members(&summary["sections"]), ["account", "agents", "computers"]);
         assert_eq!(summary["sections"]["computers"]["computers"].as_array().unwrap().len(), 1);
-        // Requested alone, the same failure is the error of that endpoint.
+        // The endpoint of the section returns the same failure as its error.
         world.get("/api/v1/usage/bar", &person.cookie).await.refused(424, "temporarily_unavailable");
     }
 

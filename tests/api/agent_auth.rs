@@ -182,7 +182,7 @@ on_sqlite! {
         }
         world.complete(&person.cookie, &attempt, code).await.refused(400, "expired_token");
         world.token_by_claim(claim_token).await.refused(400, "expired_token");
-        // A new link begins afresh.
+        // A new link starts a new attempt.
         let claim = world.claim(json!({ "claim_token": claim_token })).await.expect(200)["claim"].clone();
         world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
         world.complete(&person.cookie, &attempt_of(&claim), text(&claim, "user_code")).await.expect(200);
@@ -228,7 +228,7 @@ on_sqlite! {
         let claim = world.claim(json!({ "claim_token": claim_token })).await.expect(200)["claim"].clone();
         world.advance(Duration::from_secs(20));
         world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
-        // No claim begins any more, but the one that began counts: the link and its code are still shown to the person.
+        // The server starts no further claim, but the started one stays valid: the page still shows the link and its code.
         world.claim(json!({ "claim_token": claim_token })).await.refused(400, "expired_token");
         world.server.app.store.purge(world.clock().now(), &PurgeSettings { unclaimed_kept: Duration::ZERO, ..PurgeSettings::default() }).await.unwrap();
         let person = world.person("ada@example.com").await;
@@ -354,7 +354,7 @@ on_sqlite! {
         };
         let by_agents = [attached(&first.token).await, attached(&third.token).await];
         let by_others = [attached(&person.cookie).await, attached(&own.token).await];
-        // A computer that a person attached stays theirs if an agent approves it again; one that a person approves again becomes theirs.
+        // An agent's second approval does not take over a computer that a person attached; a person's second approval takes it over.
         for (machine, credential) in [(&by_others[0], &first.token), (&by_others[1], &person.cookie)] {
             let code = world.device_code(machine).await.expect(200);
             world.device_approve(credential, text(&code, "user_code")).await.expect(200);

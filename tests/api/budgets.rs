@@ -276,7 +276,7 @@ async fn the_quota_of_a_sender_is_shared_between_nodes() {
     for _ in 0..2 {
         world.event(&machine, &chain.next()).await.receipt();
     }
-    // A node without the counts of the other accepts one more, and reads them when it writes that one.
+    // A node without the counts of the other node accepts one more event, and reads the counts when it writes that event.
     eventually("both nodes refuse", async || {
         let responses = [world.event(&machine, &malformed(1)).await, beside.event(&machine, &malformed(1)).await];
         responses.iter().all(|response| response.status == 424).then_some(())
@@ -295,7 +295,7 @@ async fn the_quota_of_an_account_is_shared_between_nodes() {
     let (mut chain, mut other) = (Chain::new(&machine), Chain::new(&second));
     world.event(&machine, &large(&mut chain)).await.receipt();
     beside.event(&second, &large(&mut other)).await.receipt();
-    // A node without the counts of the other accepts one more, and reads them when it writes that one.
+    // A node without the counts of the other node accepts one more event, and reads the counts when it writes that event.
     eventually("both nodes refuse", async || {
         let padded = json!({ "padding": "x".repeat(15_000) });
         let responses = [world.event(&machine, &padded).await, beside.event(&second, &padded).await];

@@ -1,4 +1,4 @@
-//! Clients that others wrote connect at the first try: the official ones of MCP and A2A, as programs of their own.
+//! Third-party clients connect at the first attempt: the official clients of MCP and A2A, as separate programs.
 
 use std::process::Command;
 

@@ -259,7 +259,7 @@ on_sqlite! {
         }
         let page = Browser::of(&world, &person).get("/account/consent").await;
         assert!(!page.page(200).contains(">Differs<") && page.page(200).contains("follows all computers"), "{page:?}");
-        // Each level that it got is an event with a proof, whose author is the one who set it.
+        // Each inherited level is an event with a proof; the author of the event is the party that set the level.
         let inherited = eventually("the reports are recorded", async || {
             let events = world.activity(person.cookie.clone(), "?lane=security&limit=100").await.expect(200)["events"].clone();
             let reports = events.as_array().unwrap().iter().filter(|event| event["event_type"] == "consent.changed").count();
@@ -294,7 +294,7 @@ on_sqlite! {
         world.event(&unbound, &full(&unbound)).await.receipt();
         approve(&world.machine().await, &person.cookie, Some("most")).await.refused(400, "invalid_request");
 
-        // The first choice is for all computers, also for those that were attached before.
+        // The first choice applies to all computers, including computers that were attached before.
         let first = world.machine().await;
         approve(&first, &person.cookie, Some("metadata-only")).await.expect(200);
         assert_eq!(levels().await, [record(true, "metadata-only", "person"), record(true, "metadata-only", "person")]);
@@ -341,7 +341,7 @@ on_sqlite! {
             world.event(machine, &unknown).await.held("unknown_event_type");
             assert!(!contains(world.dir.path(), canary.as_bytes()), "the content is in a file");
         }
-        // A level that is set meanwhile is recorded, and applies after the pause.
+        // A level that is set during the pause is recorded, and applies after it.
         let response = world.post(CONSENT, &person.cookie, &json!({ "level": "full", "machine_uuid": later.uuid })).await.expect(200);
         assert_eq!(response, json!({ "level": "off", "written": 1 }));
         let all = world.get(CONSENT, &person.cookie).await.expect(200);
@@ -457,7 +457,7 @@ on_sqlite! {
         world.event(&machine, &llm).await.receipt();
         let unclassified = world.activity(person.cookie.clone(), "").await.expect(200)["unclassified"].clone();
         assert_eq!(unclassified[0]["reason"], "consent_exceeded");
-        // On PostgreSQL there are no files of ours; the row without a body is the same one.
+        // On PostgreSQL the server has no database files; the row without a body is the same.
         assert!(!contains(world.dir.path(), canary.as_bytes()), "the content is in a file");
     }
 }

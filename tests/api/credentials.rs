@@ -201,7 +201,7 @@ async fn csrf_cookie_requests_of_another_site_are_refused() {
         .send(post().header("origin", &world.url).header("sec-fetch-site", "same-origin").json(&body))
         .await
         .refused(400, "expired_token");
-    // A delete has no body whose type could show it, so the origin alone decides.
+    // A DELETE has no body with a content type, so only the origin decides.
     let delete = world.request(Method::DELETE, &format!("/api/v1/agents/{}", agent.id), &person.cookie);
     world.send(delete.header("origin", "https://evil.example")).await.refused(403, "cross_site_request");
     // Bearer tokens are never sent by a browser on its own.

@@ -101,7 +101,7 @@ on_sqlite! {
             assert_eq!(ask(wrong.clone()).await.status, 400, "{wrong}");
         }
 
-        // Over the API the code attaches the computer alone, no matter who approves.
+        // An approval over the API only attaches the computer, for every approving party.
         let code = ask(of(&held)).await.expect(200);
         assert_eq!(code.as_object().unwrap().len(), 6, "{code}");
         world.device_approve(&ada.cookie, text(&code, "user_code")).await.expect(200);
@@ -420,7 +420,7 @@ on_sqlite! {
         let ada = world.person("ada@example.com").await;
         let agent = world.agent_of(&ada).await;
         let (device_code, user_code) = another_device_code(&world).await;
-        // Approvals and denials count together, those of a person and those of their agents apart.
+        // Approvals and denials share a count; a person and the person's agents have separate counts.
         for credential in [&ada.cookie, &agent.token] {
             world.device_approve(credential, "BBBB-BBBB").await.refused(410, "code_consumed");
             world.device_deny(credential, "CCCC-CCCC").await.refused(410, "code_consumed");

@@ -82,7 +82,7 @@ async fn hold(world: &World, machine: &Machine) -> Value {
     unknown
 }
 
-/// A person with a computer, whose consent can change.
+/// A person with a computer, so that consent can change.
 async fn owner(world: &World) -> (Person, Machine) {
     let person = world.person("ada@example.com").await;
     let machine = world.attached_machine(&person).await;

@@ -456,7 +456,7 @@ on_sqlite! {
         }
         assert!(loaded >= 4, "{page}");
         assert_eq!(reqwest::get(admin("/assets/none.css")).await.unwrap().status(), 404);
-        // Another name than those of the listener, as a foreign page has it.
+        // A host name that the listener does not have, as in a request of a foreign page.
         let client = reqwest::Client::new();
         let foreign = client.get(admin("/")).header("host", "evil.example").send().await.unwrap();
         assert_eq!(foreign.status(), 421);

@@ -57,7 +57,7 @@ on_sqlite! {
         let warning = world.event(&back, &event).await.held("identity_mismatch");
         assert!(warning.contains("/scope/user_id") && warning.contains("not attached to"), "{warning}");
         assert_eq!(owners_view(&world, &person).await, before);
-        // It sees itself alone, and changes nothing of the owner's.
+        // It sees only its own events, and changes no data of the owner.
         let own = world.activity(&back, "").await.expect(200);
         assert_eq!((&own["events"], own["unclassified"].as_array().unwrap().len()), (&json!([]), 1));
         let bar = world.get("/api/v1/usage/bar", &Credential::from(&back)).await.expect(200);

@@ -28,7 +28,7 @@ async fn nodes(world: &World) -> Vec<NodeRecord> {
     world.server.app.store.nodes(world.clock().now()).await.unwrap()
 }
 
-/// A code that one node polls, and another approves; returns once the first has seen it.
+/// Approves a code on a node other than the one that polls it; returns when the polling node has read the approval.
 async fn approved_elsewhere(polling: &World, approving: &World, person: &Person) {
     let machine = polling.machine().await;
     let code = polling.device_code(&machine).await.expect(200);

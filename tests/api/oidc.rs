@@ -233,7 +233,7 @@ async fn an_oidc_callback_without_the_cookie_of_its_browser_is_refused() {
     assert!(back(&victim, &returned).await.page(400).contains("not started here"));
     begin(&victim, "").await;
     back(&victim, &returned).await.page(400);
-    // A state that is not ours, and none.
+    // A state that the server did not issue, and no state.
     back(&browser, &returned.replace("state=", "state=x")).await.page(400);
     browser.get("/signin/oidc/work/callback?code=x").await.page(400);
     assert_eq!((browser.cookie(SESSION), victim.cookie(SESSION)), (None, None));

@@ -99,7 +99,7 @@ async fn the_example_of_an_event_is_accepted_from_its_computer() {
     let registered = world.post("/api/v1/machines", &Credential::None, &machine).await.expect(201);
     let secret = Credential::Bearer(registered["machine_secret"].as_str().unwrap().to_owned());
     world.event(secret.clone(), event).await.receipt();
-    // The described errors are those that are returned.
+    // The server returns the described errors.
     let answered = |status: &str, code: &str| {
         told["responses"][status]["content"]["application/json"]["examples"][code]["value"].clone()
     };

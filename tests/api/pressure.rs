@@ -104,7 +104,7 @@ async fn bodies_per_address_are_limited() {
     })
     .await;
     let to = world.server.address;
-    // Sends the beginning of a body; returns the connection unless the request is refused.
+    // Sends the first part of a body; returns the connection unless the request is refused.
     let begins = async |from, more: &str| {
         let mut stream = connect(from, to).await;
         let begun = begun("/api/v1/mcp", 2).replace("Content-Length", &format!("{more}Content-Length"));

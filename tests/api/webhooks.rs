@@ -234,7 +234,7 @@ on_sqlite! {
         test(&world, &person, &broken).await.expect(200);
         let first = delivery(&world, &person, &broken, |one| one["tries"] == 1 && one["status"] == 500).await;
         world.advance(Duration::from_hours(60));
-        // A try is counted when it begins, and judged by the clock of its end.
+        // An attempt is counted at its start, and evaluated with the time of its end.
         let has_ended = |one: &Value| one["tries"] == 2 && one["next_try_at"] != first["next_try_at"];
         delivery(&world, &person, &broken, has_ended).await;
         world.advance(Duration::from_hours(61));

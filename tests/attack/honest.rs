@@ -16,7 +16,7 @@ const CLIENTS: u8 = 4;
 /// Between two requests of a client.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// One of them.
+/// One honest client.
 pub struct Honest {
     client: reqwest::Client,
     url: String,

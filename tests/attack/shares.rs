@@ -1,5 +1,5 @@
-//! Few accounts that take everything that accounts share, beside an honest one (`docs/decisions/0034-fair-shares.md`). The tests count turns,
-//! not seconds: the machine runs the attack too.
+//! A few accounts use all shared resources, and an honest account still gets its share (`docs/decisions/0034-fair-shares.md`). The tests
+//! count turns, not seconds: the same computer runs the attack.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ async fn silent_sites_of_few_accounts_delay_a_page_by_turns() {
     let before = seen.load(Ordering::SeqCst);
     let messages = world.add(&honest, json!({ "urls": [format!("http://{site}/text")] })).await.whole().await;
     assert!(messages.iter().any(|message| message["type"] == "success"), "{messages:?}");
-    // robots.txt and the page, each after at most one request of each other account, and those that begin while it is fetched. In one queue
-    // for all, both would be behind the 24 items in preparation.
+    // robots.txt and the page, each after at most one request of each other account, and the requests that start during the fetch. In one
+    // queue for all accounts, both would be behind the 24 items in preparation.
     let turns = seen.load(Ordering::SeqCst) - before;
     assert!(turns <= 8 * GREEDY, "{turns} requests of others were sent before the page");
 }
@@ -114,7 +114,7 @@ async fn slow_endpoints_of_few_accounts_delay_a_notification_by_turns() {
     world.post(&test, &honest.cookie, &json!({})).await.expect(200);
     receiver.wait("hers", 1).await;
     let turns = receiver.at("slow").len() - before;
-    // If a turn ended with the last notification, four endpoints would keep the places for all of theirs.
+    // If a turn ended with the last notification, four endpoints would keep the places for all their notifications.
     assert!(turns <= 4 * GREEDY, "{turns} requests to others were sent before");
 }
 

@@ -119,7 +119,7 @@ pages! {
         browser.follow("1 new event").await;
         browser.sees("llm.failed").await;
 
-        // The keyboard alone opens an event.
+        // The keyboard can open an event.
         browser.type_keys("j").await;
         browser.type_keys("\n").await;
         browser.sees("Everything was computed in this browser").await;

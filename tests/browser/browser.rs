@@ -34,7 +34,7 @@ const NAMED: &str = "
         .filter((element) => element.getClientRects().length > 0)
         .map((element) => [element.computedName ?? '', element]);";
 
-/// Runs each test on a desktop and on a phone, each with a server of its own: `World::on_sqlite()`, or the expression after `in`.
+/// Runs each test on a desktop and on a phone, each with a new server: `World::on_sqlite()`, or the expression after `in`.
 macro_rules! pages {
     (in $world_of:path; $($(#[$meta:meta])* async fn $name:ident($world:ident: World, $browser:ident: Browser) $body:block)*) => {$(
         mod $name {
@@ -129,7 +129,7 @@ impl Browser {
         let driver = Driver::start().await?;
         let client = driver.open().await;
         let browser = Self { client, judge, screen, url: world.url.clone(), scripts: AtomicBool::new(true), driver };
-        // The browser may have been that of another test.
+        // Another test may have used the browser.
         browser.forget_cookies().await;
         browser.devtools("Network.clearBrowserCache", json!({})).await;
         let storage = json!({ "origin": browser.url, "storageTypes": "all" });
@@ -242,7 +242,7 @@ impl Browser {
         self.settle().await;
     }
 
-    /// Waits until the page has begun what an action asked for. From the beginning of a navigation on, each command waits for its end.
+    /// Waits until the page has started the effect of an action. During a navigation, each command waits for its end.
     async fn settle(&self) {
         if self.scripts.load(Ordering::Relaxed) {
             // Fails when the page goes away first, which is as good.
@@ -299,7 +299,7 @@ impl Browser {
         }
     }
 
-    /// The one visible thing with this role, and with this name or a name that begins with it.
+    /// The visible element with this role, and with this name or a name that starts with it.
     ///
     /// # Panics
     /// When there is none, or several, for too long.

@@ -26,7 +26,7 @@ const ARGUMENTS: [&str; 14] = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
     // The accessible names of elements, for scripts: one command instead of one for each element.
     "--enable-blink-features=ComputedAccessibilityInfo",
-    // Work beside the page: a process kept ready for the next site, downloads, models, extensions.
+    // Work that the page does not need: a spare process for the next site, downloads, models, extensions.
     "--disable-features=SpareRendererForSitePerProcess,Translate,OptimizationHints,OptimizationGuideModelDownloading,MediaRouter",
     "--disable-extensions",
     "--disable-component-extensions-with-background-pages",
@@ -49,7 +49,7 @@ pub struct Driver {
 impl Driver {
     /// `None` without chromedriver, which is reported on standard error; with `ATTACHE_TEST_REQUIRE_ALL=1` that fails.
     pub async fn start() -> Option<Self> {
-        // It binds any free port of IPv4 and the same of IPv6, and exits if that one is in use.
+        // chromedriver binds any free port of IPv4 and the same port of IPv6, and exits if the latter is in use.
         for _ in 0..STARTS_MAX {
             match Self::begin()? {
                 Ok(mut driver) => {

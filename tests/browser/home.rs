@@ -34,7 +34,7 @@ pages! {
         browser.sees("A code decides who may act").await;
         browser.sees("/auth.md and register with it").await;
         browser.look("home").await;
-        // The keyboard alone: the first stop skips the header, and the copy says that it is done.
+        // With only the keyboard: the first stop skips the header, and the copy button reports the copy.
         browser.type_keys("\u{e004}").await;
         browser.type_into("To the content", "\n").await;
         browser.tab_to("Sign in").await;

@@ -22,7 +22,7 @@ pub struct Judge {
     pictures: Option<PathBuf>,
 }
 
-/// Elements that are wider than the screen. A phone zooms out until everything fits, so the page alone does not show them.
+/// Elements that are wider than the screen. A phone zooms out until everything fits, so the width of the page does not show them.
 const TOO_WIDE: &str = "
     const width = window.screen.width;
     if (window.innerWidth <= width && document.documentElement.scrollWidth <= width) return [];

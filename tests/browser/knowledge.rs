@@ -16,7 +16,7 @@ const FERRY: &str = "<!doctype html><html lang=en><title>Harbour timetable</titl
     <p>Tickets are sold on board. Children and dogs travel free of charge; bicycles pay half. Whoever misses the last boat may ring the \
     bell at the lighthouse, and the keeper will find a bed.</p></main></html>";
 
-/// A server that may fetch from a web server beside it.
+/// A server that may fetch from a web server on this computer.
 async fn closed_network() -> World {
     World::with(|settings| {
         let knowledge = &mut settings.knowledge;
@@ -31,7 +31,7 @@ async fn closed_network() -> World {
     .await
 }
 
-/// Adds notes over the API and waits for all of them; returns the batch and the memory of the last.
+/// Adds notes over the API and waits for all outcomes; returns the batch and the memory of the last note.
 async fn remembered(world: &World, person: &Person, notes: &[&str]) -> (String, String) {
     let key = world.post("/api/v1/keys", &person.cookie, &json!({ "name": "all" })).await.expect(201);
     let key = Credential::Bearer(key["key"].as_str().unwrap().to_owned());
@@ -299,7 +299,7 @@ pages! {
         browser.sees("Done: 3 not added").await;
         assert_eq!(browser.path().await, path);
         browser.look("cancelled").await;
-        // Only those that may work now.
+        // Only the items that failed temporarily.
         browser.press("Try again what may work now").await;
         browser.sees("0 of 2 done").await;
         assert_ne!(browser.path().await, path);

@@ -1,8 +1,8 @@
 //! A browser that the tests of a run share, one after the other.
 //!
 //! A place for a browser is a subfolder of `ATTACHE_TEST_BROWSERS`. A test locks a place, starts a browser there if none answers, and
-//! leaves it running for the next test. Each test has its own chromedriver and its own page, and begins without cookies and cache; what
-//! pages store is apart because each server has its own port.
+//! leaves it running for the next test. Each test has its own chromedriver and its own page, and starts without cookies and cache; the
+//! storage of pages is separate because each server has its own port.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

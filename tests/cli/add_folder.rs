@@ -101,7 +101,7 @@ async fn an_export_is_imported_once_and_its_faults_are_named_by_line() {
     let mut lines = String::from_utf8(export.body.to_vec()).unwrap();
     assert_eq!(lines.lines().count(), 2, "{lines}");
 
-    // Another account, which has none of them.
+    // Another account, without these memories.
     let create = ["admin", "api-key", "create", "--email", "bob@example.com"];
     let bobs = home.run(&create).said().to_owned();
     flow::edit_profile(&home, |profile| drop(profile.insert("api_key".into(), bobs.into())));

@@ -146,7 +146,7 @@ async fn a_backup_that_was_altered_is_refused_with_the_reason() {
     std::fs::write(copy.join("manifest.json"), text).unwrap();
     verify("names").refused(1, &["names unexpected files"]);
 
-    // And none of them is put anywhere.
+    // The command restores no file of such a backup.
     let other = Home::new();
     let path = home.dir.path().join("event");
     other.run(&["backup", "restore", path.to_str().unwrap()]).refused(1, &["leaf_hash"]);

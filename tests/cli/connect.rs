@@ -118,7 +118,7 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
     // The profile keeps the assertion of the agent, and no access token.
     assert!(first.get("access_token").is_none() && first.get("token_expires").is_none(), "{first:?}");
 
-    // Another tool needs nothing more; its agent is asked for alone.
+    // Another tool needs no approval; with `--act-for-me` the code only requests the tool's agent.
     let silent = home.run(&["connect", "cursor", "--json"]).json();
     assert_eq!((&silent["agent"], &silent["event"]["state"]), (&Value::Null, &json!("recorded")));
     let (mut connect, code) = connecting(&home, &["codex", "--act-for-me"]).await;
@@ -146,7 +146,7 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
     home.run(&["consent", "set", "off"]).said();
     let silent = home.run(&["connect", "codex", "--json"]).json();
     assert_eq!(silent["event"], json!({ "state": "not_allowed", "event_id": null, "url": null }));
-    // A file that changed since loses the additions alone.
+    // From a file that changed since, the command removes only the additions.
     let config = home.dir.path().join(".codex/config.toml");
     fs::write(&config, format!("model = \"gpt-5\"\n{}", fs::read_to_string(&config).unwrap())).unwrap();
     let undone = home.run(&["disconnect", "codex", "--keep-agent", "--json"]).json();

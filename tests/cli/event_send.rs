@@ -265,7 +265,7 @@ async fn a_lost_or_stale_chain_head_is_corrected_from_the_conflict_response() {
     std::fs::write(head(&home), "{").unwrap();
     home.run(&["event", "send", "--type", "memory.stored"]).refused(1, &["chain-svc-cli.json cannot be read"]);
     assert_eq!(std::fs::read_to_string(head(&home)).unwrap(), "{");
-    // Registered again as another computer, it begins a new chain.
+    // Registered again as another computer, it starts a new chain.
     std::fs::remove_file(head(&home)).unwrap();
     send();
     let again = flow::machine(&home, &server).await;

@@ -107,7 +107,7 @@ async fn tailing_ends_when_its_output_is_closed() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// An agent of the person whose computer it is.
+/// Claims an agent for the person who owns the computer.
 async fn agent_of(home: &Home, server: &Server, machine: &Machine) {
     agent::claimed(home, server).await;
     let (_, code) = flow::device_code(server, machine).await;

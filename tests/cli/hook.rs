@@ -218,7 +218,7 @@ async fn bad_input_disturbs_no_agent() {
         assert_eq!(home.run(arguments).said(), "");
     }
     sent(&home).await;
-    // The prompt and the stop whose ends are missing.
+    // The truncated payloads of the prompt and the stop are recorded.
     assert_eq!(whole_chains(&server, &machine).await, BTreeMap::from([("claude-code".to_owned(), 2)]));
     let noted = fs::read_to_string(folder(&home).join("hook.log")).unwrap();
     assert!(noted.contains("is no JSON object") && noted.contains("\"no-agent\" is no coding agent"), "{noted}");
@@ -245,7 +245,7 @@ async fn a_folder_that_cannot_be_written_and_a_full_spool_disturb_no_agent() {
         hook(&home, "claude-code", &tool_call(&nth.to_string(), "true"));
     }
     assert_eq!(status(&home, "claude-code").unwrap()["refused_now"], 3);
-    // A hook that was killed while it wrote: the next event begins on a line of its own.
+    // A hook that was killed while it wrote: the next event starts on a new line.
     fs::write(folder(&home).join("claude-code.spool"), "{\"spool\":\"x\"}\n{\"event\":{\"event_type\"").unwrap();
     drop(lock);
     hook(&home, "claude-code", &tool_call("4", "true"));

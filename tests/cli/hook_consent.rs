@@ -65,7 +65,7 @@ async fn relay(client: TcpStream, server: TcpStream, kept: Arc<Mutex<Vec<u8>>>) 
     let _ = tokio::join!(requests, responses);
 }
 
-/// A server, a computer whose profile names the proxy, and the proxy.
+/// A server, a computer with the proxy in its profile, and the proxy.
 pub async fn watched(home: &Home) -> (Server, Machine, Wire) {
     let server = home.serve().await;
     let machine = flow::machine(home, &server).await;

@@ -1,4 +1,4 @@
-//! Commands beside a server whose answers are meant to harm: control characters, links that are no pages, bodies without an end.
+//! Commands with a malicious server: its responses contain control characters, links that are no pages, and endless bodies.
 
 use axum::Router;
 use axum::body::{Body, Bytes};

@@ -174,7 +174,7 @@ async fn an_older_copy_of_the_log_is_refused_and_continues_in_a_new_epoch() {
     stop(server).await;
     let newer = home.dir.path().join("newer");
     copy(&home.data(), &newer);
-    // The log alone is put back.
+    // Only the log is restored.
     remove(&home, "statistics.db");
     std::fs::copy(older.join("statistics.db"), home.data().join("statistics.db")).unwrap();
     is_refused(&home, &["the event log has 3 signed events, and the main database remembers 4", "rolled back"]);
@@ -224,7 +224,7 @@ async fn a_log_of_another_installation_is_refused() {
     assert_eq!(types, ["log.epoch_began"], "events of others are not taken over");
 }
 
-/// Takes the ids away, as in a folder whose first start ended before it wrote them.
+/// Removes the ids, as if the first start had ended before it wrote them.
 async fn forget_ids(home: &Home) {
     for database in ["attache.db", "statistics.db"] {
         flow::change_rows(&home.data().join(database), "DELETE FROM installation").await;

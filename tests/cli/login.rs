@@ -101,7 +101,7 @@ async fn one_approval_brings_the_attachment_and_a_key_that_ends_with_it() {
     status.refused(5, &["attache login"]);
     assert!(status.stdout.contains("the server no longer has it") && status.stdout.contains("revoked or expired"));
     home.run(&["whoami"]).refused(5, &["attache login"]);
-    // And the next login begins with a new computer.
+    // The next login registers a new computer.
     let (login, _) = logging_in(&home, &[]).await;
     assert_ne!(
         flow::profile(&home)["machine"]["machine_uuid"].as_str(),

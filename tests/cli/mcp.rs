@@ -51,7 +51,7 @@ async fn the_official_python_client_calls_every_tool_on_standard_input() {
         assert_eq!(seen["activity"]["events"][0]["event_id"], seen["recorded"]["event_id"], "{seen}");
         assert!(seen["consent"].is_object(), "{seen}");
         assert_eq!(seen["bad_event"]["is_error"], true, "{seen}");
-        // Protocol version 2026-07-28 has no code of its own for a missing resource.
+        // Protocol version 2026-07-28 has no separate code for a missing resource.
         let missing = if mode == "auto" { -32602 } else { -32002 };
         assert_eq!(seen["gone"]["code"], missing, "{seen}");
         assert_eq!(seen["wrong"]["is_error"], true, "{seen}");

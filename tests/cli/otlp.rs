@@ -285,7 +285,7 @@ async fn a_full_spool_and_a_folder_that_cannot_be_written_are_reported_to_the_pr
     receiver.stop("TERM").await;
 }
 
-/// An export whose body has one byte of two.
+/// Sends an export with one byte of a body of two bytes.
 async fn begun(receiver: &Receiver) -> TcpStream {
     let mut stream = raw::connect([127, 0, 0, 1], receiver.address()).await;
     let head = "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{";

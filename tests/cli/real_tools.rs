@@ -51,8 +51,8 @@ impl Drop for Model {
     }
 }
 
-/// An agent that is connected with a server, in a home folder of its own.
-struct Workplace {
+/// An agent that is connected with a server, in its own home folder.
+struct Desk {
     agent: &'static Agent,
     program: PathBuf,
     home: Home,
@@ -186,9 +186,9 @@ async fn connected_used_and_disconnected(agent: &'static Agent) {
     let (list, listed) = agent.list;
     let said = workplace.run(list);
     assert!(said.contains("attache") && said.contains(listed), "{said}");
-    // Claude Code ends a session that it has not begun.
-    sent(&workplace.home).await;
-    let before = workplace.recorded().await;
+    // Claude Code reports the end of a session without a start.
+    sent(&desk.home).await;
+    let before = desk.recorded().await;
     assert!(before.iter().all(|line| line == "session_ended session"), "{before:?}");
     if let Some(arguments) = agent.untrusted {
         workplace.run(arguments);

@@ -109,7 +109,7 @@ async fn a_failed_store_request_is_logged_with_its_cause() {
     .await;
 }
 
-/// A server whose statistics service has received a request and not answered.
+/// A server that waits for a response of its statistics service.
 struct Busy {
     home: Home,
     upstream: Arc<Upstream>,

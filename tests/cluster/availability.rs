@@ -50,21 +50,21 @@ impl Availability {
         self.ready = ready.then(|| self.ready.unwrap_or_else(Instant::now));
     }
 
-    /// The test begins to disturb the node.
+    /// The test starts to disturb the node.
     pub fn touch(&mut self) {
         self.account();
         self.untouched = None;
-        // Readiness from before the fault is no statement about it.
+        // A check of readiness before the fault does not apply to it.
         self.ready = None;
     }
 
-    /// The test leaves the node alone.
+    /// The test stops to disturb the node.
     pub fn leave(&mut self) {
         self.account();
         self.untouched = Some(Instant::now());
     }
 
-    /// Whether the test leaves the node alone.
+    /// Whether the test does not disturb the node.
     pub fn is_untouched(&self) -> bool {
         self.untouched.is_some()
     }

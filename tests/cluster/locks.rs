@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::load::lock;
 use crate::world::{Differences, World};
 
-/// The computer whose chains are locked.
+/// The computer with locked chains.
 const LOCKED: usize = 0;
 
 /// Rows on which no chain depends.

@@ -67,7 +67,7 @@ pub fn root_of_path(leaf: Hash, index: u64, size: u64, path: &[Hash]) -> Option<
     (last == 0).then_some(hash)
 }
 
-/// Whether a consistency path shows that the tree of `from` leaves is the beginning of the tree of `to` leaves.
+/// Whether a consistency path proves that the tree of `from` leaves is a prefix of the tree of `to` leaves.
 pub fn is_consistent(from: (u64, Hash), to: (u64, Hash), path: &[Hash]) -> bool {
     let ((from, old), (to, new)) = (from, to);
     if from == 0 || from >= to {

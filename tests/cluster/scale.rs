@@ -7,7 +7,7 @@ use domain::Rng;
 /// Sizes and bounds of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
-    /// Chains, whose senders run concurrently.
+    /// Number of chains; their senders run concurrently.
     pub chains: usize,
     /// Number of repetitions of a fault.
     pub rounds: usize,
@@ -19,9 +19,9 @@ pub struct Scale {
     pub attempts: usize,
     /// Traffic between two faults.
     pub calm: Duration,
-    /// Events whose proofs are read from each node.
+    /// Number of events with proofs that are read from each node.
     pub proofs: usize,
-    /// Longest time in which a node that nothing was done to may take no event. The promise is 2 s (P25); a short run, beside other tests,
+    /// Maximum time in which an undisturbed node may accept no event. The promise is 2 s (P25); a short run, at the same time as other tests,
     /// fails only far beyond it.
     pub refused_max: Duration,
     /// Whether the promised times are asserted.

@@ -35,7 +35,7 @@ async fn soak_nodes_of_two_versions_serve_together_until_and_after_the_upgrade_i
     world.end("two versions").await;
 }
 
-/// Ends a node and starts it with another program at the same address, with traffic on all of them before and after.
+/// Ends a node and starts it with another program at the same address, with traffic on all nodes before and after.
 async fn replace(world: &mut World, node: usize, program: &Path) {
     world.traffic(world.scale.calm).await;
     world.nodes[node].touch();

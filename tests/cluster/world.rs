@@ -1,4 +1,4 @@
-//! Nodes with folders and addresses of their own on one PostgreSQL, their senders, and their observer.
+//! Nodes with separate folders and addresses on one PostgreSQL, their senders, and their observer.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,9 +38,9 @@ const CHECK_DEADLINE: Duration = Duration::from_secs(1);
 pub struct Differences {
     /// The library that shifts clocks, and the shift of each node in seconds.
     pub clocks: Option<(PathBuf, [i64; NODES])>,
-    /// Settings of all nodes, beside those of [`node_home`].
+    /// Settings of all nodes, in addition to the settings of [`node_home`].
     pub settings: Vec<(&'static str, String)>,
-    /// The program of all nodes, if it is not the one that is tested.
+    /// The program of all nodes; `None` for the tested program.
     pub program: Option<PathBuf>,
 }
 
@@ -118,7 +118,7 @@ impl Node {
         assert!(status.success(), "{status}\n{}", server.process.stderr.text());
     }
 
-    /// The test begins to disturb the node.
+    /// The test starts to disturb the node.
     pub fn touch(&self) {
         lock(&self.target.availability).touch();
     }
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    /// Waits until the node acknowledges an event after a fault, and leaves it alone from then on; returns the time that it took.
+    /// Waits until the node acknowledges an event after a fault, and marks it as undisturbed; returns the waiting time.
     pub async fn recovers(&mut self, node: usize) -> Duration {
         let target = Arc::clone(&self.nodes[node].target);
         let (begun, before) = (Instant::now(), lock(&target.availability).acknowledged());

@@ -173,7 +173,7 @@ impl Soak {
                         .fetch_one(&mut connection)
                         .await
                         .unwrap();
-                    // False when it has ended by itself meanwhile.
+                    // False if the backend ended before the call.
                     eprintln!("backend {pid} terminated: {gone}");
                 }
             }

@@ -11,7 +11,7 @@ use harness::event::{Chain, Machine};
 
 use crate::notified;
 
-/// A server with these failpoints, whose actors restart quickly.
+/// A server with these failpoints and actors that restart quickly.
 async fn world(failpoints: &str) -> (Home, Server, Machine) {
     let home = Home::new().set("actors.restart.backoff_min", "10ms").set("actors.restart.backoff_max", "20ms");
     let server = home.serve_failing(failpoints).await;

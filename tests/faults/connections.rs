@@ -18,7 +18,7 @@ async fn behind_relay() -> Option<(TestDatabase, Relay)> {
     Some((database, relay))
 }
 
-/// A promise of seconds is asserted in long runs alone, with room for a busy machine.
+/// Asserts a promise in seconds in long runs only, with a margin for a busy computer.
 fn was_within(promised: Duration, begun: Instant, deed: &str) {
     let took = begun.elapsed();
     eprintln!("{deed} took {took:?}");

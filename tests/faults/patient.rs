@@ -262,13 +262,13 @@ impl Patient {
         self.traffic.url.send_replace(self.server.url.clone());
     }
 
-    /// Reads the activity of its own computer.
+    /// Reads the activity with the credential of its computer.
     pub async fn reads(&self) {
         let url = format!("{}/api/v1/activity", self.server.url);
         self.traffic.client.get(&url, &self.own.machine).await.expect(200);
     }
 
-    /// Waits until every code that was asked for is in the outbox.
+    /// Waits until every requested code is in the outbox.
     pub async fn mails_are_there(&self) {
         let outbox = self.home.data().join("outbox");
         eventually("every mail with a code is there", async || {

@@ -72,8 +72,8 @@ fn lines() -> Vec<Line> {
     lines
 }
 
-/// The place that explains a route: a line that begins with its method and path, then one that contains them, then a row of a table that begins
-/// with its path.
+/// The place that explains a route: a line that starts with its method and path, else a line that contains them, else a row of a table
+/// that starts with its path.
 fn place<'l>(lines: &'l [Line], method: &str, path: &str) -> Option<&'l str> {
     let (path, ends): (&str, &[&str]) = match path.split_once("{*") {
         Some((before, _)) => (before, &["<"]),

@@ -1,4 +1,4 @@
-//! F4: the sentence model alone, on the same texts as the product.
+//! F4: the sentence model without the product, on the same texts.
 
 use std::io::stdin;
 use std::sync::atomic::{AtomicUsize, Ordering};

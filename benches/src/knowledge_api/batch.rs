@@ -22,7 +22,7 @@ use crate::product::{Product, Upstream, make_folder};
 use crate::report::{Contestant, Finding, Goal, Report, Sample, Section};
 use crate::{client, measurement};
 
-/// Rounds take as long as embedding; more of them would not add information.
+/// Rounds take as long as embedding; more rounds would not add information.
 const ROUNDS_MAX: u32 = 3;
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Number of fetches of each page by the floor.

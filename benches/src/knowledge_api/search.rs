@@ -103,7 +103,7 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     Ok(())
 }
 
-/// Searches of spaces and of common words, whose costs are compared with searches of all memories.
+/// Searches of spaces and of common words; their costs are compared with searches of all memories.
 #[derive(Debug)]
 struct Filtered {
     cases: Vec<(Case, Vec<Bytes>, Contestant)>,
@@ -213,7 +213,7 @@ impl Spaces {
 fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let store = Store::open(&DatabaseSettings::default(), &product.database()).await?;
-        // The newest key is that of the searching client.
+        // The newest key belongs to the searching client.
         let account: UserAccountId = store.api_keys(1).await?.pop().ok_or("no key")?.account;
         let (words, rng, clock) = (Words::new(seed + 1), Rng::seeded(seed), Clock::system());
         let model = ModelId { name: minilm::NAME.to_owned(), dimensions: u16::try_from(minilm::DIMENSIONS)? };

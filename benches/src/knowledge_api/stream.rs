@@ -16,7 +16,7 @@ use crate::{client, measurement};
 
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// Streams of an ended batch, joined from the beginning by a thousand clients, which join again at the end.
+/// Streams of an ended batch: a thousand clients join from the start, and join again at the end.
 pub fn many_streams(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Stream, 1.0)];
     const NOTE_CHARS: usize = 40;

@@ -134,7 +134,7 @@ on_sqlite! {
         drop(stream);
         heard.extend(world.rejoin(&key, &batch, last.as_deref()).await.rest().await);
         assert_whole(&heard);
-        // Again from the beginning, and again after its end.
+        // Again from the start, and again after the end.
         assert_eq!(world.rejoin(&key, &batch, None).await.whole().await, heard);
         let end = format!("{batch}:{}", heard.len() - 1);
         let path = format!("/v1/batch-add/{batch}");

@@ -204,7 +204,7 @@ on_each_database! {
         assert_eq!(spaces(&editor, &of_bob).await, json!([default(&editor).await]));
         assert_eq!(world.found(&key, json!({ "query": "only", "spaces": [default(&key).await] })).await, ["Only there"]);
 
-        // With the memories: those of the owner that are nowhere else.
+        // With its memories: the owner's memories that are in no other space.
         let second = world.space(&key, "Second", false).await;
         world.server.app.store.space_share(second.parse().unwrap(), &ada.account, &bob.account, Some(AccessType::Edit)).await.unwrap();
         let gone = note(&world, &key, &second, "Gone with it").await;
@@ -335,7 +335,7 @@ async fn an_import_continues_without_its_client() {
     assert_eq!(response.status(), 200);
     let batch = response.headers()["x-batch-id"].to_str().unwrap().to_owned();
     drop(response);
-    // Its stream can be joined as that of a batch.
+    // Its stream can be joined like the stream of a batch.
     let messages = world.rejoin(&key, &batch, None).await.whole().await;
     assert_eq!(messages.iter().filter(|message| message["type"] == "success").count(), 400);
     let again = lines(&imported(&world, &key, body).await);

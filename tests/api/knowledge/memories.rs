@@ -1,4 +1,4 @@
-//! Memories one by one, and all of them.
+//! Single memories, lists and the export.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ pub struct Agent {
     pub environment: &'static [(&'static str, &'static str)],
     /// Arguments that list the MCP servers, and a text of the list.
     pub list: (&'static [&'static str], &'static str),
-    /// Arguments of a run whose hooks no person has trusted: it records nothing.
+    /// Arguments of a run with untrusted hooks, which records no events.
     pub untrusted: Option<&'static [&'static str]>,
     /// Arguments of runs with a prompt.
     pub prompts: &'static [&'static [&'static str]],

@@ -180,7 +180,7 @@ pub(super) async fn changes_consent(person: Arc<Person>, computer: Machine) -> V
     levels
 }
 
-/// Sends events of a type that the server does not know; returns the ids of those that it holds.
+/// Sends events of a type that the server does not know; returns the ids of the held events.
 pub(super) async fn sends_unknown_events(person: Arc<Person>, chain: Chain) -> Vec<String> {
     let mut held = Vec::new();
     while !person.stopped() {
@@ -286,7 +286,7 @@ async fn opened(request: RequestBuilder) -> Option<Stream> {
     Some(Stream::open(response).await)
 }
 
-/// Imports memories with ids of their own, each group until its last line is answered; returns the ids.
+/// Imports memories with given ids, each group until its last line is answered; returns the ids.
 pub(super) async fn imports(person: Arc<Person>, rng: Rng) -> BTreeSet<String> {
     let mut imported = BTreeSet::new();
     while !person.stopped() {

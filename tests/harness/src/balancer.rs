@@ -1,5 +1,5 @@
-//! A balancer between clients and servers, as plain as those that run in front of servers: round robin for each request, kept connections
-//! to the servers, health checks of `/readyz`, and no second attempt. A request that a server does not answer is a 502 to its client.
+//! A balancer between clients and servers, like a typical production balancer: round robin for each request, kept connections to the
+//! servers, health checks of `/readyz`, and no retry. If a server does not answer a request, the client gets 502.
 
 use std::io;
 use std::net::SocketAddr;

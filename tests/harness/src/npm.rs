@@ -28,8 +28,8 @@ pub fn packages() -> Option<PathBuf> {
 /// The lock file of the coding agents.
 const AGENTS_LOCK_FILE: &[u8] = include_bytes!("../../agents/package-lock.json");
 
-/// The program of a coding agent, by its path below `node_modules`. `None`, and a word on standard error, when it is not there; no run requires
-/// it, because the packages are large and some exist for a few platforms alone.
+/// The program of a coding agent, by its path below `node_modules`. `None` if it is absent, which is reported on standard error; no run
+/// requires it, because the packages are large and some only exist for a few platforms.
 pub fn agent(path: &str) -> Option<PathBuf> {
     let program = tools::folder("agents", AGENTS_LOCK_FILE)?.join("node_modules").join(path);
     if program.is_file() {

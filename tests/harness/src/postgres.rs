@@ -35,7 +35,7 @@ const NO_CLUSTER: &str = "no PostgreSQL";
 #[derive(Debug, Clone, Copy)]
 enum Content {
     Nothing,
-    /// The tables of the server and of its log, without rows other than those that migrations insert.
+    /// The tables of the server and of its log, with only the rows that migrations insert.
     Schema,
 }
 
@@ -211,7 +211,7 @@ pub fn required() -> bool {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         let (cluster, name) = (self.cluster.clone(), self.name.clone());
-        // A thread with a runtime of its own: the test's runtime may be ending, or its time may be paused.
+        // A thread with a separate runtime: the test's runtime may be ending, or its time may be paused.
         let dropper = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {

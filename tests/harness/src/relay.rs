@@ -40,7 +40,7 @@ struct State {
 }
 
 impl Relay {
-    /// Starts a relay before the database of a URL, whose host must be an address.
+    /// Starts a relay before the database of a URL; the host of the URL must be an IP address.
     ///
     /// # Panics
     /// When the URL has no address and port, or no port is free.
@@ -67,7 +67,7 @@ impl Relay {
         self.state.send_modify(|state| state.is_frozen = true);
     }
 
-    /// Ends [`Self::freeze`]: everything that was sent meanwhile arrives.
+    /// Ends [`Self::freeze`]: data that was sent since then arrives.
     pub fn thaw(&self) {
         self.state.send_modify(|state| state.is_frozen = false);
     }
@@ -101,7 +101,7 @@ impl Drop for Relay {
     }
 }
 
-/// A URL as its beginning with the user, the address, and the rest.
+/// Splits a URL into its start with the user, the address, and the rest.
 fn parts(url: &str) -> (&str, SocketAddr, &str) {
     let (start, rest) = url.split_once('@').unwrap_or_else(|| panic!("no user in {url}"));
     let (target, end) = rest.split_once('/').unwrap_or((rest, ""));

@@ -82,7 +82,7 @@ async fn pass(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, seen: &Mute
     }
 }
 
-/// A length and as many bytes, including those of the length.
+/// Reads a length and the rest of the message; the length includes its own four bytes.
 async fn body(client: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
     let length = client.read_u32().await?;
     let mut message = vec![0; usize::try_from(length).map_err(io::Error::other)?.max(4)];

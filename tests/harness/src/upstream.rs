@@ -1,14 +1,14 @@
-//! A fake external statistics service that remembers, judges, and misbehaves on request.
+//! A fake external statistics service that records requests, checks them, and fails on request.
 //!
-//! It speaks the upstream contract over a real socket, on raw TCP because most faults that it must produce are
-//! below HTTP. A request passes three modules:
+//! It implements the upstream contract over a real socket, on raw TCP because most faults that it must produce are below HTTP. A request
+//! passes three modules:
 //!
-//! 1. `wire` reads the request, strictly: anything that an honest client would not send is a *surprise*.
-//! 2. `judge` records it, checks it against the contract, and decides the honest response. It is the oracle: the events in it
-//!    are those that the product may claim to have forwarded.
+//! 1. `wire` reads the request strictly: input that an honest client would not send is a *surprise*.
+//! 2. `judge` records it, checks it against the contract, and decides the honest response. It is the oracle: the product may only claim
+//!    to have forwarded the events in it.
 //! 3. `script` sends a response, in the manner that the test has scripted.
 //!
-//! Surprises, and scripts that were not used, fail the test when the fake is dropped.
+//! Surprises and unused scripts fail the test when the fake is dropped.
 
 mod judge;
 mod script;

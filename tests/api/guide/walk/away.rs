@@ -1,5 +1,5 @@
-//! The commands of the guides if the server is unavailable or refuses: nothing is lost, no step counts as done, and
-//! the shell that all of them share continues.
+//! The commands of the guides if the server is unavailable or refuses: they lose no data, mark no step as done, and do not end the shell
+//! that they share.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use blackbox::world::World;
 fn alone(script: &str, folder: &Path) -> String {
     let naps = "naps=0\nsleep() { naps=$((naps + 1)); echo \"waits $1\"; if [ $naps = 3 ]; then exit 0; fi; }";
     let mut printed = String::new();
-    // An interactive shell has no options set; a script may have all of them.
+    // An interactive shell sets no options; a script may set all options.
     for options in ["set +e", "set -euo pipefail"] {
         let mut shell = Command::new("bash");
         shell.arg("-c").arg(format!("{options}\n{naps}\n{script}")).current_dir(folder).env("NO_PROXY", "*");

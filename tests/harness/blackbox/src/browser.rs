@@ -42,7 +42,7 @@ impl<'w> Browser<'w> {
         self.send(Method::POST, path, &headers, Some(pairs)).await
     }
 
-    /// Sends a request with the cookies and stores those of the response.
+    /// Sends a request with the cookies and stores the cookies of the response.
     pub async fn send(
         &self,
         method: Method,

@@ -69,7 +69,7 @@ impl Oracle {
         known.held = true;
     }
 
-    /// Counts a response; the server is killed after a number of them.
+    /// Counts a response; the server is killed after a number of responses.
     pub fn answered(&self) {
         self.responses.send_modify(|responses| *responses += 1);
     }

@@ -1,4 +1,4 @@
-//! The program `attache` as a child process, which never outlives its test and whose output is stored.
+//! The program `attache` as a child process, which ends with its test at the latest; its output is stored.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -132,7 +132,7 @@ impl Home {
         Process::of(command)
     }
 
-    /// Starts a server that logs each step of its start, so that a test can kill it at any of them; does not wait.
+    /// Starts a server that logs each step of its start, so that a test can kill it at any step; does not wait.
     pub fn spawn_with_trace_log(&self) -> Process {
         let mut command = self.command(&["serve"]);
         command.env("ATTACHE_TELEMETRY__LOG", "trace");

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
 
 /// Creates the folder and passes its path to the tests.
 fn make() -> io::Result<()> {
-    // Without the runner each test has a browser of its own.
+    // Without the runner each test starts its own browser.
     let Some(file) = env::var_os("NEXTEST_ENV") else { return Ok(()) };
     if env::var_os(VARIABLE).is_some() {
         return Ok(()); // the caller brought a folder

@@ -108,7 +108,7 @@ impl Script {
         Self { stores: true, ..self }
     }
 
-    /// Sends the response; `honest` is that of the contract. Returns whether the connection can serve another request.
+    /// Sends the response; `honest` is the contract's response. Returns whether the connection can serve another request.
     pub(super) async fn say(self, stream: &mut TcpStream, honest: Reply) -> bool {
         let said = match self.manner {
             Manner::Honest => stream.write_all(&honest.bytes()).await,

@@ -53,7 +53,7 @@ pub fn watch(run: &str, maker: &str, folder: &Path, remove: impl Fn(&Path) -> io
     }
 }
 
-/// When a process was started, if it lives. A number alone could soon belong to another process.
+/// Start time of a process; `None` if it has ended. With the id it identifies a process, since ids are reused.
 fn birth(process: &str) -> Option<String> {
     if !Path::new("/proc/self/stat").exists() {
         let output = Command::new("ps").args(["-o", "lstart=", "-p", process]).output().ok()?;
