@@ -354,7 +354,8 @@ on_sqlite! {
         };
         let by_agents = [attached(&first.token).await, attached(&third.token).await];
         let by_others = [attached(&person.cookie).await, attached(&own.token).await];
-        // An agent's second approval does not take over a computer that a person attached; a person's second approval takes it over.
+        // If an agent approves a person's computer again, it stays the person's; if a person approves an agent's computer again, it becomes
+        // the person's.
         for (machine, credential) in [(&by_others[0], &first.token), (&by_others[1], &person.cookie)] {
             let code = world.device_code(machine).await.expect(200);
             world.device_approve(credential, text(&code, "user_code")).await.expect(200);

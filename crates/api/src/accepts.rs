@@ -36,7 +36,7 @@ impl Accepts {
         required.into_iter().find(|right| !AgentRights::permit(rights, *right))
     }
 
-    /// Whether agents need a right here.
+    /// Whether the route requires a right of agents.
     pub fn needs_right(self) -> bool {
         self.0 > 0xff
     }

@@ -24,9 +24,9 @@ use super::query::ApiQuery;
 const LIMIT_DEFAULT: u16 = 100;
 /// Largest `limit`.
 const LIMIT_MAX: u16 = 500;
-/// UTF-8 bytes of a `cursor`.
+/// Maximum size of `cursor` in UTF-8 bytes.
 const CURSOR_BYTES_MAX: usize = 1024;
-/// Held events shown on the first page.
+/// Maximum number of held events on the first page.
 const UNCLASSIFIED_MAX: usize = 100;
 
 /// `GET /api/v1/activity`
@@ -94,7 +94,7 @@ fn is_object(body: &[u8]) -> bool {
     serde_json::from_slice::<BTreeMap<String, &RawValue>>(body).is_ok()
 }
 
-/// Adds the two members and leaves every other byte of the object as it came.
+/// Adds the two members; all other bytes of the object stay unchanged.
 fn with_unclassified(body: &Bytes, entries: &[Unclassified], truncated: bool) -> Bytes {
     let entries: Vec<wire::activity::Unclassified> = entries.iter().map(described).collect();
     let entries = serde_json::to_value(entries).unwrap_or_default();

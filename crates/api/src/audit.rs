@@ -1,4 +1,4 @@
-//! Audit proofs and the log's public face (`docs/protocol/audit.md` and `docs/decisions/0012-tree-and-proofs.md`).
+//! Audit proofs and the public endpoints of the log (`docs/protocol/audit.md` and `docs/decisions/0012-tree-and-proofs.md`).
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ use domain::secret::Secret;
 use super::error::ApiError;
 use super::state::HttpState;
 
-/// A page that is being made.
+/// A page that is being rendered.
 pub type PageFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// The pages for browsers.
@@ -43,7 +43,7 @@ pub fn prefers_html(headers: &HeaderMap) -> bool {
     first.eq_ignore_ascii_case("text/html") || first.eq_ignore_ascii_case("application/xhtml+xml")
 }
 
-/// An error as a page for a browser, and in the given form for everyone else.
+/// An error as a page for a browser, and in the given form for other clients.
 pub(super) fn error(
     state: &HttpState,
     for_browser: bool,

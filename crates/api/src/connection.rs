@@ -78,7 +78,7 @@ impl Connection {
         self.lingers.store(lingers, Ordering::Relaxed);
     }
 
-    /// Keeps the rest of a body that a handler dropped.
+    /// Stores the rest of a body that a handler dropped.
     pub(super) fn leave_unread(&self, body: Incoming) {
         *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
     }
@@ -88,12 +88,12 @@ impl Connection {
         self.unread.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Takes a place for the request; `None`: all are taken.
+    /// Takes a place for the request; `None` if all places are taken.
     pub fn enter<'g>(&'g self, gate: &'g Gate) -> Option<ConnectionPermit<'g>> {
         self.step_in(gate).then_some(ConnectionPermit { connection: self, gate })
     }
 
-    /// Takes the place again that [`step_out`](Self::step_out) gave back; `false`: all are taken.
+    /// Takes a place again after [`step_out`](Self::step_out); `false` if all places are taken.
     pub fn step_in(&self, gate: &Gate) -> bool {
         let entered = gate.enter();
         self.has_place.store(entered, Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl Drop for Exchange {
     }
 }
 
-/// The place of a request, for as long as it has one.
+/// The place of a request; it is free again when dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit<'g> {
     connection: &'g Connection,

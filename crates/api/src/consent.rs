@@ -82,7 +82,7 @@ pub async fn end_pause(
     body::answer(&PauseResult { paused_until: None })
 }
 
-/// The author that a record of this caller has.
+/// The author of a record by this caller.
 fn author(caller: &Caller) -> Author {
     match caller {
         Caller::Machine { .. } => Author::Computer,
@@ -91,7 +91,7 @@ fn author(caller: &Caller) -> Author {
     }
 }
 
-/// The agent that a record of this caller names.
+/// The agent in a record by this caller.
 fn agent(caller: &Caller) -> Option<RegistrationId> {
     if let Caller::Account { agent, .. } = caller { Some(*agent) } else { None }
 }

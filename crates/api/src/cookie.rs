@@ -47,12 +47,12 @@ impl Cookie {
         }
     }
 
-    /// How long the browser keeps it, in seconds.
+    /// `Max-Age` in seconds.
     fn seconds(self) -> u64 {
-        /// As long as browsers allow.
+        /// The maximum that browsers allow.
         const LONGEST: u64 = 400 * 24 * 60 * 60;
         match self {
-            // The store contains the end of a session, which slides.
+            // The store contains the end of a session, which each use extends.
             Self::Session | Self::Known => LONGEST,
             // Longer than the validity of a code, so that an expired code is distinguished from a missing one.
             Self::Ticket => 60 * 60,
@@ -79,7 +79,7 @@ pub struct Cookies {
 }
 
 impl Cookies {
-    /// For a server that browsers reach under these URLs.
+    /// Cookies for a server with these URLs.
     pub fn new(auth_name: &str, urls: &Urls, seal: Seal) -> Self {
         Self { auth_name: auth_name.to_owned(), is_https: urls.is_https(), seal }
     }

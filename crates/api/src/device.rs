@@ -56,7 +56,7 @@ pub async fn code(
     })
 }
 
-/// The key that a computer asks for; without scopes one that searches and adds.
+/// The key that a computer requests; by default with the scopes to search and to add.
 fn wanted(KeyWanted { sha256, scopes }: KeyWanted) -> WantedKey {
     let default = vec![ApiKeyScope::Search, ApiKeyScope::Write];
     WantedKey { hash: sha256.into(), scopes: if scopes.is_empty() { default } else { scopes_of(&scopes) } }

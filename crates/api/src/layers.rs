@@ -80,7 +80,7 @@ where
         let route = request.extensions().get::<MatchedPath>();
         let counts = state.requests.of(route.map_or(UNMATCHED, MatchedPath::as_str));
         let context = RequestContext::begin(&request, counts, &state);
-        // Nothing of the handler runs before this is polled, which is inside of the gate and the net.
+        // The handler does not run before this future is polled, which happens inside the gate and the panic recovery.
         let handled = self.inner.call(request);
         Box::pin(async move {
             let handled = async { handled.await.unwrap_or_else(|never| match never {}) };
@@ -177,7 +177,7 @@ impl Surface {
         if uri.path().starts_with(KNOWLEDGE_PREFIX) { Self::Knowledge } else { Self::Main }
     }
 
-    /// Whether people reach it over https.
+    /// Whether the URL of this API is https.
     fn is_secure(self, state: &HttpState) -> bool {
         let url = match self {
             Self::Main => &state.app.urls.base,
@@ -187,7 +187,7 @@ impl Surface {
     }
 }
 
-/// An error in the words of the surface on which it happened; for a browser, a page.
+/// An error in the format of its API; for a browser, a page.
 fn refused(state: &HttpState, surface: Surface, is_browser: bool, error: ApiError) -> Response {
     browser::error(state, is_browser, error, |error| match surface {
         Surface::Main => error.into_response(),

@@ -1,7 +1,7 @@
 //! Checks whether a browser's request comes from a page of this server.
 //!
-//! A browser adds cookies to requests that a foreign page triggers. It names the origin of a request in `Origin` and in
-//! `Sec-Fetch-Site`; a header that occurs twice, or is no text, counts as foreign. Four policies:
+//! A browser adds cookies to requests that a foreign page triggers. It sends the origin of a request in `Origin` and `Sec-Fetch-Site`; a
+//! header that occurs twice, or is no text, counts as foreign. Four policies:
 //!
 //! - [`allows_json`]: requests with JSON bodies, from browsers and from programs that send cookies. A program sends neither header, and has
 //!   no foreign pages.
@@ -30,7 +30,7 @@ pub struct OriginPolicy {
 }
 
 impl OriginPolicy {
-    /// For a server with these settings and URLs.
+    /// The policy of a server with these settings and URLs.
     pub fn new(settings: &HttpSettings, urls: Arc<Urls>) -> Self {
         Self { urls, has_base_url: settings.base_url.is_some(), bound: settings.bind.ip().to_canonical() }
     }
@@ -45,7 +45,7 @@ impl OriginPolicy {
 enum Said<'h> {
     Nothing,
     Once(&'h str),
-    /// More than once, or not in text.
+    /// The header occurs more than once, or is no text.
     Unclear,
 }
 
@@ -73,7 +73,7 @@ impl<'h> Source<'h> {
     }
 }
 
-/// Whether a request with a cookie may change something by JSON. Requests that change nothing always may.
+/// Whether a request with a cookie and a JSON body is allowed. Requests with safe methods always are.
 pub fn allows_json(parts: &Parts, policy: &OriginPolicy) -> bool {
     if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return true;
@@ -105,8 +105,8 @@ pub fn allows_form(parts: &Parts, policy: &OriginPolicy) -> bool {
     site_fits && origin_fits && (site, origin) != (Said::Nothing, Said::Nothing)
 }
 
-/// Without a base URL the server is reachable under several host names, and the browser sends the one it used. A foreign name may resolve
-/// to this server too (DNS rebinding). On loopback the own names are known; elsewhere only `http.base_url` distinguishes them.
+/// Without a base URL the server is reachable under several host names, and the browser sends the one that it used. A foreign name may
+/// resolve to this server too (DNS rebinding). On loopback the valid names are known; elsewhere only `http.base_url` identifies them.
 fn is_where_it_was_sent(origin: &str, host: Said<'_>, policy: &OriginPolicy) -> bool {
     let Said::Once(host) = host else { return false };
     let is_known = !policy.bound.is_loopback() || head::is_loopback(head::without_port(host));

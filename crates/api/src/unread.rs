@@ -18,7 +18,7 @@ use hyper::body::{Frame, Incoming, SizeHint};
 
 use super::connection::Connection;
 
-/// How much of a body is discarded so that its connection can be kept.
+/// Limits for discarding the rest of a body, so that its connection can be reused.
 #[derive(Debug, Clone, Copy)]
 pub struct UnreadLimits {
     /// Maximum size of the rest (`http.unread_bytes_max`).

@@ -57,7 +57,7 @@ fn get(name: &str) -> Option<&'static Prepared> {
     PREPARED.iter().find(|prepared| prepared.asset.name == name)
 }
 
-/// The path of an asset. It contains a hash of the content, so that browsers can cache it without limit and still see every change.
+/// The path of an asset. It contains a hash of the content, so that browsers can cache it indefinitely and still load every change.
 pub fn versioned(name: &str) -> String {
     let version = get(name).map_or("", |prepared| prepared.version.as_str());
     format!("/assets/{name}?v={version}")

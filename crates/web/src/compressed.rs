@@ -44,7 +44,7 @@ impl Compressed {
     }
 }
 
-/// Whether the client names gzip, and not with a weight of zero (RFC 9110, section 12.5.3).
+/// Whether the client accepts gzip, with a weight above zero (RFC 9110, section 12.5.3).
 fn accepts_gzip(request: &HeaderMap) -> bool {
     let lines = request.get_all(ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|coding| {

@@ -30,7 +30,7 @@ struct DocsPage<'d> {
     base_url: &'d str,
 }
 
-/// The reference, read from the description by the first request, and the page of visitors who are not signed in.
+/// The reference, which the first request reads from the description, and the page of visitors who are not signed in.
 #[derive(Debug, Clone, Default)]
 struct ReferenceCache(Arc<Cached>);
 

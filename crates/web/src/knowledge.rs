@@ -5,12 +5,12 @@
 //! | page | content |
 //! |---|---|
 //! | [`home`] | Search: the search box, and the newest memories |
-//! | [`library`] | Library: what the account and its spaces hold; [`selected`] changes several memories at a time |
+//! | [`library`] | Library: the memories of the account and its spaces; [`selected`] changes several memories at a time |
 //! | [`add`] | Add: URLs, notes, files, and an export ([`import`]) |
 //! | [`settings`](mod@settings) | Settings: spaces, the rules that new content has to meet, API keys |
 //! | [`batch`] | the state of each item of a batch; [`live`] updates it |
 //! | [`spaces`] | one space, and who may read it |
-//! | [`memory`] | one memory: its text, where it is from; [`edit`] changes it |
+//! | [`memory`] | one memory: its text and source; [`edit`] changes it |
 
 pub mod add;
 pub mod batch;
@@ -34,7 +34,7 @@ use domain::space::Space;
 use super::account::AccountOwner;
 use super::{PageError, PageErrorTexts, SignedIn, Site};
 
-/// Which of the account's tabs these pages are.
+/// The account's tab of these pages.
 const TAB: &str = "knowledge";
 
 impl AccountOwner {

@@ -9,7 +9,7 @@ use domain::foreign::visible;
 use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use url::Url;
 
-/// Elements inside each other. Deeper ones are shown without their element: browsers and readers need no more.
+/// Maximum depth of nested elements. Deeper content is shown without its element.
 const DEPTH_MAX: usize = 24;
 
 /// The HTML of a text. Its headings start below the `h1` of the page and skip no level.
@@ -45,10 +45,10 @@ fn is_block(tag: TagEnd) -> bool {
     !matches!(tag, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image)
 }
 
-/// Whether a link may be followed: an absolute URL of these schemes. A relative one would lead to a page of this server.
+/// Whether a link may be followed: an absolute URL of these schemes. A relative URL would lead to a page of this server.
 ///
-/// A browser reads `https:account` on a page of https as a path (URL standard, state "scheme"), and elsewhere as a host. A URL is absolute if
-/// it is the same one on pages of both schemes.
+/// A browser parses `https:account` on a page of https as a path (URL standard, state "scheme"), and elsewhere as a host. A URL is absolute
+/// if it is the same on pages of both schemes.
 fn is_followed(url: &str) -> bool {
     let on = |page: &str| Url::parse(page).and_then(|page| page.join(url)).ok();
     let is_known = |target: &Url| ["http", "https", "mailto"].contains(&target.scheme());

@@ -65,7 +65,7 @@ impl FastWritable for Moment {
     }
 }
 
-/// Digits, colons and our own words: nothing that needs escaping.
+/// The text only contains digits, colons and constant words, which need no escaping.
 impl HtmlSafe for Moment {}
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(told(TimeDelta::seconds(29)), "just now");
         assert_eq!(told(TimeDelta::seconds(1799)), "in 30 minutes");
         assert_eq!(told(TimeDelta::days(2)), "in 2 days");
-        // A key for 90 days says the same at once and half a minute later.
+        // A key for 90 days shows the same text at once and half a minute later.
         assert_eq!(told(TimeDelta::days(90)), "in 3 months");
         assert_eq!(told(TimeDelta::days(90) - TimeDelta::seconds(30)), "in 3 months");
     }

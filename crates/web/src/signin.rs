@@ -1,8 +1,8 @@
 //! The pages on which a person signs in and out (`docs/decisions/0003-sign-in.md`).
 //!
-//! 1. An address is typed. The response does not reveal whether the address has an account.
-//! 2. A code comes by mail; it works only in this browser, which keeps a ticket for it.
-//! 3. The right code brings a new session; the one that the browser had ends.
+//! 1. The person types an e-mail address. The response does not reveal whether the address has an account.
+//! 2. The server mails a code, which is only valid in this browser: the browser stores its ticket.
+//! 3. The right code starts a new session, and ends the browser's previous one.
 //!
 //! A signed-in person may sign in again: some pages require a recent sign-in.
 
@@ -55,7 +55,7 @@ pub struct CodeForm {
     code: String,
 }
 
-/// `?fault=form`: the input has not the form of a code.
+/// `?fault=form`: the input does not have the form of a code.
 #[derive(Debug, Deserialize)]
 pub struct FaultQuery {
     fault: Option<String>,
@@ -74,7 +74,7 @@ struct SignInPage {
     /// The fault in the address.
     fault: Option<&'static str>,
     providers: Vec<Provider>,
-    /// Whether a first sign-in makes an account.
+    /// Whether a first sign-in creates an account.
     makes_accounts: bool,
 }
 
@@ -95,10 +95,9 @@ struct CodePage {
 }
 
 enum CodeView {
-    /// A code can be typed; `fault` is the error of the last one.
-    /// `folder`: where the mail was written, for a person at this computer.
+    /// The form for a code; `fault` is the error of the last code, `folder` is the folder of the mail, for a person at this computer.
     Entry { fault: Option<String>, expires: Moment, folder: Option<MailFolder> },
-    /// No code can be typed any more.
+    /// The attempt has ended.
     Over { title: &'static str, text: &'static str },
 }
 
@@ -188,7 +187,7 @@ pub async fn answer(
     pages.limits.code_guess(address).map_err(|error| PageError::api(&pages.site, &error))?;
     let Ok(code) = code.parse() else { return Ok(elsewhere(&pages, "/signin/code?fault=form")) };
     match pages.signins.answer(&ticket, code, browser).await.map_err(PageError::of(&pages.site))? {
-        // The page says why: shown by a GET, so that loading it again spends no try.
+        // The page shows the reason: by a GET, so that reloading it uses no attempt.
         Err(_) => Ok(elsewhere(&pages, "/signin/code")),
         Ok(Entered { session, email, next }) => {
             let mut response = entered(&pages, &session, next);

@@ -1,4 +1,4 @@
-//! A small picture of the last days: a bar for each day, drawn by the server, without a script.
+//! A small chart of the last days: a bar for each day, rendered by the server, without a script.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ pub struct DayStrip {
 }
 
 impl DayStrip {
-    /// `noun` is what the counts count, in the plural.
+    /// `noun` is the plural noun of the counted objects.
     pub fn new(days: Vec<u64>, noun: &str) -> Self {
         let sum: u64 = days.iter().sum();
         let text = format!("{sum} {noun} in {} days", days.len());

@@ -56,13 +56,13 @@ impl FromRequestParts<HttpState> for SignedIn {
     }
 }
 
-/// Where to sign in, and come back to `next` afterwards.
+/// Path of the sign-in page, which redirects to `next` afterwards.
 pub fn sign_in_path(site: &Site, next: &str) -> String {
     let root = site.urls.root_path();
     format!("{root}/signin?next={}", quoted(next))
 }
 
-/// A form that asks for a recent sign-in was sent without one: sign in, and come back to `next`.
+/// The response to a form without the required recent sign-in: a redirect to the sign-in page, which redirects to `next` afterwards.
 pub fn sign_in_again(site: &Site, next: &str) -> Response {
     Redirect::to(&sign_in_path(site, next)).into_response()
 }

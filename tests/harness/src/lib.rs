@@ -12,8 +12,8 @@
 //! - [`statements`]: a relay that counts the statements on the way to PostgreSQL.
 //! - [`upstream`]: a fake statistics service that records requests, checks them against the contract, and fails on request.
 //!
-//! A test whose component is absent reports that on standard error and ends; with `ATTACHE_TEST_REQUIRE_ALL=1`, which `make test` sets,
-//! it fails.
+//! A test without its component reports that on standard error and ends; with `ATTACHE_TEST_REQUIRE_ALL=1`, which `make test` sets, it
+//! fails.
 
 pub mod balancer;
 pub mod databases;

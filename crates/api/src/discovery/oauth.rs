@@ -1,5 +1,5 @@
-//! How a client that was answered 401 finds out what to do: which authorization server a resource trusts (RFC 9728), and what that server
-//! offers (RFC 8414, with a block for agents).
+//! Metadata for clients that got 401: the authorization server that a resource trusts (RFC 9728), and the capabilities of that server
+//! (RFC 8414, with a block for agents).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::error::{ApiResult, Code};
 use crate::named::Named;
 use crate::route::{KNOWLEDGE_PREFIX, Route};
 
-/// Everything that asks for a credential, and which ones it takes.
+/// The resources that require a credential, and the credentials that each accepts.
 #[derive(Debug)]
 pub struct Resources {
     accepts: BTreeMap<&'static str, Accepts>,
@@ -113,7 +113,8 @@ fn resource_at(
     Ok(Document::json(&metadata(&format!("{surface}{path}"), accepts, urls)).answer(headers))
 }
 
-/// RFC 9728, section 2. Keys and the secrets of computers are no tokens of an authorization server, so where only they count none is named.
+/// RFC 9728, section 2. API keys and machine secrets are no tokens of an authorization server, so a resource that only accepts these names
+/// no authorization server.
 fn metadata(resource: &str, accepts: Accepts, urls: &Urls) -> Value {
     let base = &urls.base;
     if accepts.includes(Accepts::API_KEY) {

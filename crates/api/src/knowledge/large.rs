@@ -20,7 +20,7 @@ use tokio::sync::SetOnce;
 use crate::body::{BodyPieces, BodyReader, Limit};
 use crate::error::ApiError;
 
-/// Time after which another attempt is reasonable.
+/// `Retry-After` when no place is free.
 const SOON: Duration = Duration::from_secs(1);
 
 /// A body, and the place that it takes while it is in memory.
@@ -35,7 +35,7 @@ pub struct LargeBody {
 #[derive(Debug)]
 pub struct LargeBodies {
     places: FairPlaces,
-    /// Maximum time for a place.
+    /// Maximum time that a request waits for a place.
     wait: Duration,
     limit: Limit,
     bodies: Arc<BodyReader>,
@@ -78,7 +78,7 @@ impl LargeBodies {
         let mut next = Bytes::new();
         loop {
             if announced.max(bytes.len() + next.len()) > BODY_BYTES_HARD_MAX && place.get().is_none() {
-                // Fails only if there is one.
+                // Fails only if a place is already set.
                 let _ = place.set(pieces.meanwhile(self.place(account)).await??);
             }
             if bytes.is_empty() {

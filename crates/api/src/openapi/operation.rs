@@ -273,7 +273,7 @@ impl Operation {
         (&self.method, self.path) == (&route.method, route.path)
     }
 
-    /// The object of the document.
+    /// The operation object of the document.
     pub(super) fn describe<S>(self, route: &Route<S>, schemas: &mut Schemas) -> Value {
         let mut object = self.head.clone();
         let security = self.optional.map_or_else(|| security(route), |scheme| json!([{}, { scheme: [] }]));

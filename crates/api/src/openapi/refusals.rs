@@ -19,7 +19,7 @@ pub(super) fn name(codes: &[Code], knowledge: bool) -> String {
     format!("{}{}", words.join("-"), if knowledge { "-of-knowledge" } else { "" })
 }
 
-/// The response with these codes, which all have the same status. With `passing` it may as well be the statistics service's.
+/// The response with these codes, which have the same status. With `passing`, it may also be a response of the statistics service.
 pub(super) fn response(codes: &[Code], knowledge: bool, passing: bool) -> Value {
     let words: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
     let mut members = Map::from_iter([("error".to_owned(), json!({ "type": "string", "enum": words }))]);

@@ -42,7 +42,7 @@ const ATTEMPTS: usize = 3;
 struct ConsentPage {
     frame: PageLayout,
     tab: &'static str,
-    /// Name of the computer that the page is about; `None` for all.
+    /// Name of the page's computer; `None` on the page of all computers.
     only: Option<String>,
     /// The levels that the form was built from.
     base: String,
@@ -50,7 +50,7 @@ struct ConsentPage {
     back: String,
     /// Levels for all computers of the account.
     general: Option<Row>,
-    /// Computers with fields, those with exceptions first.
+    /// Computers with fields; computers with exceptions come first.
     rows: Vec<Row>,
     /// Computers with separate pages.
     others: Vec<Other>,
@@ -59,7 +59,7 @@ struct ConsentPage {
     undo: Option<UndoForm>,
     default_level: &'static str,
     has_computers: bool,
-    /// Whether no level for all computers and lanes is chosen.
+    /// Whether the person has not chosen a level for all computers and lanes.
     is_unchosen: bool,
     pause: PauseView,
 }
@@ -92,7 +92,7 @@ struct Field {
     /// State in the base, for the script that counts changes.
     was: &'static str,
     is_own: bool,
-    /// The level that the computer set for itself; where the person's is higher, this one is in force.
+    /// The level that the computer set for itself, which is effective if the person's level is higher.
     by_computer: Option<&'static str>,
 }
 
@@ -207,7 +207,7 @@ fn back(site: &Site, computer: Option<&String>) -> Response {
     Redirect::to(&format!("{root}{path}")).into_response()
 }
 
-/// What changed elsewhere, in words.
+/// A conflicting change in words.
 fn conflict(matrix: &ConsentMatrix, change: &CellChange) -> String {
     let name = matrix.name_of(&change.scope);
     let lane = change.lane.map_or("all lanes", Lane::as_str);
@@ -222,7 +222,7 @@ fn state_words(state: CellState) -> &'static str {
     }
 }
 
-/// Draws the page of all computers or of one.
+/// Renders the page of all computers or of one.
 struct View<'v> {
     site: &'v Site,
     owner: &'v AccountOwner,
@@ -327,7 +327,7 @@ fn field(matrix: &ConsentMatrix, name: &str, cell: &Cell, submitted: &Submitted)
     }
 }
 
-/// The person's level for a computer and all lanes; `None` if they chose none, so that none is enforced.
+/// The person's level for a computer and all lanes; `None` if the person chose none, so that no level is enforced.
 pub(crate) async fn chosen_level(
     site: &Site,
     account: &UserAccountId,

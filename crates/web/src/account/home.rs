@@ -22,7 +22,7 @@ use crate::{Moment, PageError, PageLayout, PageResult, Site, page};
 use api::HttpState;
 use api::account::{AGENTS_MAX, COMPUTERS_MAX};
 
-/// Days of the small pictures.
+/// Number of days in the small charts.
 pub(super) const STRIP_DAYS: i64 = 30;
 /// Maximum number of ended computers in the list.
 const ENDED_MAX: usize = 50;
@@ -258,7 +258,7 @@ fn usage_of(bars: &UsageBars, numbers: &UsageNumbers, history: &[UsageDay], now:
     }
 }
 
-/// The used share of a limit, from 0 to 100, rounded up: one of ten thousand is visible. Without a limit nothing is used of it.
+/// The used share of a limit in percent, rounded up: one of ten thousand is visible. Without a limit it is 0.
 fn percent(used: u64, limit: u64) -> u64 {
     if limit == 0 { 0 } else { used.saturating_mul(100).div_ceil(limit).min(100) }
 }

@@ -22,13 +22,13 @@ pub struct Member {
     pub kind: String,
     /// Bounds and form of the value, with code marked.
     pub limits: Vec<Part>,
-    /// Whether it has to.
+    /// Whether it is required.
     pub required: bool,
     /// Description, with code marked.
     pub what: Vec<Part>,
 }
 
-/// A member with its schemas, of which it has several if its object has several forms.
+/// A member with its schemas: several, if its object has several forms.
 #[derive(Debug, Clone)]
 struct Found<'v> {
     member: Member,
@@ -119,12 +119,12 @@ impl Reader<'_> {
             };
             members.push(member);
         }
-        // What has to be there comes first.
+        // Required members come first.
         members.sort_by_key(|found| !found.member.required);
         members
     }
 
-    /// The description of a type that is named, also as one of two forms.
+    /// The description of a named type, also if it is one of two forms.
     fn described<'v>(&'v self, schema: &'v Value) -> Option<&'v Value> {
         let named = || self.resolved(schema).get("description");
         let form = || {
@@ -169,7 +169,7 @@ impl Reader<'_> {
             Some("email") => words.push("e-mail address".into()),
             _ => {}
         }
-        // A format has a name, which says more than its pattern.
+        // The name of a format is clearer than its pattern.
         if let Some(pattern) = schema["pattern"].as_str().filter(|_| schema["format"].is_null()) {
             words.push(format!("`{pattern}`"));
         }

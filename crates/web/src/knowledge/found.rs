@@ -12,7 +12,7 @@ use super::row::{SpaceNames, linked, source};
 use crate::Moment;
 use crate::markdown::plain;
 
-/// A memory that answers.
+/// A memory that matches the query.
 pub(super) struct FoundRow {
     pub id: String,
     pub title: String,
@@ -30,7 +30,7 @@ pub(super) struct FoundRow {
     pub twins: Vec<Twin>,
 }
 
-/// A chunk that answers.
+/// A chunk that matches the query.
 pub(super) struct FoundChunk {
     pub percent: u32,
     pub pieces: Vec<ExcerptPart>,
@@ -43,7 +43,7 @@ pub(super) struct Twin {
     pub source: String,
 }
 
-/// Characters by which two texts are compared.
+/// Number of characters in which two texts are compared.
 const COMPARED_CHARS: usize = 4000;
 
 /// The rows of a result page for `query`.

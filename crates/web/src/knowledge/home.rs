@@ -16,9 +16,9 @@ use super::{TAB, fault, page_error};
 use crate::account::AccountOwner;
 use crate::{PageError, PageLayout, PageQuery, PageResult, Site, page};
 
-/// Memories that are listed while nothing is searched.
+/// Number of listed memories without a search.
 const NEWEST: usize = 5;
-/// Documents that a search shows.
+/// Maximum number of documents in the results.
 const FOUND_MAX: f64 = 20.0;
 /// The header with which a script requests the results only.
 const PART: &str = "x-part";

@@ -1,4 +1,4 @@
-//! Settings: spaces, the rules that new content has to meet with the content that was left out, and API keys.
+//! Settings: spaces, the rules for new content with the rejected content, and API keys.
 
 use api::HttpState;
 use app::services::knowledge::{Filters, Spaces};
@@ -16,7 +16,7 @@ use super::{TAB, capitalised};
 use crate::account::AccountOwner;
 use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
-/// Verdicts that are listed.
+/// Maximum number of listed verdicts.
 const VERDICTS_LISTED: usize = 50;
 
 /// The state of this page.

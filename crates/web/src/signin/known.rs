@@ -22,7 +22,7 @@ const PURPOSE: &str = "known address";
 /// Characters of a mark: 132 bits.
 const MARK_CHARS: usize = 22;
 
-/// Addresses of one browser.
+/// Maximum number of addresses of one browser.
 const ADDRESSES_MAX: usize = 5;
 
 /// The sender of a code request for this email address: a known browser, or a stranger with a network address.
@@ -31,7 +31,7 @@ pub(super) fn asker(headers: &HeaderMap, email: &Email, address: IpAddr, pages: 
     known.map_or(Asker::Stranger(address), |known| Asker::Known(known.browser))
 }
 
-/// Remembers in the browser that it signed in with this address.
+/// Adds a mark of this address to the browser's cookie.
 pub(super) fn remember(response: &mut Response, headers: &HeaderMap, email: &Email, pages: &SignInPages) {
     let new =
         || Known { browser: BASE64_URL_SAFE_NO_PAD.encode(pages.site.ports.rng.bytes::<16>()), marks: Vec::new() };

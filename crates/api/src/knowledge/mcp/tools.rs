@@ -25,7 +25,7 @@ use crate::knowledge::search::url_of;
 use crate::knowledge::spaces::described;
 use crate::knowledge::stream::EventStreams;
 
-/// Time for which a call waits for what it added to become searchable. The batch continues without it.
+/// Maximum time that a call waits for its additions to become searchable. The batch then continues without it.
 const ADDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Maximum number of words of a query that decide which part of a chunk is shown.
@@ -126,7 +126,7 @@ impl MemoryTools {
             (None, Some(url)) => Item::Url(url),
             _ => return Err("invalid arguments: give either `content` or `url`".to_owned()),
         };
-        // It is a stream like any other: the account's limit of streams includes it.
+        // The account's limit of streams includes this call.
         let _place = self.streams.place(&self.access.account).map_err(reason)?;
         let mut reader = self.batches.add(&self.access, vec![item], &spaces, None).await.map_err(reason)?;
         let batch = reader.batch();

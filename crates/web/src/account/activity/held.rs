@@ -1,4 +1,4 @@
-//! Held events in words: fault, place, next step.
+//! Held events in words: fault, position, next step.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct HeldRow {
     pub meaning: &'static str,
     /// The finding of the check.
     pub found: String,
-    /// Its number in its chain, and the one that is expected.
+    /// Its number in its chain, and the expected number.
     pub place: Option<String>,
     pub next: &'static str,
     /// Path and name of the page for the next step.
@@ -57,7 +57,7 @@ impl HeldRow {
     }
 }
 
-/// The rows of entries, the first ones with their places in their chains.
+/// The rows of entries; the first [`PLACES_MAX`] have positions in their chains.
 pub async fn rows(
     activity: &Activity,
     store: &Store,
@@ -87,7 +87,7 @@ pub async fn rows(
     Ok(rows)
 }
 
-/// The place of an event in its chain, as its body says.
+/// The position of an event in its chain, according to its body.
 #[derive(Debug, Deserialize)]
 struct Place {
     chain_epoch: u64,

@@ -1,4 +1,4 @@
-//! How many events arrived since a page was shown. An open page asks every few seconds, while it can be seen.
+//! The number of events that arrived since a page was shown. An open, visible page requests it every few seconds.
 
 use app::services::activity::browse::Activity;
 use axum::Json;
@@ -13,7 +13,7 @@ use super::filter::FilterQuery;
 use crate::account::AccountOwner;
 use crate::{PageError, PageQuery, PageResult, Site};
 
-/// Largest number that is named; more are "more".
+/// Maximum count; a larger number is reported as `more`.
 const COUNT_MAX: u16 = 100;
 
 /// `?after=…`: id of the newest event of the page; empty if it has none.

@@ -72,7 +72,7 @@ impl fmt::Display for Cell {
 /// The person's choice in a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CellState {
-    /// None: the cell follows the more general ones.
+    /// No choice: the cell follows the more general cells.
     Follows,
     /// The identities of the account have different choices.
     Mixed,
@@ -81,7 +81,7 @@ pub enum CellState {
 }
 
 impl CellState {
-    /// The value of a field; `None` if it is none.
+    /// Parses the value of a field; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "" => Some(Self::Follows),
@@ -118,7 +118,7 @@ pub struct CellChange {
     pub from: CellState,
     /// The state now.
     pub now: CellState,
-    /// Level that the form asks for.
+    /// The submitted state.
     pub to: CellState,
 }
 
@@ -153,7 +153,7 @@ pub struct ConsentMatrix {
     pub computers: Vec<Computer>,
     /// Recorded levels of the account.
     pub records: Vec<ConsentRecord>,
-    /// Pauses that last.
+    /// Current pauses.
     pub pauses: AccountPauses,
 }
 
@@ -195,7 +195,7 @@ impl ConsentMatrix {
         Some(Cell { scope, lane })
     }
 
-    /// The changes of a form that was built from `base`. Cells that have the submitted state already are no changes.
+    /// The changes of a form that was built from `base`. A cell that already has the submitted state is not changed.
     pub fn changes(
         &self,
         base: &BTreeMap<String, CellState>,
@@ -288,7 +288,7 @@ impl ConsentMatrix {
         self.identities_of(&cell.scope).iter().filter_map(of).min()
     }
 
-    /// Whether a level of the person for all lanes applies to a row. Without one, nothing is enforced but the levels of single lanes.
+    /// Whether a level of the person for all lanes applies to a row. Otherwise only levels of single lanes are enforced.
     pub fn is_chosen(&self, scope: &RowScope) -> bool {
         let cell = Cell { scope: scope.clone(), lane: None };
         self.state(&cell) != CellState::Follows || self.inherited(&cell).is_some()
