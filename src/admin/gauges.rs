@@ -1,4 +1,4 @@
-//! Gauges that are read when they are asked for.
+//! Gauges with values that are read at each request for the metrics.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use super::readiness::pace;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Gauges {
     standing: SharedProbe<LogStatus>,
-    /// The last answer: while the database does not answer, the reported age of the checkpoint continues to grow.
+    /// The last status: if the database does not respond, the reported age of the checkpoint continues to grow.
     last: Arc<Mutex<Option<LogStatus>>>,
 }
 

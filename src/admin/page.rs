@@ -21,11 +21,11 @@ use super::{AdminState, CHECK_DEADLINE};
 use web::asset::{self, versioned};
 use web::{Moment, page};
 
-/// Height of the plot, and width of an interval in it, in its own units.
+/// Height of the plot, and width of an interval, in units of the plot.
 const PLOT_HEIGHT: u64 = 72;
 const BAR_WIDTH: u64 = 10;
 
-/// Intervals that the plot shows.
+/// Number of intervals in the plot.
 const BARS: u64 = 60;
 
 #[derive(Template)]
@@ -44,7 +44,7 @@ struct OperatorPage {
     nodes: Vec<NodeRow>,
 }
 
-/// Whether the server takes requests, in words and in the class of its badge.
+/// Whether the server accepts requests, as text and as the class of its badge.
 struct ServerState {
     word: &'static str,
     class: &'static str,
@@ -162,7 +162,7 @@ pub(super) async fn file(
         "operator.js" => ("text/javascript", include_bytes!("assets/operator.js").as_slice()),
         _ => return asset::file(&path, &headers).into_response(),
     };
-    // The names have no version.
+    // The paths contain no version, so clients have to revalidate.
     let headers = [(CONTENT_TYPE, own.0), (CACHE_CONTROL, "no-cache"), (X_CONTENT_TYPE_OPTIONS, "nosniff")];
     (headers, own.1).into_response()
 }
@@ -238,7 +238,7 @@ impl Plot {
     fn of(intervals: &[Totals]) -> Self {
         let most = intervals.iter().map(|one| one.forwarded + one.held).max().unwrap_or(0);
         let first = BARS.saturating_sub(u64::try_from(intervals.len()).unwrap_or(BARS));
-        // At least one unit, so that a single event is seen.
+        // At least one unit, so that a single event is visible.
         let height = |number: u64| if number == 0 { 0 } else { (number * PLOT_HEIGHT / most.max(1)).max(1) };
         let bar = |(place, one): (u64, &Totals)| {
             let (forwarded, held) = (height(one.forwarded), height(one.held));

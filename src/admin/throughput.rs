@@ -9,10 +9,10 @@ use app::{WeakApp, telemetry};
 /// Time between two samples.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Samples that are kept: ten minutes, and the one before.
+/// Maximum number of samples: ten minutes, and the sample before.
 const SAMPLES_MAX: usize = 61;
 
-/// Intervals of one minute.
+/// Number of intervals in a minute.
 const MINUTE: usize = 6;
 
 /// The samples of this process. Clones share them.
@@ -50,7 +50,7 @@ impl Totals {
 }
 
 impl Throughput {
-    /// Takes a sample now and every ten seconds, until the server is gone.
+    /// Takes a sample now and every ten seconds, until the server is dropped.
     pub(super) fn watch(&self, app: WeakApp) {
         let samples = self.clone();
         tokio::spawn(async move {

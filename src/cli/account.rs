@@ -56,7 +56,7 @@ fn shown(summary: &AccountSummary) -> String {
     lines.join("\n")
 }
 
-/// The person's name for a computer or an agent, behind its id.
+/// The person's name for a computer or an agent, appended to its id.
 fn label(label: Option<&str>) -> String {
     label.map(|label| format!("  {}", terminal::styled(STRONG, visible(label)))).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `attache admin`: the operator's commands. They work on the database directly; a running server sees their changes within about a second.
+//! `attache admin`: the operator's commands. They access the database directly; a running server applies their changes within about a second.
 
 mod account;
 mod agent;

@@ -35,7 +35,7 @@ enum Qr {
     Never,
 }
 
-/// The prompt: link, code and what they are for.
+/// The prompt: link, code and their purpose.
 #[derive(Debug)]
 pub struct ApprovalPrompt<'i> {
     /// Start of the first sentence, such as "To attach this computer to your account".
@@ -74,7 +74,7 @@ impl ApprovalPrompt<'_> {
         let styled = |style, words: &str| if json { words.to_owned() } else { terminal::styled(style, words) };
         let Self { purpose, link, code_is_to, code, until } = self;
         check_web_address(link)?;
-        // Both are texts of the server.
+        // The server controls both texts, so control characters are escaped.
         let (link_shown, code_shown) = (styled(STRONG, &visible(link)), styled(STRONG, &visible(code)));
         let until = styled(FAINT, &format!("Both expire at {}.", until.format("%H:%M UTC")));
         output::print_progress(

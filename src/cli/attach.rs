@@ -1,7 +1,7 @@
 //! `attache attach`: shows a link, a code and a QR code, and waits until a person approves or denies this computer.
 //!
 //! The pending code is stored in the profile, so that the command continues with the same code after an interruption. [`super::login`] does
-//! the same and asks for a key of the knowledge API too.
+//! the same and also requests a key of the knowledge API.
 
 use std::time::Duration;
 
@@ -47,13 +47,13 @@ struct Pending {
     #[serde(with = "form::moment")]
     until: Timestamp,
     code: DeviceCodeResult,
-    /// The key that was asked for with the code; it is of no use before a person agreed.
+    /// The requested key; it is invalid until a person approves.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     api_key: Option<Secret>,
     /// Scopes of that key.
     #[serde(default)]
     scopes: Vec<ApiKeyScope>,
-    /// The agent that was asked for with the code.
+    /// The requested agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agent: Option<RegistrationId>,
 }
@@ -65,18 +65,18 @@ pub struct Errand<'e> {
     pub command: &'static str,
     /// Start of the prompt, such as "To attach this computer to your account".
     pub purpose: &'e str,
-    /// Scopes of the key of the knowledge API to ask for; none without a key.
+    /// Scopes of the requested key of the knowledge API; empty without a key.
     pub scopes: &'e [ApiKeyScope],
     /// Agent to be confirmed too.
     pub agent: Option<AgentWanted>,
-    /// The agent that works already. An earlier code may have asked for it.
+    /// The agent that is already claimed. An earlier code may have requested it.
     pub claimed: Option<RegistrationId>,
     /// Whether to open the page in the browser of this computer.
     pub browser: bool,
 }
 
 impl Errand<'_> {
-    /// Whether a code that was requested with the agent `asked` can be used: it requests the same agent, or the agent that is already claimed.
+    /// Whether a code that requested the agent `asked` can be used: it requests the same agent, or the agent that is already claimed.
     fn includes(&self, asked: Option<RegistrationId>) -> bool {
         asked == self.agent_id() || (self.agent.is_none() && asked.is_some() && asked == self.claimed)
     }
@@ -89,7 +89,7 @@ impl Errand<'_> {
 /// A computer that a person has just attached.
 #[derive(Debug)]
 pub struct ApprovedComputer {
-    /// The key that was asked for. The person may have declined it.
+    /// The requested key; `None` if the person declined it.
     pub api_key: Option<Secret>,
 }
 
@@ -130,7 +130,7 @@ fn show(connection: &ProfileConnection, owner: &str, words: impl FnOnce() -> Str
     output::show(connection.json, &known, words);
 }
 
-/// The e-mail address of the account that this computer is attached to; its id, if the server does not name the address.
+/// The e-mail address of the account of this computer; the account's id, if the server does not return the address.
 pub async fn owner(connection: &ProfileConnection) -> String {
     let Some(computer) = &connection.profile.machine else { return String::new() };
     let known = match connection.as_machine() {
@@ -216,7 +216,7 @@ enum Resumed {
     Nothing,
 }
 
-/// Resumes the code of an earlier run, if it is still pending and asks for the same.
+/// Resumes the code of an earlier run, if it is still pending and requests the same.
 async fn resume(connection: &ProfileConnection, errand: &Errand<'_>) -> Result<Resumed, Failure> {
     let machine = connection.machine()?;
     let known: Option<Pending> = connection.folder.json(PENDING_CODE)?;
@@ -260,14 +260,14 @@ fn keep(
             machine.user_account_id = Some(attached.user_account_id);
         }
     })?;
-    // A key that was asked for is stored with the code until the caller has stored it.
+    // The pending file keeps the requested key until the caller has stored it.
     if api_key.is_none() {
         connection.folder.forget(PENDING_CODE)?;
     }
     Ok(ApprovedComputer { api_key })
 }
 
-/// Prints how much may be recorded. Without an answer of the server nothing is printed: the computer is attached in any case.
+/// Prints the effective level. If the server does not respond, nothing is printed: the computer is attached in any case.
 async fn say_level(connection: &ProfileConnection) {
     let Ok(client) = connection.as_machine() else { return };
     let mut levels = Vec::new();

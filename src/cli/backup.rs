@@ -92,7 +92,7 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
     Ok(())
 }
 
-/// Refuses if the main database has a checkpoint of a log: no server would start from a backup without that log.
+/// Refuses if the main database has a checkpoint of a log: a server would not start from a backup without that log.
 async fn the_log_was_never_there(settings: &Settings) -> Done {
     let store = Store::open(&settings.database, &settings.data.main_database()).await.map_err(Failure::caused)?;
     let record = if store.check_schema().await.is_ok() { LogRecord::read(&store).await.ok() } else { None };

@@ -102,7 +102,7 @@ pub struct ProfileConnection {
 }
 
 impl Remote {
-    /// The server that an argument of the command names. It replaces `ATTACHE_URL`, but contradicts `--url`.
+    /// Sets the server from an argument of the command. It replaces `ATTACHE_URL`, and is an error together with `--url`.
     pub fn with_server(mut self, server: Option<String>) -> Result<Self, Failure> {
         let Some(server) = server else { return Ok(self) };
         let variable = std::env::var("ATTACHE_URL").ok();
@@ -172,7 +172,7 @@ impl ProfileConnection {
         self.folder.check_writable()
     }
 
-    /// Refuses if the profile holds credentials of another server than `--url` names: they are never sent to it.
+    /// Refuses if the profile contains credentials of another server than `--url`, so that they are never sent to the wrong server.
     pub fn check_server(&self) -> Result<(), Failure> {
         self.check_server_of(&self.profile)
     }
@@ -243,7 +243,7 @@ impl ProfileConnection {
         self.send_with_renewal(client, ask).await
     }
 
-    /// Ensures that the server accepts the agent's access token at this moment.
+    /// Ensures that the server accepts the agent's current access token.
     pub async fn renew_if_ended(&mut self) -> Result<(), RequestError> {
         let client = self.as_agent().await?;
         if self.agent()?.is_claimed() {
@@ -353,7 +353,7 @@ pub fn page_of(client: &Client, address: &str) -> String {
     }
 }
 
-/// A server without a scheme is one on this computer, or one behind TLS.
+/// Adds a scheme to a server without one: http for this computer, otherwise https.
 fn with_scheme(server: &str) -> String {
     let is_local = ["localhost", "127.0.0.1", "[::1]"]
         .iter()
@@ -381,13 +381,13 @@ pub fn failed(error: Error) -> Failure {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(&error);
     while let Some(cause) = source {
-        // The causes in between repeat the first and the last one.
+        // The intermediate causes repeat the first and the last one.
         source = cause.source();
         if source.is_none() {
             text = format!("{text}: {cause}");
         }
     }
-    // Contains text of the server.
+    // The server controls parts of the text.
     let text = visible(&text);
     let advice = match (&error, error.code()) {
         (Error::Unreachable { .. }, _) => "check that the server is running and that --url is correct",

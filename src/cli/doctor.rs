@@ -38,7 +38,7 @@ pub async fn run(arguments: &Arguments, settings: &Settings) -> Done {
     let mut findings = data::check(settings);
     findings.push(descriptors_fit(settings));
     let (mut witnesses, mut of_log) = (Vec::new(), Vec::new());
-    // At the same time: each may wait for a database that does not answer.
+    // Concurrently: each may wait for a database that does not respond.
     let (database, upstream) = tokio::join!(
         database::check(settings, arguments.deep, &mut witnesses),
         upstream::check(settings, arguments.deep, &mut of_log)

@@ -6,7 +6,7 @@ pub struct Examples {
     pub command: &'static str,
     /// Lines as typed into a shell; text after ` # ` is a comment.
     pub lines: &'static [&'static str],
-    /// What else a reader of the help should know.
+    /// A remark below the examples.
     pub note: &'static str,
 }
 

@@ -1,4 +1,5 @@
-//! SIGHUP: other servers read their configuration again. This one reads it at its start only, and reports the settings that a restart would change.
+//! SIGHUP: other servers reload their configuration. This one only reads it at the start, and reports the settings that a restart would
+//! change.
 
 use std::path::{Path, PathBuf};
 

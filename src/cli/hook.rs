@@ -79,10 +79,10 @@ pub fn intercepted(arguments: impl IntoIterator<Item = OsString>) -> Option<Exit
     Some(ExitCode::SUCCESS)
 }
 
-/// Runs a hook so that the agent notices nothing of a panic either.
+/// Runs a hook without output or failure, even if it panics.
 fn silently(hook: impl FnOnce()) {
     std::panic::set_hook(Box::new(|_| {}));
-    // A lost record is all that a panic may cost.
+    // After a panic, only the record is lost.
     let _ = catch_unwind(AssertUnwindSafe(hook));
 }
 
@@ -110,7 +110,7 @@ impl Call {
     }
 }
 
-/// Shows the status, or does what [`intercepted`] does for arguments that it leaves to the parser.
+/// Shows the status, or runs the hook or sender for arguments that [`intercepted`] leaves to the parser.
 pub fn run(arguments: &Arguments) -> Done {
     let profile = arguments.profile.to_string_lossy();
     if arguments.status {

@@ -96,7 +96,7 @@ pub async fn run(command: Command) -> Done {
     Ok(())
 }
 
-/// Registers this computer and stores its secret. A computer that was registered before keeps its identity.
+/// Registers this computer and stores its secret. A second registration keeps the identity.
 pub async fn register(connection: &mut ProfileConnection, how: &RegistrationArgs) -> Result<Value, Failure> {
     let rng = Rng::system();
     let machine_uuid = MachineUuid::from(rng.uuid_v7(connection.clock().now()));

@@ -43,7 +43,7 @@ pub struct Arguments {
 
 /// Serves until standard input ends.
 pub async fn run(arguments: Arguments) -> Done {
-    // A wrong profile is refused now, and not at the first call.
+    // A wrong profile is refused at the start, and not at the first call.
     arguments.remote.open()?;
     let server = ToolServer { remote: arguments.remote };
     // Requests to the server borrow the connection in closures; their futures cannot move between threads.

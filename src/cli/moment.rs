@@ -36,7 +36,7 @@ pub fn minute(at: Timestamp) -> String {
     at.format("%Y-%m-%d %H:%M UTC").to_string()
 }
 
-/// The end of a time that lies in the future, for people.
+/// The expiry of a credential, in words.
 pub fn until(end: Option<Timestamp>, now: Timestamp) -> String {
     match end {
         None => "does not expire".to_owned(),

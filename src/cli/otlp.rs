@@ -20,7 +20,7 @@ use super::hook::HookFolder;
 use super::output;
 use crate::server::serve_router;
 
-/// Connections at a time; further ones wait.
+/// Maximum number of concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 64;
 
 /// Options of `attache otlp`.

@@ -22,7 +22,7 @@ use wire::form;
 use super::failure::Failure;
 use super::replacement::replace_file;
 
-/// The content of `profile.toml`: one server and its credentials.
+/// The content of `profile.toml`: a server and its credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {

@@ -26,7 +26,7 @@ pub const FAINT: Style = Style::new().dimmed();
 /// Style of QR codes.
 const PICTURE: Style = AnsiColor::BrightWhite.on_default().bg_color(Some(Color::Ansi(AnsiColor::Black)));
 
-/// Listens for Ctrl-C from now on, so that none is missed between two waits.
+/// Starts to listen for Ctrl-C, so that no signal is missed between two waits.
 pub fn interrupts() -> Result<Signal, Failure> {
     signal(SignalKind::interrupt()).map_err(|error| Failure::refused(format!("cannot listen for Ctrl-C: {error}")))
 }

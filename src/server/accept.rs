@@ -124,7 +124,7 @@ impl Door {
     }
 }
 
-/// Accepts connections of this listener until it is to stop.
+/// Accepts connections of this listener until the phase is stopping.
 pub async fn accept(listener: TcpListener, service: Service, mut door: Door, limits: ConnectionLimits, phases: Phases) {
     let graceful = GracefulShutdown::new();
     loop {
@@ -148,7 +148,7 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, lim
                     Conversation { connection: Arc::clone(&connection), service, phases, limits: limits.clone() };
                 let conversation = conversation.run(stream, watcher);
                 let task = tokio::spawn(async move {
-                    // Clients break connections all the time; it is none of our errors.
+                    // Clients often abort connections, which is no error of the server.
                     if let Err(error) = conversation.await {
                         tracing::debug!(error = domain::reasons(&error), "a connection ended early");
                     }
@@ -156,7 +156,7 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, lim
                 door.opened(connection, task.abort_handle());
             }
             Err(error) => {
-                // Out of file descriptors, most likely: trying again at once would only burn the processor.
+                // The process is probably out of file descriptors: an immediate retry would only use CPU time.
                 tracing::warn!(error = domain::reasons(&error), "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -170,14 +170,14 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, lim
 
 type Accepted = (Option<OwnedSemaphorePermit>, TcpStream, SocketAddr);
 
-/// The next connection, once there is a place for it.
+/// The next connection, after a place is free.
 async fn next(listener: &TcpListener, door: &Door) -> std::io::Result<Accepted> {
     let place = door.place().await;
     let (stream, peer) = listener.accept().await?;
     Ok((place, stream, peer))
 }
 
-/// Says why a connection is closed, as far as the socket takes that at once.
+/// Writes the reason of the closure, as far as the socket accepts it without waiting.
 fn turn_away(stream: TcpStream) {
     const ANSWER: &[u8] =
         b"HTTP/1.1 424 Failed Dependency\r\ncontent-type: application/json\r\ncontent-length: 84\r\nretry-after: 1\r\n\
@@ -185,7 +185,7 @@ fn turn_away(stream: TcpStream) {
         {\"error\":\"temporarily_unavailable\",\"reason\":\"too_many_connections\",\"retryable\":true}";
     tracing::debug!("an address has too many connections: one more was closed");
     api::error::count_refusal("too_many_connections");
-    // A client that floods the server may lose the response. A socket that was just accepted has room for it, which the runtime does not know yet.
+    // A client that floods the server may lose the response. The buffer of a new socket has space for it, but the runtime has not polled it.
     let _ = stream.into_std().and_then(|mut socket| socket.write(ANSWER));
 }
 
@@ -195,7 +195,7 @@ fn patient(
     connection: &Arc<Connection>,
     heads: (HeadTimer, HeadBytes),
 ) -> Patient<TcpStream> {
-    // Answers are small and asked for one by one: waiting for more to send only adds delay.
+    // Responses are small and requested one by one: Nagle's algorithm only adds delay.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = domain::reasons(&error), "TCP_NODELAY could not be set");
     }
@@ -212,7 +212,7 @@ struct Conversation {
 
 impl Conversation {
     async fn run(self, stream: Patient<TcpStream>, graceful: Watcher) -> Result<(), hyper::Error> {
-        // Of hyper's buffer, which the connection keeps.
+        // Maximum size of hyper's buffer, which the connection keeps.
         let bytes_max = self.limits.head_bytes.bytes_max;
         let conversation = &self;
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| async move {
@@ -244,7 +244,7 @@ impl Conversation {
     }
 }
 
-/// The exchange lasts as long as a response that comes piece by piece. Any other is in the hands of hyper at once.
+/// Ends the exchange with the end of a streamed response. hyper has any other response immediately.
 fn until_its_end(response: Response, exchange: Exchange) -> Response {
     if response.body().size_hint().exact().is_some() {
         return response;

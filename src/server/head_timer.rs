@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::place::Place;
 
-/// How long a connection waits for a request.
+/// Timeouts of a connection that waits for a request.
 #[derive(Debug, Clone, Copy)]
 pub struct HeadDeadlines {
     /// Maximum time for a head, from its first byte.
@@ -22,7 +22,7 @@ pub struct HeadDeadlines {
     pub idle: Duration,
 }
 
-/// A deadline that has passed.
+/// The exceeded deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
     /// No request has started: the connection can be closed without loss.

@@ -19,7 +19,7 @@ pub struct Report {
     client: Client,
     /// Ids of the batches.
     pub batches: Vec<BatchId>,
-    /// Items that search can find now.
+    /// Items that search can find.
     pub added: Vec<Added>,
     /// Items that the account's content filter rejected.
     pub skipped: Vec<Skipped>,

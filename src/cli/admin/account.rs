@@ -12,7 +12,7 @@ use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
 
-/// Parties of one account that `--dry-run` counts at most.
+/// Maximum number of parties of one account that `--dry-run` counts.
 const COUNTED_MAX: usize = 10_000;
 
 /// Subcommands of `attache admin account`.
@@ -112,7 +112,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     }
 }
 
-/// What closing the account would end.
+/// Prints the objects that closing the account would end.
 async fn show_closing(context: &AdminContext<'_>, account: &UserAccountId, format: &OutputFormat) -> Done {
     let store = &context.store;
     let known = store.accounts(Some(account), 1).await.map_err(Failure::caused)?.pop();

@@ -17,7 +17,7 @@ pub struct AdminContext<'s> {
 }
 
 impl AdminContext<'_> {
-    /// The id of the selected account. An id from `--account` is not checked; the command itself reports an unknown one.
+    /// The id of the selected account. An id from `--account` is not checked; the command reports an unknown account.
     pub(super) async fn account(&self, which: &AccountSelector) -> Result<UserAccountId, Failure> {
         match (&which.account, &which.email) {
             (Some(account), _) => Ok(account.clone()),

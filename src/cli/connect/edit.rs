@@ -1,4 +1,4 @@
-//! Additions to a tool's configuration file that leave every other byte of it as it is, and their removal.
+//! Additions to a tool's configuration file that leave all its other bytes unchanged, and their removal.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub enum FileEdit {
     Member(Vec<String>, Value),
     /// An element at the end of a list.
     Element(Vec<String>, Value),
-    /// A member that the file needs; one that is there stays as it is.
+    /// A member that the file requires; an existing one stays unchanged.
     Required(Vec<String>, Value),
     /// The whole file.
     Whole(String),
@@ -39,7 +39,7 @@ pub enum FileEdit {
 pub struct FileAddition {
     /// The addition.
     pub edit: FileEdit,
-    /// Paths of objects and lists that were made for it, the outer ones first.
+    /// Paths of objects and lists that were created for it, the outer ones first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<Vec<String>>,
 }
@@ -78,7 +78,7 @@ pub fn apply(
 pub struct Removed {
     /// The text without the additions.
     pub text: String,
-    /// Paths of additions that were changed or removed by others since; they stay as they are.
+    /// Paths of additions that other programs changed or removed since; they stay unchanged.
     pub changed: Vec<String>,
     /// Whether nothing but required members is left.
     pub is_empty: bool,
@@ -169,7 +169,7 @@ fn json_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String,
     Ok((if mark { format!("{BYTE_ORDER_MARK}{text}") } else { text }, done))
 }
 
-/// The object at a path; missing ones are made and noted.
+/// The object at a path; missing objects are created and added to `made`.
 fn json_object(root: &CstRootNode, path: &[String], made: &mut Vec<Vec<String>>) -> Result<CstObject, EditError> {
     let mut object = root.object_value_or_create().ok_or_else(|| EditError::Type(shown(&[])))?;
     for (depth, name) in (1..).zip(path) {
@@ -231,7 +231,7 @@ fn json_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError>
     Ok(Removed { text: if mark { format!("{BYTE_ORDER_MARK}{text}") } else { text }, changed, is_empty })
 }
 
-/// The object that holds the last name of a path, if all are there.
+/// The object that contains the last name of a path; `None` if an object is missing.
 fn json_at<'p>(root: &CstRootNode, path: &'p [String]) -> Option<(CstObject, &'p str)> {
     let (name, above) = path.split_last()?;
     let mut object = root.object_value()?;
@@ -241,7 +241,7 @@ fn json_at<'p>(root: &CstRootNode, path: &'p [String]) -> Option<(CstObject, &'p
     Some((object, name))
 }
 
-/// A value with its members in the order in which the tools' own documents have them.
+/// A value with its members in the order of the tools' documentation.
 fn json_value(value: &Value) -> CstInputValue {
     /// Members that come first, in this order.
     const FIRST: [&str; 6] = ["type", "matcher", "command", "bash", "args", "hooks"];
@@ -323,7 +323,7 @@ fn toml_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError>
     Ok(Removed { text: document.to_string(), changed, is_empty })
 }
 
-/// The table that holds the last name of a path, if all are there.
+/// The table that contains the last name of a path; `None` if a table is missing.
 fn toml_at<'d, 'p>(document: &'d mut DocumentMut, path: &'p [String]) -> Option<(&'d mut dyn TableLike, &'p str)> {
     let (name, above) = path.split_last()?;
     let mut table: &mut dyn TableLike = document.as_table_mut();

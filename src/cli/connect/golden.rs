@@ -1,5 +1,6 @@
-//! Each folder of `golden/TOOL` is a case: a home folder `before` and `after` the tool is connected. It is connected, compared, read back by the
-//! documented schema of the tool, and undone to the byte. `ATTACHE_GOLDEN=write` writes the folders `after`.
+//! Each folder of `golden/TOOL` is a case: a home folder `before` and `after` the tool is connected. The test connects the tool, compares the
+//! files, parses them by the documented schema of the tool, and undoes the changes to the byte. `ATTACHE_GOLDEN=write` writes the folders
+//! `after`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -114,7 +115,7 @@ fn files_are_changed_as_recorded_and_undone_to_the_byte() {
                 let path = file.path.strip_prefix(case.home()).unwrap().to_owned();
                 read_back(tool, &path, &after[&path]);
             }
-            // Again, nothing changes.
+            // A second run changes no file.
             let changes = case.record().changes(&case.files(BINARY), &case.profile, false).unwrap();
             assert!(changes.iter().all(super::record::FileChange::is_done), "{tool:?} {name}");
             let undone = case.disconnect();

@@ -33,7 +33,7 @@ impl Operator<'_> {
         signed_in
     }
 
-    /// How the person of the tour signs in with a browser.
+    /// Instruction for signing in as the person of the tour with a browser.
     pub(super) fn way_in(&self, base: &str) -> String {
         match self.settings.mail.transport {
             TransportKind::Files => {

@@ -45,7 +45,7 @@ pub struct Tour<'a> {
     operator: Option<Operator<'a>>,
     /// Session of the person, once signed in.
     person: Option<Credential>,
-    /// API key that the tour made, until it is revoked.
+    /// API key that the tour created, until it is revoked.
     made_key: Option<ApiKeyId>,
     /// E-mail address of the person who claimed the agent.
     email: Option<String>,
@@ -75,7 +75,7 @@ impl<'a> Tour<'a> {
         self.search(&key).await
     }
 
-    /// Prints what to look at; the end of a tour that succeeded.
+    /// Prints the pages to open after a successful tour.
     pub fn end(&mut self) {
         let base = self.connection.client.base_url().to_owned();
         let who = self.email.as_deref().map(|email| format!(", signed in as {}", visible(email))).unwrap_or_default();
@@ -99,7 +99,7 @@ impl<'a> Tour<'a> {
         }
     }
 
-    /// Ends the objects of the tour: its API key, its computer and its agent. Events and memories stay; a failure leaves an object.
+    /// Ends the API key, the computer and the agent of the tour. Events and memories stay; an object stays if ending it fails.
     pub async fn clean_up(&mut self) {
         let mut ended = Vec::new();
         if let (Some(person), Some(key)) = (self.as_person(), self.made_key.take())
@@ -130,7 +130,7 @@ impl<'a> Tour<'a> {
     pub async fn sign_out(&mut self) {
         let Some(person) = self.as_person() else { return };
         self.person = None;
-        // A session that cannot be ended now expires.
+        // A session that cannot be ended expires.
         let Ok(sessions) = person.sessions().await else { return };
         for session in sessions.sessions.iter().filter(|session| session.current) {
             let _ = person.session_revoke(session.id).await;
@@ -184,7 +184,7 @@ impl<'a> Tour<'a> {
         let Machine { user_cuid, machine_uuid, .. } = self.connection.machine()?.clone();
         self.print_progress(&format!("registered as {machine_uuid}, with its secret stored in the profile"));
         let computer = self.connection.as_machine()?;
-        // One approval brings the key too, unless there is one or an operator makes it (`docs/decisions/0004-device-codes.md`).
+        // The approval includes a key, unless one exists or an operator creates it (`docs/decisions/0004-device-codes.md`).
         let asks_for_key = self.operator.is_none() && !has_key_of_environment();
         let key = asks_for_key.then(|| Secret::mint(SecretKind::ApiKey, &Rng::system()));
         let scopes = vec![ApiKeyScope::Search, ApiKeyScope::Write];
@@ -354,7 +354,7 @@ impl<'a> Tour<'a> {
         let mut report = Report::of(key);
         add::add(key, &[request], true, &mut report).await?;
         for added in &report.added {
-            // The URL of a note answers to an API key only, so that a title says more.
+            // The URL of a note requires an API key, so the title is printed instead.
             let title = key.memory(added.id).await.map_or_else(|_| added.url.clone(), |memory| memory.title);
             self.good(&format!("{} is stored", self.strong(&visible(&title))));
         }

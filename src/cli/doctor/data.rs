@@ -20,10 +20,10 @@ const FREE_BYTES_MIN: u64 = 1 << 30;
 /// Number of measured writes.
 const SYNCS: usize = 25;
 
-/// Faster than any disk that really writes.
+/// Duration of `fsync` below which the disk cannot have written the data.
 const SYNC_TOO_QUICK: Duration = Duration::from_micros(20);
 
-/// Above this the latency of every event suffers.
+/// Duration of `fsync` above which it dominates the latency of events.
 const SYNC_SLOW: Duration = Duration::from_millis(30);
 
 pub(super) fn check(settings: &Settings) -> Vec<Finding> {

@@ -8,7 +8,7 @@ use super::finding::Finding;
 
 const MEMORY: &str = "checkpoint";
 
-/// The way out of a halt, in one line.
+/// The remedy for a halt, in one line.
 const ADVICE: &str = "bring back the database with the newer log, or run `attache admin log epoch --reason …`: docs/operations.md, After a restore or failover";
 
 pub(super) async fn check(settings: &Settings, log: &Log) -> Option<Finding> {

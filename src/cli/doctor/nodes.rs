@@ -14,7 +14,7 @@ const NODES: &str = "nodes";
 /// Indentation of further lines of a finding.
 const INDENT: usize = 15;
 
-/// Reads the table of nodes. Without a running server there is nothing to compare.
+/// Reads the table of nodes. Without a running server, the table has no rows to compare.
 pub(super) async fn check(settings: &Settings, store: &Store) -> Finding {
     match store.nodes(Clock::system().now()).await {
         Ok(nodes) => judged(settings, &nodes),

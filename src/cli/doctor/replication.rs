@@ -27,7 +27,7 @@ pub(super) async fn check(settings: &Settings, store: &Store) -> Vec<Finding> {
             vec![replicated(&status), durable(&status), connections(&status, per_node), transactions(&status)]
         }
         Ok(None) => Vec::new(),
-        // Engines that speak PostgreSQL's protocol do not have all of its views.
+        // Engines with PostgreSQL's protocol may lack some views.
         Err(error) => {
             let advice = "grant the role pg_monitor, or check replication with the tools of the database";
             vec![Finding::doubtful(REPLICATION, reasons(&error), advice)]

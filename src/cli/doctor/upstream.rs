@@ -73,7 +73,7 @@ fn signed(LogStatus { tree_size, signed_at, unplaced, .. }: LogStatus, now: Time
     Finding::doubtful(STATISTICS, found, advice)
 }
 
-/// A missing log although the main database has a checkpoint of one.
+/// Reports a missing log if the main database has a checkpoint of one.
 async fn lost(settings: &Settings) -> Option<Finding> {
     let (store, record) = record(settings).await?;
     store.close().await;
@@ -81,7 +81,7 @@ async fn lost(settings: &Settings) -> Option<Finding> {
     record.know_a_log().then(|| Finding::bad(STATISTICS, mismatch, Mismatch::advice()))
 }
 
-/// Checks that the log belongs to the main database; `None` if that cannot be read, which another check reports.
+/// Checks that the log belongs to the main database; `None` if the main database cannot be read, which another check reports.
 async fn installed(settings: &Settings, log: &Log) -> Option<Finding> {
     let (store, _) = record(settings).await?;
     let compared = installation::compare(&store, log).await;

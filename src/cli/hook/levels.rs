@@ -46,7 +46,7 @@ impl KnownLevel {
 }
 
 impl Levels {
-    /// The levels on disk; none if there is no file, or none that can be read.
+    /// The levels on disk; empty if the file is missing or cannot be read.
     pub fn cached(folder: &HookFolder) -> Self {
         folder.files.json(NAME).ok().flatten().unwrap_or_default()
     }
@@ -70,7 +70,7 @@ impl Levels {
         }
     }
 
-    /// Whether the level of a lane should be read again although nothing is to be sent.
+    /// Whether the level of a lane should be read again although no event is sent.
     pub fn is_due(&self, lane: Lane, now: Timestamp) -> bool {
         self.lanes.get(&lane).is_none_or(|known| !known.is_within(ASKED_EVERY, now))
     }

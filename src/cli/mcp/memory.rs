@@ -14,7 +14,7 @@ use super::{ToolAnswer, failed};
 use crate::cli::failure::Failure;
 use crate::cli::space;
 
-/// Time for which a call waits for what it added to become searchable. The batch continues without it.
+/// Maximum time that a call waits for its additions to become searchable. The batch then continues without it.
 const ADDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Maximum number of words of a query that decide which part of a chunk is shown.
