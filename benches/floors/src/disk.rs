@@ -1,8 +1,8 @@
 //! F3r: how fast records become durable when their senders share a commit.
 //!
 //! The file is filled with zeros before the measurement, so that a commit writes no metadata of the file system. Each group
-//! is written with one `pwrite` and made durable with one `fdatasync`. After the end of the file, writing continues at its
-//! start.
+//! is written with one `pwrite` and made durable with one `fdatasync`. At its end the file is written again from its
+//! beginning.
 
 use std::fs::File;
 use std::io;

@@ -17,9 +17,9 @@ use crate::disk::{Measured, RECORD_BYTES};
 const GROUP_MAX: usize = 1024;
 /// Version 3.0 of the protocol.
 const PROTOCOL: i32 = 196_608;
-/// Header of `COPY` data in the binary format: signature, flags, length of the extension.
+/// What begins data of `COPY` in the binary format: signature, flags, length of the extension.
 const COPY_HEAD: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-/// Trailer: a row of −1 columns.
+/// What ends it: a row of −1 columns.
 const COPY_END: &[u8] = b"\xff\xff";
 
 const TABLE: &str = "DROP TABLE IF EXISTS floor; CREATE TABLE floor (id UUID PRIMARY KEY, record BYTEA NOT NULL)";
