@@ -1,4 +1,4 @@
-//! The documents: links and citations lead to headings that exist, and the tests that a document names exist.
+//! The documents: links and citations refer to existing headings, and documents only name existing tests.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
@@ -84,7 +84,7 @@ fn documents() -> BTreeMap<PathBuf, Document> {
     files(&["md"]).into_iter().map(|path| (plain(&path), Document::read(&path))).collect()
 }
 
-/// Why a link from a file leads nowhere.
+/// The fault of a broken link in a file; `None` for a valid link.
 fn fault(documents: &BTreeMap<PathBuf, Document>, from: &Path, link: &str) -> Option<String> {
     let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
     let to = if file.is_empty() { from.to_owned() } else { plain(&from.parent().unwrap().join(file)) };

@@ -115,7 +115,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // Fails if the process has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -139,7 +139,7 @@ fn the_commands_of_every_document_work_as_printed_twice_in_a_row() {
                 assert!(out.contains(shown), "{name}, {round} time: {shown} is missing in\n{out}");
             }
         }
-        // The walks left a proof behind. With another letter in it, it proves nothing.
+        // The commands wrote a proof. With a changed letter, it is invalid.
         let forged = format!(
             "{FIND}\nVKEY=$(curl -s $URL/api/v1/audit/keys | jq -r '.keys[0].vkey')\ncp proof.json forged.json\n\
              sed -i 's/\"receipt_id\":\"01/\"receipt_id\":\"02/' forged.json\nif attache verify forged.json --vkey \"$VKEY\"; then exit 9; fi\n"

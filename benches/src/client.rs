@@ -1,4 +1,4 @@
-//! A blocking client for everything that is not measured.
+//! A blocking client for requests that are not measured.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -182,7 +182,7 @@ fn cycling(run: &Run, options: &Options) -> Plan {
     run.plan(Pace { cycle: true, ..Pace::of(options.seconds) })
 }
 
-/// Enough requests for every lane, but no more, because rendering takes time.
+/// The number of requests for all lanes, and no more, because rendering takes time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive number far below 2^52")]
 fn enough(rate: f64, options: &Options) -> usize {
     const SPARE: f64 = 1.6;

@@ -34,7 +34,7 @@ const PEER: &str = "Fastify + pg, group commit";
 /// Rate of one node, in rates of the peer.
 const PEER_RATE: f64 = 2.0;
 
-/// A cluster that nothing else uses.
+/// A cluster that no other program uses.
 struct Cluster {
     /// `postgres://user@address/database`.
     url: String,

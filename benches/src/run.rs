@@ -16,7 +16,7 @@ use crate::settle::{Debtor, settled};
 use crate::stock::Stocks;
 use crate::{events, knowledge_api, peers, postgres, probe};
 
-/// Runs everything that the options select.
+/// Runs the selected measurements.
 pub fn everything(options: &Options) -> Result<()> {
     let mut scenarios = scenario::all();
     let names: Vec<&str> = (scenarios.iter().map(|scenario| scenario.name()))

@@ -25,7 +25,7 @@ fn members(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// Sends a form of one of our pages; the status of the response.
+/// Sends a form of a page of the server; returns the status of the response.
 async fn submit(world: &World, person: &Credential, path: &str, form: &str) -> u16 {
     let request = world.request(Method::POST, path, person).header("origin", &world.url);
     let request = request.header("content-type", "application/x-www-form-urlencoded").body(form.to_owned());

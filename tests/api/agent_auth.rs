@@ -144,7 +144,7 @@ on_sqlite! {
         assert_agent_claim(&second, &world.url);
         world.complete(&person.cookie, &attempt_of(&first), text(&first, "user_code")).await.refused(400, "expired_token");
         world.complete(&person.cookie, &attempt_of(&second), text(&second, "user_code")).await.expect(200);
-        // Nothing is left to confirm.
+        // The registration has no claim to confirm.
         world.claim(json!({ "claim_token": registered["claim_token"] })).await.refused(400, "invalid_request");
     }
 
@@ -164,7 +164,7 @@ on_sqlite! {
             world.complete(&ada.cookie, &attempt, &wrong(code)).await.refused(400, "expired_token");
         }
         assert_eq!(world.complete(&ada.cookie, &attempt, code).await.expect(200), json!({ "ok": true }));
-        // As long as link and code would have been valid.
+        // The validity of link and code.
         world.advance(Duration::from_mins(30));
         let ada = world.person("ada@example.com").await;
         world.complete(&ada.cookie, &attempt, code).await.refused(400, "expired_token");
@@ -325,7 +325,7 @@ on_sqlite! {
         assert_eq!(response.refused(401, "unauthorized")["reason"], "sign_in_again");
         let challenge = response.header("www-authenticate").unwrap();
         assert!(challenge.contains("error=\"insufficient_user_authentication\", max_age=\"900\""), "{challenge}");
-        // The page shows no field for the code, and takes none either.
+        // The page has no field for the code, and its form refuses a code.
         let browser = Browser::of(&world, &person);
         let link = format!("/claim?attempt={attempt}");
         let page = browser.get(&link).await;
@@ -385,7 +385,7 @@ on_sqlite! {
         for machine in &by_agents {
             world.event(machine, &Chain::new(machine).next()).await.held("identity_mismatch");
         }
-        // They are registered still, and a person may take them back.
+        // They are still registered, and a person can attach them again.
         let code = world.device_code(&by_agents[0]).await.expect(200);
         world.device_approve(&person.cookie, text(&code, "user_code")).await.expect(200);
         world.event(&by_agents[0], &Chain::new(&by_agents[0]).next()).await.receipt();
@@ -566,7 +566,7 @@ async fn registrations_per_address_are_rate_limited() {
     let refusal = response.refused(424, "temporarily_unavailable");
     assert_eq!((&refusal["retryable"], &refusal["reason"]), (&json!(true), &json!("too_many_registrations")));
     assert!(response.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
-    // A request that is wrong anyway costs nothing.
+    // An invalid request does not count.
     world.identity(json!({ "type": "passport" })).await.refused(400, "unsupported_identity_type");
 }
 

@@ -53,7 +53,7 @@ on_sqlite! {
         for _ in 0..2 {
             world.event(&machine, &chain.next()).await.receipt();
         }
-        // An event that the log refuses costs nothing; a held event and a change of consent do.
+        // An event that the log refuses does not count; a held event and a change of consent do.
         for _ in 0..6 {
             let early = chain.peek_with(|event| event["seq"] = json!(9));
             world.event(&machine, &early).await.refused(409, "chain_conflict");
@@ -119,7 +119,7 @@ on_each_database! {
 
         let world = world.restart().await;
         spent(&world.event(&machine, &third).await);
-        // Another plan counts at once, or a second after the last refusal.
+        // Another plan applies immediately, or a second after the last refusal.
         world.server.app.store.account_plan_set(&person.account, Plan::Max).await.unwrap();
         world.advance(Duration::from_secs(2));
         world.event(&machine, &third).await.receipt();
@@ -148,7 +148,7 @@ on_each_database! {
         assert_eq!(added("b", 600).await["error"], "quota_exceeded");
         let second = added("b", 300).await;
         assert_eq!((&second["type"], used().await), (&json!("success"), 902));
-        // A change may make a memory smaller, and no larger than there is room for.
+        // A change may make a memory smaller, and larger only within the quota.
         let path = |added: &Value| format!("/v1/memories/{}", added["id"].as_str().unwrap());
         let patch = async |content: String| {
             let request = world.request(Method::PATCH, &path(&second), &key);

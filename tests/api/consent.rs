@@ -40,7 +40,7 @@ on_sqlite! {
         let machine = world.attached_machine(&person).await;
         let uuid = &machine.uuid;
         assert_eq!(level(&world, &machine, "").await, "metadata-only");
-        // Nothing was set, so nothing is enforced.
+        // No level is set, so no level is enforced.
         world.event(&machine, &Chain::new(&machine).next()).await.receipt();
         assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "full" })).await, 1);
         assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "full" })).await, 0);
@@ -287,7 +287,7 @@ on_sqlite! {
             records.as_array().unwrap().iter().map(of).collect::<Vec<_>>()
         };
         let record = |is_baseline: bool, level: &str, set_by: &str| (is_baseline, level.to_owned(), set_by.to_owned());
-        // Without the member no level is written, and nothing is enforced.
+        // Without the member no level is written, and no level is enforced.
         let unbound = world.machine().await;
         approve(&unbound, &person.cookie, None).await.expect(200);
         assert_eq!(levels().await, []);
@@ -303,7 +303,7 @@ on_sqlite! {
             let own = world.post(CONSENT, &Credential::from(machine), &json!({ "level": "full" })).await.expect(200);
             assert_eq!(own["level"], "metadata-only", "a computer raised its level");
         }
-        // The same choice changes nothing more; another one is an exception of its computer, with its author.
+        // The same choice writes no level; another choice is an exception of its computer, with its author.
         let second = world.machine().await;
         approve(&second, &person.cookie, Some("metadata-only")).await.expect(200);
         assert_eq!(levels().await.iter().filter(|(is_baseline, ..)| !is_baseline).count(), 2, "only the computers' own");
@@ -353,7 +353,7 @@ on_sqlite! {
         let after = records().await;
         assert_eq!(after.as_array().unwrap().len(), before.as_array().unwrap().len() + 2, "the level of the later computer, and its exception");
 
-        // A pause that ends early is reported twice, one that ends by itself once.
+        // A pause that is ended early is reported twice, a pause that expires once.
         world.post(PAUSE, &person.cookie, &json!({ "seconds": 60, "machine_uuid": machine.uuid })).await.expect(200);
         assert_eq!(level_of(&world, &machine).await, "off");
         assert_eq!(level_of(&world, &later).await, "full");
@@ -501,7 +501,7 @@ async fn a_consent_change_whose_audit_event_fails_stays_and_is_forwarded_later()
     assert_eq!(body, json!({ "error": "consent_audit_forward_failed", "written": 2 }));
     // The rows stay.
     assert_eq!(level(&world, &machines[0], "").await, "off");
-    // Nothing changes, so there is nothing that could fail.
+    // A request without a change forwards no event, so it cannot fail.
     assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "off" })).await, 0);
     upstream.come_back().await;
     eventually("both events arrived", async || (upstream.taken().len() == 2).then_some(())).await;

@@ -102,7 +102,7 @@ async fn a_message_of_the_last_change_is_sealed_and_shown_once() {
     assert!(
         is_shown && forgotten.is_some_and(|line| line.starts_with("attache.flash=;") && line.contains("Max-Age=0"))
     );
-    // A message that was not sealed here is not shown; neither is one for a session, which is sealed for nothing.
+    // The page does not show a message that this server did not seal, or a value that was not sealed as a message.
     let (value, _) = pair.rsplit_once('.').unwrap();
     for cookies in [format!("{value}.AAAA"), format!("{pair}; {pair}"), session.replace("session_token", "flash")] {
         assert_eq!(shown(cookies).await, (false, None));
@@ -386,7 +386,7 @@ on_each_database! {
         let (status, body) = readiness(&world).await;
         assert_eq!((status, &body["upstream"], &body["failing"][0]["part"]), (503, &json!("degraded"), &json!("log")), "{body}");
         run(log.pool(), "ALTER TABLE gone RENAME TO events").await;
-        // No event follows that could show that appends succeed again.
+        // No later event shows that appends succeed again.
         world.advance(Duration::from_mins(1));
         eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
             .await;
@@ -460,7 +460,7 @@ on_sqlite! {
         let client = reqwest::Client::new();
         let foreign = client.get(admin("/")).header("host", "evil.example").send().await.unwrap();
         assert_eq!(foreign.status(), 421);
-        // It changes nothing: no method but GET and HEAD.
+        // It is read-only: only GET and HEAD are allowed.
         let posted = client.post(admin("/")).send().await.unwrap();
         assert_eq!(posted.status(), 405);
     }

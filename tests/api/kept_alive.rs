@@ -1,4 +1,4 @@
-//! A refused request does not cost its client the connection, unless the response says so.
+//! A refused request does not close the connection, unless the response contains `Connection: close`.
 
 use std::net::SocketAddr;
 use std::process::Command;

@@ -229,7 +229,7 @@ async fn an_oidc_callback_without_the_cookie_of_its_browser_is_refused() {
     let world = with(&provider).await;
     let (browser, victim) = (Browser::new(&world), Browser::new(&world));
     let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
-    // Another person is made to follow the link: without a cookie, and with their own.
+    // Another person follows the link: without a cookie, and with another sign-in's cookie.
     assert!(back(&victim, &returned).await.page(400).contains("not started here"));
     begin(&victim, "").await;
     back(&victim, &returned).await.page(400);

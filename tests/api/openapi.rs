@@ -1,4 +1,4 @@
-//! The machine-readable description: whole, consistent with itself, and what others make of it.
+//! The machine-readable description: complete, consistent, and usable by third-party tools.
 
 mod fuzz;
 mod generated;
@@ -144,7 +144,7 @@ async fn computers_are_unknown_on_the_account_s_surface_alone() {
     }
 }
 
-/// How many examples there are; each fits its schema.
+/// Checks each example against its schema; returns the number of examples.
 fn judge_examples(document: &Value, what: &str, told: &Value) -> usize {
     let mut judged = 0;
     for (kind, media) in told["content"].as_object().into_iter().flatten() {

@@ -84,7 +84,7 @@ on_sqlite! {
         assert!(browser.get("/signin/code?fault=form").await.page(200).contains("not counted"));
         for left in ["4 more times", "3 more times", "2 more times", "once more", "Too many wrong codes"] {
             browser.submit("/signin/code", &[("code", &another_code(&code))]).await.goes_to("/signin/code");
-            // Looking at it again spends nothing.
+            // Reloading the page uses no attempt.
             for _ in 0..2 {
                 assert!(browser.get("/signin/code").await.page(200).contains(left), "{left}");
             }
@@ -148,7 +148,7 @@ on_sqlite! {
     }
 
     async fn signing_in_gives_a_new_session_and_ends_the_one_before(world: World) {
-        // Session fixation: an attacker has set a session that they know in this browser.
+        // Session fixation: an attacker has set a known session in this browser.
         let planted = world.person("mallory@example.com").await;
         let Credential::Cookie(pair) = &planted.cookie else { unreachable!() };
         let browser = Browser::new(&world);
@@ -156,7 +156,7 @@ on_sqlite! {
         browser.sign_in(ADA).await;
         assert_ne!(browser.cookie(SESSION).unwrap(), pair.split_once('=').unwrap().1);
         world.get("/api/v1/sessions", &planted.cookie).await.refused(401, "unauthorized");
-        // And again, for a recent sign-in.
+        // A second sign-in, as pages with a recent sign-in require.
         let before = browser.credential();
         let again = browser.get("/signin?next=%2Fdevice").await;
         assert!(again.page(200).contains("You are signed in as ada@example.com"), "{}", again.page(200));
@@ -174,7 +174,7 @@ on_sqlite! {
         browser.submit("/signout", &[]).await.goes_to("/signin");
         assert_eq!(browser.cookie(SESSION), None);
         world.get("/api/v1/sessions", &before).await.refused(401, "unauthorized");
-        // Twice does no harm.
+        // Signing out twice is no error.
         browser.submit("/signout", &[]).await.goes_to("/signin");
     }
 

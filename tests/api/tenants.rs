@@ -1,5 +1,5 @@
-//! Two people: no route and no page shows or changes data of another person. The test walks all tables that the router is built from,
-//! so a new route is crawled from its first day.
+//! Two persons: no route or page shows or changes data of another person. The test iterates over all tables of the router, so it covers
+//! every new route.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use blackbox::world::{Person, World};
 use harness::event::Chain;
 use harness::on_each_database;
 
-/// Everything that is Ada's, and what of it must never be seen by Bob.
+/// All objects of a person, and the texts that the other person must never see.
 struct Tenant {
     person: Person,
     machine: String,

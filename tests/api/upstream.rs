@@ -1,4 +1,4 @@
-//! An external statistics service: its responses pass through, a missing one is 424, and no event is counted twice.
+//! An external statistics service: its responses pass through, a missing response is 424, and no event is counted twice.
 
 use std::time::Duration;
 

@@ -113,7 +113,7 @@ on_each_database! {
         let chain = Chain::new(&machine);
         let unknown = chain.peek_with(|event| event["event_type"] = json!("memory.dreamt"));
         world.event(&machine, &unknown).await.held("unknown_event_type");
-        // The same event again is held already.
+        // The same event is already held.
         world.event(&machine, &unknown).await.held("unknown_event_type");
         let consent = json!({ "level": "off", "lane": "llm", "reason": "it is private" });
         world.post("/api/v1/consent", &person.cookie, &consent).await.expect(200);
@@ -209,7 +209,7 @@ on_sqlite! {
             test(&world, &person, &quick).await.expect(200);
         }
         assert_eq!(receiver.wait("quick", 3).await.len(), 3);
-        // One delivery at a time, of which the first is under way.
+        // Deliveries are sent one at a time; the first is in progress.
         assert_eq!(receiver.at("silent").len(), 1);
         let world = world.restart_with(|settings| settings.webhooks.timeout = Duration::from_millis(200)).await;
         // The lease of the request that ended with its server.
@@ -282,7 +282,7 @@ on_sqlite! {
         let listed = world.get(WEBHOOKS, &agent.token).await;
         assert_eq!(listed.expect(200)["webhooks"].as_array().unwrap().len(), 1);
         assert!(!String::from_utf8_lossy(&listed.body).contains("whsec_"), "a secret is shown once");
-        // An agent reads, and changes nothing: it would outlive the agent.
+        // An agent can read webhooks, but not create or change them, since they would outlive the agent.
         let body = json!({ "url": format!("http://{address}/x"), "kinds": ["batch.done"] });
         world.post(WEBHOOKS, &agent.token, &body).await.refused(401, "unauthorized");
         patch(&world, &agent.token, &webhook, json!({})).await.refused(401, "unauthorized");

@@ -27,7 +27,7 @@ pub struct Honest {
 /// Results of one round.
 pub struct Seen {
     wrong: Vec<String>,
-    /// How long each answer took, shortest first.
+    /// Latencies of the responses, shortest first.
     took: Vec<Duration>,
 }
 

@@ -39,7 +39,7 @@ async fn withstands<A: Future<Output = ()> + Send + 'static>(attack: impl FnOnce
     withstands_with(Home::new(), attack).await;
 }
 
-/// The same with a server of this home; returns by how many bytes its memory grew.
+/// The same with a server of this home; returns the growth of its memory in bytes.
 async fn withstands_with<A: Future<Output = ()> + Send + 'static>(
     home: Home,
     attack: impl FnOnce(SocketAddr, Machine) -> A,

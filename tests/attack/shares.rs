@@ -29,7 +29,8 @@ async fn greedy(world: &World, count: usize) -> Vec<(Person, Credential)> {
     greedy
 }
 
-/// A web server at each address of this machine that accepts connections and answers nothing; its port, and the number of its connections.
+/// A web server at all addresses of this computer that accepts connections and never responds; returns its port and the number of its
+/// connections.
 async fn silent_sites() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
     let (port, seen) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));

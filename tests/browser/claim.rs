@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::browser::{Browser, Role, pages};
 use blackbox::world::World;
 
-/// What an agent shows to the person in front of it.
+/// The link and code that an agent shows.
 struct Shown {
     claim_token: String,
     link: String,

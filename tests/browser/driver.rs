@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::shared::Shared;
 
-/// How often a chromedriver is started that ends at once.
+/// Maximum number of starts of a chromedriver that exits immediately.
 const STARTS_MAX: usize = 5;
 
 /// Arguments of the browser besides those for its profile and its connection.
@@ -36,8 +36,8 @@ const ARGUMENTS: [&str; 14] = [
     "--disable-sync",
 ];
 
-/// A chromedriver for one test, killed when dropped. It uses a browser that tests share, or starts one that is connected to it by a pipe
-/// and ends with it, for any end of it: a test that is killed leaves nothing behind.
+/// A chromedriver for one test, killed when dropped. It uses a shared browser, or starts a browser that is connected by a pipe and ends
+/// with it, so that a killed test leaves no process.
 pub struct Driver {
     process: Child,
     port: u16,
@@ -62,7 +62,7 @@ impl Driver {
         panic!("chromedriver ended {STARTS_MAX} times before it was ready")
     }
 
-    /// `None` when there is no chromedriver, and how it ended when it did before it was ready.
+    /// Starts chromedriver: `None` if it is absent; the exit status if it ended before it was ready.
     fn begin() -> Option<Result<Self, ExitStatus>> {
         let folder = tempfile::tempdir().unwrap();
         let started = Command::new("chromedriver")

@@ -1,4 +1,4 @@
-//! What every visitor meets: the home page, errors in the frame of a page, the keys, the words for times, and the weight of pages.
+//! Parts of all pages: the home page, error pages, keyboard shortcuts, relative times, and the size of pages.
 
 use chrono::TimeDelta;
 use domain::Timestamp;
@@ -20,7 +20,7 @@ fn spans() -> Vec<i64> {
     spans.iter().flat_map(|span| [*span, -span]).collect()
 }
 
-/// Bytes of the page with everything that it loads.
+/// Size in bytes of the page with all its resources.
 const WEIGHT: &str = "
     const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
     return all.reduce((sum, entry) => sum + entry.encodedBodySize, 0);";
@@ -74,7 +74,7 @@ pages! {
             browser.visit(icon).await;
             assert!(browser.evaluate("return document.images[0].naturalWidth").await.as_u64().unwrap() >= 16, "{icon}");
         }
-        // Programs get what they always got.
+        // Programs get JSON.
         world.get("/nope", &Credential::None).await.refused(404, "not_found");
     }
 

@@ -24,7 +24,7 @@ async fn closed_network() -> World {
         knowledge.fetch.allow_private = ["127.0.0.1/32", "::1/128"].map(|network| network.parse().unwrap()).to_vec();
         knowledge.fetch.ports = (1..=u16::MAX).collect();
         knowledge.fetch.host_interval = Duration::ZERO;
-        // What waits for the test to look is not too slow.
+        // Pages that wait for the test must not exceed the timeout.
         knowledge.fetch.stall_timeout = Duration::from_mins(2);
         knowledge.fetch.total_timeout = Duration::from_mins(2);
     })
@@ -86,7 +86,7 @@ pages! {
         browser.find(Role::Link, "Gated").await;
         assert_eq!(browser.evaluate("return window.stays").await, true);
         assert_eq!(browser.evaluate("return document.querySelector('[data-status]').textContent").await, "Done: 4 added, 1 not added.");
-        // A page that is missing is not tried again, and failures come first.
+        // A missing page is not offered again, and failures are listed first.
         assert!(!browser.names(Role::Button).await.iter().any(|name| name.starts_with("Try again")), "404 does not pass");
         browser.visit(&browser.path().await).await;
         let first = "return document.querySelector('.items .badge').textContent";
@@ -110,7 +110,7 @@ pages! {
         assert_eq!(browser.path().await, "/knowledge/search?q=when+do+the+ferries+sail&space=");
         assert!(marked(browser).await.contains(&"ferry".to_owned()), "{:?}", marked(browser).await);
         assert!(!browser.text().await.contains("Newest"));
-        // What has nothing to do with the question is left out.
+        // Unrelated memories are not in the results.
         assert!(!browser.names(Role::Link).await.contains(&"Keys".to_owned()));
         browser.look("found").await;
         browser.follow("Clear the search").await;

@@ -41,7 +41,7 @@ impl Shared {
         let path = env::var_os("PATH")?;
         let mut programs = env::split_paths(&path).flat_map(|folder| PROGRAMS.map(|name| folder.join(name)));
         let program = programs.find(|program| program.is_file())?;
-        // The runner limits how many tests of pages run at a time.
+        // The runner limits the number of concurrent tests of pages.
         let (folder, lock) = (0..).find_map(|place: u32| {
             let folder = all.join(place.to_string());
             fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! `/signin`: a person shows who they are, and leaves again.
+//! `/signin`: a person signs in, and signs out.
 
 use std::time::Duration;
 

@@ -51,7 +51,7 @@ async fn files_pages_and_standard_input_are_added_and_found() {
         (&found["title"], &found["id"], &found["url"]),
         (&json!("Bread"), &told["added"][0]["id"], &told["added"][0]["url"])
     );
-    // The same once more is nothing new.
+    // The same input again adds no memory.
     let again = home.run_with_input(&["add", "-", "--json"], text).json();
     assert_eq!(again["added"], told["added"]);
 }

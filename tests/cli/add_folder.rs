@@ -42,7 +42,7 @@ async fn a_second_run_adds_only_what_changed() {
     write(&folder, "bees.md", "# Bees\n\nA honeybee tells its sisters the way with a dance.");
     let again = home.run(&["add", "notes"]);
     assert!(again.said().ends_with("1 added"), "{again:?}");
-    // Other spaces are another errand.
+    // Added files are recorded per set of spaces.
     let space = flow::text(&home.run(&["space", "create", "Garden", "--json"]).json(), "id");
     assert!(home.run(&["add", "notes", "--space", &space]).said().ends_with("3 added"));
     assert!(home.run(&["add", "notes", "--space", "Garden"]).said().starts_with("nothing to add"));

@@ -173,7 +173,7 @@ async fn a_token_that_ends_is_renewed_without_a_person() {
         profile["agent"]["token_expires"] = "2999-01-01T00:00:00.000Z".into();
         profile["agent"]["access_token"] = "at_nonsense".into();
     });
-    // The next one is requested once, and there is none.
+    // The command requests a new token once, and the server refuses it.
     home.run(&["account"]).refused(1, &["invalid_grant"]);
 }
 

@@ -142,7 +142,7 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
     home.run(&["disconnect", "claude-code"]).refused(4, &["not connected"]);
     home.run(&["usage"]).said();
 
-    // With consent off, nothing is sent.
+    // With consent off, the command sends no event.
     home.run(&["consent", "set", "off"]).said();
     let silent = home.run(&["connect", "codex", "--json"]).json();
     assert_eq!(silent["event"], json!({ "state": "not_allowed", "event_id": null, "url": null }));
@@ -171,7 +171,7 @@ async fn an_agent_and_a_key_without_consent_are_left_out_and_named() {
     assert!(home.dir.path().join(".cursor/mcp.json").exists());
     assert!(agent(&home, "cursor").get("scope").is_none());
 
-    // Denied: nothing is written.
+    // After a denial, no file is written.
     let (mut connect, code) = connecting(&home, &["gemini-cli"]).await;
     flow::person(&home, &server, "ada@example.com").device_deny(&code).await.unwrap();
     assert_ne!(connect.exit().await.code(), Some(0));
@@ -237,7 +237,7 @@ fn the_plugin_of_opencode_passes_prompts_with_text_and_folder() {
     assert_eq!(payloads, [prompt, json!({ "event": created, "directory": "/work/engine" })]);
 }
 
-/// Recording and memory need no credential of an account: none is asked for, made or kept.
+/// Recording and memory need no credential of an account: the command requests, creates and stores none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_is_connected_without_an_agent() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! `attache demo`: the whole tour, by itself and with a person.
+//! `attache demo`: the complete tour, with `--auto` and with a person.
 
 use std::collections::BTreeSet;
 

@@ -44,7 +44,7 @@ async fn a_file_that_grew_is_continued_at_its_first_unsent_line() {
     let name = write(&home, "events.jsonl", &(begin.clone() + &line("a mistake", Some(&ids[0]))));
     let arguments = ["event", "send", name.as_str(), "--json"];
     home.run(&arguments).refused(75, &["1 of 3 events was not sent (line 3)"]);
-    // The line in flight is changed: the original is sent again, since it may have arrived.
+    // The pending line is changed: the original is sent again, since it may have arrived.
     write(&home, &name, &(begin.clone() + &line("3", Some(&ids[1]))));
     let done = home.run(&arguments);
     done.refused(75, &["1 of 3 events was not sent (line 3)"]);
@@ -99,7 +99,7 @@ async fn types_and_sizes_are_checked_before_the_first_line_is_sent() {
     home.run(&["event", "send", "--type", "llm.failed"]).said();
 }
 
-/// Makes the event in flight larger than any server accepts.
+/// Makes the pending event larger than any server accepts.
 fn swell(home: &Home) {
     let mut kept: Value = serde_json::from_slice(&std::fs::read(head(home)).unwrap()).unwrap();
     let sealed = kept["pending"]["sealed"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! `attache admin held`: held events, and what an operator can do with them while the server runs.
+//! `attache admin held`: an operator lists, releases and discards held events while the server runs.
 
 use domain::Clock;
 use domain::consent::{Author, ConsentLevel, ConsentRule};

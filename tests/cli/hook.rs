@@ -39,7 +39,7 @@ pub fn status(home: &Home, tool: &str) -> Option<Value> {
     known["tools"].as_array().unwrap().iter().find(|status| status["tool"] == tool).cloned()
 }
 
-/// Waits until the sender has handled everything.
+/// Waits until the sender has handled all events.
 pub async fn sent(home: &Home) {
     let tools = async || home.run(&["hook", "--status", "--json"]).json()["tools"].as_array().unwrap().clone();
     eventually("the spool is empty", async || {

@@ -1,4 +1,4 @@
-//! `attache login`, `whoami`, `status` and `open`: one approval for events and memory, and what follows from it.
+//! `attache login`, `whoami`, `status` and `open`: one approval for events and memory, and its effects.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ async fn one_approval_brings_the_attachment_and_a_key_that_ends_with_it() {
     let secret = flow::profile(&home)["api_key"].as_str().unwrap().to_owned();
     assert!(secret.starts_with("ak_") && !said.contains(&secret));
 
-    // Both work at once.
+    // Recording and memory work immediately.
     std::fs::write(home.dir.path().join("bees.md"), "# Bees\n\nA honeybee steers by the sun.").unwrap();
     let added = home.run(&["add", "bees.md"]);
     assert!(added.said().contains(&format!("added    {}/knowledge/memories/", server.url)), "{added:?}");
@@ -135,7 +135,7 @@ async fn a_key_is_made_only_where_the_person_agreed_to_it_on_the_page() {
     assert_eq!(login.exit().await.code(), Some(5));
     assert!(keys(&server, &ada).await.is_empty());
 
-    // A computer that asks for none is not offered one, and a form that claims so makes none.
+    // The page offers no key to a computer that requested none, and a forged form creates none.
     let other = flow::machine(&home, &server).await;
     let (_, code) = flow::device_code(&server, &other).await;
     assert!(!page(&server, &ada, &code).await.contains("with_key"));

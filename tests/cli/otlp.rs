@@ -246,7 +246,7 @@ async fn requests_that_no_sdk_sends_are_refused_with_the_reason() {
     }
     let (found, _) = raw::send([127, 0, 0, 1], receiver.address(), &raw::get("/v1/traces")).await;
     assert_eq!(found, 405);
-    // Without spans there is nothing to refuse.
+    // An export without spans is accepted.
     assert_eq!(receiver.json(&json!({})).await, (200, None, "{}".to_owned()));
     assert_eq!(receiver.post("/v1/traces", &[protobuf], Vec::new()).await, (200, None, String::new()));
     let (found, _, said) = receiver.json(&call(1)).await;

@@ -1,4 +1,4 @@
-//! `attache verify`: a proof, a pinned key, and nothing else. It is run in an empty folder, with no server and no data.
+//! `attache verify` with only a proof and a pinned key: it runs in an empty folder, without a server and data.
 
 use domain::Rng;
 use serde_json::Value;

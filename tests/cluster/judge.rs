@@ -1,4 +1,4 @@
-//! Compares everything that was acknowledged with the rows of PostgreSQL, and the answers of all nodes with each other.
+//! Compares all acknowledged events with the rows of PostgreSQL, and the responses of all nodes with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 

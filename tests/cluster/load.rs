@@ -21,9 +21,9 @@ use crate::scale::index;
 const REQUEST_DEADLINE: Duration = Duration::from_secs(3);
 /// Pause before the same bytes are sent again.
 const RESEND_PAUSE: Duration = Duration::from_millis(20);
-/// One event of this number is sent to any node instead of the chain's own, except by the first sender of each node.
+/// One of this number of events is sent to any node instead of the chain's node, except by the first sender of each node.
 const STRAY_EVERY: u64 = 10;
-/// One acknowledged event of this number is sent again.
+/// One of this number of acknowledged events is sent again.
 const AGAIN_EVERY: u64 = 40;
 
 /// A node as its clients see it.

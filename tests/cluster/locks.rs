@@ -1,4 +1,4 @@
-//! Rows that a stranger has locked: an operator in a shell, or a process that is gone.
+//! Rows that another session has locked: an operator in a shell, or a process that has ended.
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! How long and how large a run is.
+//! Duration and size of a run.
 
 use std::time::Duration;
 

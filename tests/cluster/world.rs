@@ -68,8 +68,7 @@ pub struct World {
     tasks: JoinSet<()>,
 }
 
-/// Addresses of one cluster, on which no other program listens: each node has an address of the loopback network for itself, and can be
-/// started at it again.
+/// Addresses of one cluster, on which no other program listens: each node has its own loopback address, and can restart with it.
 #[derive(Debug, Clone, Copy)]
 struct Addresses([u8; 3]);
 
@@ -110,7 +109,7 @@ impl Node {
         self.server.as_ref().unwrap().process.signal(name);
     }
 
-    /// SIGTERM, until the process has ended by itself.
+    /// Sends SIGTERM, and waits until the process has ended.
     pub async fn terminate(&mut self) {
         let mut server = self.server.take().unwrap();
         server.process.signal("TERM");
@@ -225,7 +224,7 @@ impl World {
         begun.elapsed()
     }
 
-    /// Prints how long untouched nodes refused events, and asserts the promise in a soak, or a generous multiple of it.
+    /// Prints the longest times in which undisturbed nodes refused events; asserts the promise in a soak, otherwise a generous multiple of it.
     pub fn assert_available(&self, fault: &str) {
         let (mut refused, mut late) = (Duration::ZERO, Duration::ZERO);
         for node in &self.nodes {
@@ -244,7 +243,7 @@ impl World {
         );
     }
 
-    /// Ends the traffic and compares everything that was acknowledged with the database.
+    /// Ends the traffic and compares all acknowledged events with the database.
     pub async fn end(mut self, fault: &str) {
         self.load.end().await;
         self.assert_alive();

@@ -1,4 +1,4 @@
-//! A batch survives its client and its server: kill −9 in its middle, again and again, and every item ends once.
+//! A batch survives its client and its server: repeated kill −9 while it runs, and every item ends once.
 
 use domain::Rng;
 

@@ -51,7 +51,7 @@ fn rng() -> Rng {
     Rng::seeded(seed)
 }
 
-/// A server, its senders, and the hand that kills it.
+/// A server, its senders, and the task that kills it.
 pub(crate) struct Soak {
     pub(crate) home: Arc<Home>,
     server: Server,

@@ -1,5 +1,5 @@
-//! Connections to PostgreSQL that die without a sign, and a PostgreSQL that is reachable and does not answer: behind a relay, at start, in
-//! service, and at the end.
+//! Connections to PostgreSQL that are lost without a reset, and a PostgreSQL that accepts connections but does not respond: behind a relay,
+//! at the start, during operation, and at the end.
 
 use std::time::{Duration, Instant};
 

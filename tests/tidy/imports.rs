@@ -1,4 +1,4 @@
-//! Files of a crate import each other in few and small circles: a large circle has no order in which it can be read or tested.
+//! Files of a crate import each other in few and small circles: the files of a large circle cannot be read or tested separately.
 //!
 //! An import is a path that starts with `crate`, `self`, `super` or a child module, in a `use` or in code. It refers to the file of its
 //! longest prefix that is a module, and through a `pub use` there to the file of the item. A parent that only declares or re-exports a

@@ -1,5 +1,5 @@
-//! The tables of routes in `docs/protocol/README.md` are generated, as the description of the API is: a row for each route of the route tables, with
-//! the summary of its operation and the place that explains it. A route that no page explains fails.
+//! The tables of routes in `docs/protocol/README.md` are generated, like the description of the API: a row for each route of the route
+//! tables, with the summary of its operation and a link to its explanation. The test fails for a route without an explanation.
 //!
 //! `make schema` writes them again.
 

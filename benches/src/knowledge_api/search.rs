@@ -152,7 +152,7 @@ impl Filtered {
         Ok(())
     }
 
-    /// A filter must not cost more than none: `all` is the p99 of the searches of all memories.
+    /// A filtered search must not cost more than an unfiltered one: `all` is the p99 of the searches of all memories.
     fn publish(&self, name: &'static str, all: f64, report: &mut Report) {
         let of_common = self.cases.iter().find(|(case, ..)| case.is_common && !case.is_filtered);
         let all_common = of_common.map_or(all, |(.., contestant)| contestant.median(|sample| sample.p99_us));

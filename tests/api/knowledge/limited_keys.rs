@@ -1,4 +1,4 @@
-//! A key limited to spaces learns nothing of other memories (`docs/protocol/knowledge.md#keys-limited-to-spaces`).
+//! A key limited to spaces gets no information about other memories (`docs/protocol/knowledge.md#keys-limited-to-spaces`).
 
 use api::knowledge_routes;
 use domain::Timestamp;
@@ -43,7 +43,7 @@ impl Library {
         })
     }
 
-    /// Everything that a key reads, in lists, exports and searches.
+    /// All data that a key can read, in lists, exports and searches.
     async fn read(&self, world: &World, key: &Credential) -> String {
         let mut texts = String::new();
         for path in ["/v1/export", "/v1/memories"] {
@@ -66,7 +66,7 @@ on_each_database! {
         let batch = added.header("x-batch-id").unwrap().to_owned();
         let listed = world.get("/v1/memories", &library.all).await.expect(200);
         let memory = listed["memories"][0]["id"].as_str().unwrap().to_owned();
-        // Its first use makes the default space, which any key may cause.
+        // Its first use creates the default space; any key can cause that.
         world.notes(&library.all, &["A note in the default space"]).await;
         let view = async || {
             let spaces = world.get("/v1/spaces", &library.all).await.expect(200);

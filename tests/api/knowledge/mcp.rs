@@ -35,7 +35,7 @@ on_sqlite! {
         let result = &found["structuredContent"]["results"][0];
         assert_eq!((&result["id"], &result["title"]), (&id, &json!("Herons")));
         assert!(found["content"][0]["text"].as_str().unwrap().contains("Herons nest"), "{found}");
-        // Another account finds, reads and deletes nothing of it.
+        // Another account cannot find, read or delete the memory.
         let foreign = called(&world, &stranger, "search_memory", json!({ "query": "where do herons breed?" })).await;
         assert_eq!(foreign["structuredContent"]["results"], json!([]));
         let uri = json!({ "uri": format!("attache://memories/{}", id.as_str().unwrap()) });
@@ -45,7 +45,7 @@ on_sqlite! {
         assert_eq!(kept["isError"], true);
         let read = rpc(&world, &key, "resources/read", uri.clone()).await.expect(200);
         assert_eq!(read["result"]["contents"][0]["text"], "Herons nest in colonies.");
-        // The scopes of a key decide which tools there are.
+        // The scopes of a key determine the listed tools.
         let reader = world.key(&person, json!({ "name": "reads", "scopes": ["search"] })).await;
         assert_eq!(tools(&world, &reader).await, ["search_memory", "list_spaces"]);
         let denied = rpc(&world, &reader, "tools/call", json!({ "name": "forget_memory", "arguments": { "id": id } })).await.expect(200);

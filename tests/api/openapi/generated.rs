@@ -1,4 +1,4 @@
-//! Programs that others wrote read the description: a linter, and a generator of clients in another language.
+//! Third-party programs read the description: a linter, and a generator of clients in another language.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use tokio::process::Command;
 use blackbox::client::{Credential, attempt_of};
 use blackbox::world::World;
 
-/// An agent, written against nothing but the generated types.
+/// An agent that only uses the generated types.
 const AGENT: &str = include_str!("agent.mts");
 
 /// As strict as the compiler can be.

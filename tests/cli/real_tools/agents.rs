@@ -1,4 +1,4 @@
-//! The coding agents of `tests/agents`, each with its own names for the same things.
+//! The coding agents of `tests/agents`, each with its own names of events and tools.
 
 /// A coding agent, and how it is used without a person and without its maker's servers. `MODEL` stands for the URL of the model.
 pub struct Agent {
@@ -29,7 +29,7 @@ pub const CLAUDE_CODE: Agent = Agent {
         ("ANTHROPIC_API_KEY", "none"),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         ("DISABLE_AUTOUPDATER", "1"),
-        // All tools are offered at once.
+        // All tools are offered immediately.
         ("ENABLE_TOOL_SEARCH", "false"),
     ],
     list: (&["mcp", "list"], "Connected"),

@@ -57,7 +57,7 @@ impl Balancer {
             while let Ok((client, _)) = listener.accept().await {
                 let shared = Arc::clone(&accepting);
                 clients.spawn(async move {
-                    // A client that hangs up ends its own connection.
+                    // A client that disconnects only ends its own connection.
                     let _ = serve(&shared, client).await;
                 });
                 while clients.try_join_next().is_some() {}

@@ -9,8 +9,8 @@ use crate::postgres::required;
 /// The lock file of the packages; its hash is in the name of the folder.
 const LOCK_FILE: &[u8] = include_bytes!("../../npm/package-lock.json");
 
-/// The folder that has `node_modules`: `ATTACHE_TEST_NPM`, or where `make tools` has put it. `None`, and a word on
-/// standard error, when it is not there.
+/// The folder with `node_modules`: `ATTACHE_TEST_NPM`, or the folder of `make tools`. `None` if it is absent, which is reported on standard
+/// error.
 ///
 /// # Panics
 /// When it is not there although it is [`required`].

@@ -1,7 +1,7 @@
 //! A real OpenID provider: the npm package `oidc-provider` as a child process, with accounts that need no password.
 //!
-//! In a browser, its page asks *Who are you?* and has a button *Continue as …* per account, and *Refuse*. Without one,
-//! [`Provider::sign_in`] and [`Provider::refuse`] walk from the authorization address to the redirect.
+//! In a browser, its page *Who are you?* has a button *Continue as …* per account, and *Refuse*. Without a browser, [`Provider::sign_in`]
+//! and [`Provider::refuse`] follow the authorization URL to the redirect.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -28,7 +28,7 @@ const REDIRECTS_MAX: usize = 10;
 pub struct Account {
     /// `sub`.
     pub subject: String,
-    /// `email`; left out of the claims when there is none.
+    /// `email`; absent from the claims if `None`.
     pub email: Option<String>,
     /// `email_verified`; absent from the claims if `None`.
     pub email_verified: Option<bool>,

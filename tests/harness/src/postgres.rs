@@ -31,7 +31,7 @@ pub struct TestDatabase {
 const CLUSTER: &str = "ATTACHE_TEST_POSTGRES";
 const NO_CLUSTER: &str = "no PostgreSQL";
 
-/// What a database contains when a test receives it.
+/// The content of a database when a test receives it.
 #[derive(Debug, Clone, Copy)]
 enum Content {
     Nothing,

@@ -47,8 +47,8 @@ impl Relay {
         Self { url, executed, listening }
     }
 
-    /// The statements since the last call, in order. Left out are the settings of a new connection, `ROLLBACK` of idle ones, and what
-    /// prepares statements.
+    /// The statements since the last call, in order, without the settings of a new connection, `ROLLBACK` of idle connections, and the
+    /// preparation of statements.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.executed.lock().unwrap_or_else(PoisonError::into_inner))
     }

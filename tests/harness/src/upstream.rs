@@ -30,7 +30,7 @@ pub use wire::Request;
 
 /// The bearer token that the fake expects: the product's `upstream.token`.
 pub const TOKEN: &str = "upstream-token-of-the-tests";
-/// How long a test waits for something that must happen.
+/// Timeout of a test that waits for an expected request or state.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// The fake. Lives until it is dropped.
@@ -45,7 +45,7 @@ pub struct Upstream {
 #[derive(Debug)]
 struct State {
     judge: Mutex<Judge>,
-    /// How many requests have been read completely.
+    /// Number of completely read requests.
     seen: watch::Sender<usize>,
 }
 
@@ -83,7 +83,7 @@ impl Upstream {
         self.judge().always = response;
     }
 
-    /// Every request that could be read so far, in the order of arrival.
+    /// All completely read requests, in the order of arrival.
     pub fn requests(&self) -> Vec<Request> {
         self.judge().requests.clone()
     }
@@ -113,7 +113,7 @@ impl Upstream {
         }
     }
 
-    /// The service is there again, on the same port.
+    /// Restarts the service on the same port.
     ///
     /// # Panics
     /// When another process has bound the port.
@@ -122,7 +122,7 @@ impl Upstream {
         self.go_down().await;
         let bound = async {
             loop {
-                // The aborted accept loop lets go of the port when the runtime gets to it.
+                // The aborted accept loop releases the port when the runtime drops it.
                 match TcpListener::bind(self.address).await {
                     Ok(listener) => break listener,
                     Err(_) => tokio::task::yield_now().await,
@@ -133,7 +133,7 @@ impl Upstream {
         *lock(&self.accepting) = Some(tokio::spawn(accept(listener, Arc::clone(&self.state))));
     }
 
-    /// What an honest client would not have sent, and forgets it: for the tests that provoke it.
+    /// Removes and returns the surprises, for tests that provoke them.
     pub fn take_surprises(&self) -> Vec<String> {
         std::mem::take(&mut self.judge().surprises)
     }

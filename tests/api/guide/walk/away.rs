@@ -66,7 +66,7 @@ async fn a_server_that_is_away_is_waited_for() {
         let kept = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
         assert!(kept.contains("at_old"), "{call}: {kept}");
     }
-    // What would have replaced something leaves it as it was.
+    // A failed command does not replace existing files.
     for (file, old) in [("tokens.json", "\"old\""), ("machine.json", "msk_old")] {
         let replacing = format!("mv {}", if file == "tokens.json" { "renewed.json" } else { "registered.json" });
         let block = text.split("\n```").skip(1).step_by(2).find(|block| block.contains(&replacing)).unwrap();

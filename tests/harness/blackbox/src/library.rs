@@ -27,7 +27,7 @@ pub fn notes(count: usize) -> Value {
     json!({ "contents": contents })
 }
 
-/// The body of a batch of `count` notes about a subject, none of which is in a batch about another.
+/// The body of a batch of `count` notes about a subject; batches about different subjects share no note.
 pub fn notes_about(subject: &str, count: usize) -> Value {
     let contents: Vec<Value> =
         (0..count).map(|nth| json!({ "content": format!("Note {nth} about {subject}") })).collect();

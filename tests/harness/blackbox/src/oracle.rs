@@ -24,7 +24,7 @@ pub struct Sent {
     pub held: bool,
 }
 
-/// All events by id. A contradiction between two responses fails the test at once.
+/// All events by id. A contradiction between two responses fails the test immediately.
 #[derive(Debug)]
 pub struct Oracle {
     sent: Mutex<BTreeMap<String, Sent>>,

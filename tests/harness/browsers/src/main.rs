@@ -2,7 +2,7 @@
 //!
 //! The test runner calls it before the tests (`.config/nextest.toml`). It creates the folder and passes its path to the tests in
 //! `ATTACHE_TEST_BROWSERS`. A test starts a browser there if none is free, and leaves it to the next test (`tests/browser/shared.rs`).
-//! A watchdog, left behind, ends the browsers and removes the folder when the runner has ended, for any reason.
+//! A background watchdog ends the browsers and removes the folder when the runner has ended, for any reason.
 
 use std::env;
 use std::fs::{self, OpenOptions};

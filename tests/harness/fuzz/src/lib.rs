@@ -72,7 +72,7 @@ pub fn run(target: &str, words: &'static [&'static str], check: impl Fn(&[u8])) 
     eprintln!("{target}: {} inputs", checked.get());
 }
 
-/// How long, and with which choices.
+/// Duration and seed of a run.
 fn scale() -> (Duration, u64) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a whole number"));
     if std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1") {

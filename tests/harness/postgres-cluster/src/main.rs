@@ -1,9 +1,8 @@
 //! `postgres-cluster`: a throw-away PostgreSQL cluster for one test run.
 //!
-//! The test runner starts it before the tests (`.config/nextest.toml`). It creates a cluster on a free loopback port and
-//! hands its URL to the tests in `ATTACHE_TEST_POSTGRES`; with the argument `pgvector`, one that has this extension, in
-//! `ATTACHE_TEST_PGVECTOR`. A watchdog, left behind, stops and removes the cluster when the
-//! runner is gone, however it went.
+//! The test runner starts it before the tests (`.config/nextest.toml`). It creates a cluster on a free loopback port and passes its URL to
+//! the tests in `ATTACHE_TEST_POSTGRES`; with the argument `pgvector`, a cluster with this extension, in `ATTACHE_TEST_PGVECTOR`. A
+//! background watchdog stops and removes the cluster when the runner has ended, for any reason.
 //!
 //! - Durability stays on, because the product refuses to start without it; the data is in memory if possible.
 //! - PostgreSQL refuses to run as root, so root runs it as the user `postgres`.

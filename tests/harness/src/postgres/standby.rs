@@ -84,7 +84,7 @@ impl TestCluster {
         }
     }
 
-    /// A standby receives nothing more, as behind a network that failed.
+    /// Cuts off a standby: it receives no further writes, as after a network failure.
     ///
     /// # Panics
     /// When the server refuses.

@@ -1,6 +1,6 @@
 //! The folders in which `make tools` installs the packages that tests need: one per lock file, named after its content; folders in
 //! [`memory`], and the [`watchdog`] of a test run. The program `test-folder` creates the folder for temporary files of a run, and
-//! `test-times` prints which tests took how long.
+//! `test-times` prints the durations of tests.
 
 pub mod memory;
 pub mod watchdog;

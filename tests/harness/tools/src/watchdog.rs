@@ -1,4 +1,4 @@
-//! The process that outlives a test run for a moment, to remove a folder and what runs there: a cluster, browsers.
+//! The process that briefly outlives a test run, to end the processes of a folder (a cluster, browsers) and to remove it.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
