@@ -131,7 +131,7 @@ async fn ready(State(AdminState { app, phases, readiness, .. }): State<AdminStat
 
 /// The other nodes, as the actor `node` last read them.
 fn nodes(app: &App) -> Vec<Value> {
-    let shown = |node: &NodeRecord| {
+    let described = |node: &NodeRecord| {
         let traits = &node.traits;
         json!({
             "id": traits.id,
@@ -145,7 +145,7 @@ fn nodes(app: &App) -> Vec<Value> {
             "ready": node.unready.is_none() && !node.is_draining,
         })
     };
-    app.nodes.seen().others.iter().map(shown).collect()
+    app.nodes.seen().others.iter().map(described).collect()
 }
 
 async fn metrics(State(AdminState { app, gauges, .. }): State<AdminState>) -> Response {

@@ -192,7 +192,7 @@ pub fn main() -> ExitCode {
         load(config.as_deref(), std::env::vars())
             .map_err(|problems| Failure::of(FailureKind::Configuration, problems.to_string()))
     };
-    let done = match command {
+    let result = match command {
         Command::Serve(arguments) => {
             settings().and_then(|settings| run(serve::serve(config.clone(), settings, arguments)))
         }
@@ -256,7 +256,7 @@ pub fn main() -> ExitCode {
             settings().and_then(|settings| run(async move { admin::run(command, &settings).await }))
         }
     };
-    let Err(failure) = done else { return ExitCode::SUCCESS };
+    let Err(failure) = result else { return ExitCode::SUCCESS };
     report(&failure, is_json);
     ExitCode::from(failure.kind().exit_code())
 }
@@ -305,8 +305,8 @@ fn run(work: impl Future<Output = Done>) -> Done {
     let runtime = runtime.map_err(|error| Failure::refused(format!("the runtime cannot start: {error}")))?;
     // Boxed, so that the surrounding code is compiled once and not for each command.
     let work: Pin<Box<dyn Future<Output = Done>>> = Box::pin(work);
-    let done = runtime.block_on(work);
+    let result = runtime.block_on(work);
     // A thread may wait for a name that cannot be resolved, or for a disk.
     runtime.shutdown_timeout(THREADS_END_WITHIN);
-    done
+    result
 }

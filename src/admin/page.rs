@@ -130,7 +130,7 @@ pub(super) async fn show(State(state): State<AdminState>) -> Response {
     });
     let intervals = throughput.intervals();
     let about = app.nodes.traits();
-    let shown = OperatorPage {
+    let template = OperatorPage {
         style: versioned("style.css"),
         icon: versioned("icon.svg"),
         state: state_of(report.failing.is_empty(), phases.is_leaving()),
@@ -149,7 +149,7 @@ pub(super) async fn show(State(state): State<AdminState>) -> Response {
             now: now.format("%H:%M:%S UTC").to_string(),
         },
     };
-    page(StatusCode::OK, &shown)
+    page(StatusCode::OK, &template)
 }
 
 /// `GET /assets/{*path}`: the files of this page, including files that it shares with the public pages.

@@ -13,8 +13,8 @@ use super::{output, terminal};
 pub async fn account(remote: &Remote) -> Done {
     let mut connection = remote.open()?;
     let summary = connection.send_as(CredentialArgs::agent(), async |client| client.account_summary().await).await?;
-    let known = serde_json::to_value(&summary).map_err(Failure::caused)?;
-    output::show(connection.json, &known, || shown(&summary));
+    let value = serde_json::to_value(&summary).map_err(Failure::caused)?;
+    output::show(connection.json, &value, || shown(&summary));
     Ok(())
 }
 

@@ -99,9 +99,9 @@ fn check_web_address(link: &str) -> Done {
     if is_web_address(link) {
         return Ok(());
     }
-    let shown = visible(link);
+    let text = visible(link);
     Err(Failure::refused(format!(
-        "the server returned a link that is no web address: \"{shown}\"\n  do not open it; check that --url is the URL of an attache server"
+        "the server returned a link that is no web address: \"{text}\"\n  do not open it; check that --url is the URL of an attache server"
     )))
 }
 

@@ -125,9 +125,9 @@ pub async fn attach(arguments: Arguments) -> Done {
 
 fn show(connection: &ProfileConnection, owner: &str, words: impl FnOnce() -> String) {
     let Some(computer) = &connection.profile.machine else { return };
-    let mut known = machine::shown(computer);
-    known["email"] = json!(owner.contains('@').then_some(owner));
-    output::show(connection.json, &known, words);
+    let mut value = machine::shown(computer);
+    value["email"] = json!(owner.contains('@').then_some(owner));
+    output::show(connection.json, &value, words);
 }
 
 /// The e-mail address of the account of this computer; the account's id, if the server does not return the address.
@@ -165,13 +165,13 @@ pub async fn approved(
         code: &code.user_code,
         until: pending.until,
     };
-    let shown = invitation.show(connection.json, showing)?;
+    let prompt = invitation.show(connection.json, showing)?;
     if errand.browser {
         open::open_in_browser(&code.verification_uri_complete);
     }
     if showing.no_wait {
         if connection.json {
-            let known = json!({
+            let value = json!({
                 "status": "pending",
                 "machine_uuid": pending.machine_uuid,
                 "user_code": code.user_code,
@@ -179,12 +179,12 @@ pub async fn approved(
                 "verification_uri_complete": code.verification_uri_complete,
                 "until": date_time(pending.until),
             });
-            output::print_json(&known);
+            output::print_json(&value);
         }
         return Ok(None);
     }
     let answer = polled(&connection.client, code, asked_before);
-    match shown.wait("waiting for you to approve", connection.clock().now(), answer).await {
+    match prompt.wait("waiting for you to approve", connection.clock().now(), answer).await {
         WaitOutcome::Answered(Ok(attached)) => {
             let approved = keep(connection, attached, pending.api_key)?;
             say_level(connection).await;

@@ -79,8 +79,8 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
         copied.map_err(Failure::caused)?;
     }
     let manifest = folder.finish(&names, Clock::system().now())?;
-    let shown = json!({ "path": path, "created_at": date_time(manifest.created_at), "bytes": manifest.bytes() });
-    output::show(json, &shown, || {
+    let value = json!({ "path": path, "created_at": date_time(manifest.created_at), "bytes": manifest.bytes() });
+    output::show(json, &value, || {
         format!(
             "{} contains all data up to {}: {:.1} MB. It also contains the server's keys: restrict access to it\n  next: `attache backup verify {}`",
             path.display(),

@@ -146,8 +146,8 @@ impl ToolErrand<'_> {
         let agent = if self.act_for_me { tool_agent::ensure(connection, self.tool).await? } else { None };
         let is_attached = connection.machine()?.user_account_id.is_some();
         let mut has_key = login::working_key(connection).await?.is_some();
-        let known = connection.profile.tools.get(&self.tool).filter(|agent| agent.is_claimed());
-        let claimed = known.map(|agent| agent.registration_id).filter(|_| agent.is_none());
+        let existing = connection.profile.tools.get(&self.tool).filter(|agent| agent.is_claimed());
+        let claimed = existing.map(|agent| agent.registration_id).filter(|_| agent.is_none());
         let mut has_agent = (self.act_for_me || claimed.is_some()).then_some(claimed.is_some());
         if is_attached && agent.is_none() && has_key {
             return Ok(Some(ApprovedTool { has_agent, has_key, is_new: false }));
@@ -183,15 +183,15 @@ impl ToolErrand<'_> {
 
 /// Prints the configuration for each file, as the command would write it to an empty file.
 fn snippets(json: bool, files: &[ToolFile]) -> Done {
-    let mut known = Vec::new();
+    let mut values = Vec::new();
     let mut lines = Vec::new();
     for file in files {
         let (text, _) = edit::apply(file.syntax, None, &file.edits, false)
             .map_err(|error| Failure::refused(format!("{}: {error}", file.path.display())))?;
         lines.push(format!("{}\n\n{text}", styled(STRONG, format!("# {}", file.path.display()))));
-        known.push(json!({ "path": file.path, "text": text }));
+        values.push(json!({ "path": file.path, "text": text }));
     }
-    output::show(json, &Value::from(known), || lines.join("\n").trim_end().to_owned());
+    output::show(json, &Value::from(values), || lines.join("\n").trim_end().to_owned());
     Ok(())
 }
 
@@ -207,8 +207,8 @@ fn show_changes(json: bool, tool: Tool, changes: &[FileChange]) {
             (path.clone(), diff.unified_diff().header(from, &path).to_string())
         })
         .collect();
-    let known: Vec<Value> = diffs.iter().map(|(path, diff)| json!({ "path": path, "diff": diff })).collect();
-    output::show(json, &json!({ "tool": tool, "changes": known }), || {
+    let values: Vec<Value> = diffs.iter().map(|(path, diff)| json!({ "path": path, "diff": diff })).collect();
+    output::show(json, &json!({ "tool": tool, "changes": values }), || {
         let texts: Vec<&str> = diffs.iter().map(|(_, diff)| diff.trim_end()).filter(|diff| !diff.is_empty()).collect();
         if texts.is_empty() { "nothing would change".to_owned() } else { texts.join("\n") }
     });
@@ -233,7 +233,7 @@ impl Summary<'_> {
         let agent = connection.profile.tools.get(tool).filter(|_| approved.has_agent == Some(true));
         let files: Vec<Value> =
             changes.iter().map(|change| json!({ "path": change.path, "state": state(change) })).collect();
-        let known = json!({
+        let value = json!({
             "tool": tool,
             "server": base,
             "email": owner.contains('@').then_some(&owner),
@@ -243,7 +243,7 @@ impl Summary<'_> {
             "files": files,
             "event": event,
         });
-        output::show(connection.json, &known, || {
+        output::show(connection.json, &value, || {
             let (good, bad) = (styled(GOOD, "✓"), styled(WARNING, "!"));
             let already = if approved.is_new { "" } else { "already " };
             let title = tool.title();

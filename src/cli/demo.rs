@@ -61,7 +61,7 @@ pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
     let folder = connection.folder.clone();
     let operator = settings.map(|settings| Operator { settings, email: &arguments.email });
     let mut tour = Tour::new(connection, operator, profile.clone());
-    let done = tokio::select! {
+    let result = tokio::select! {
         done = tour.go(&arguments.pages) => done,
         _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted")),
     };
@@ -70,12 +70,12 @@ pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
         tour.clean_up().await;
     }
     tour.sign_out().await;
-    if done.is_ok() {
+    if result.is_ok() {
         tour.end();
     }
     if keeps {
         tour.kept();
-        return done;
+        return result;
     }
-    done.and(folder.remove())
+    result.and(folder.remove())
 }

@@ -185,12 +185,12 @@ mod tests {
     #[test]
     fn no_client_command_shows_the_option_for_the_configuration_and_all_accept_it() {
         let program = program();
-        let shown = |path: &[&str]| {
+        let help = |path: &[&str]| {
             let command = path.iter().fold(&program, |command, name| command.find_subcommand(name).unwrap());
             command.clone().render_help().to_string().contains("--config")
         };
-        assert!(shown(&["serve"]) && shown(&["admin", "account", "list"]));
-        assert!(!shown(&["attach"]) && !shown(&["event", "send"]) && !shown(&["search"]));
+        assert!(help(&["serve"]) && help(&["admin", "account", "list"]));
+        assert!(!help(&["attach"]) && !help(&["event", "send"]) && !help(&["search"]));
         let client = ["attache", "usage", "--config", "other.toml", "--json"];
         let matches = program.clone().try_get_matches_from(client).unwrap();
         let below = matches.subcommand_matches("usage").unwrap();

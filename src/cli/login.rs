@@ -115,11 +115,11 @@ pub async fn accepted(connection: &ProfileConnection, credential: Credential) ->
 
 async fn say(connection: &ProfileConnection, key: Option<&Key>, is_new: bool) -> Done {
     let owner = attach::owner(connection).await;
-    let mut known = machine::shown(connection.machine()?);
-    known["email"] = json!(owner.contains('@').then_some(&owner));
-    known["api_key"] = key.map_or(Value::Null, |key| json!({ "id": key.id, "scopes": key.scopes }));
+    let mut value = machine::shown(connection.machine()?);
+    value["email"] = json!(owner.contains('@').then_some(&owner));
+    value["api_key"] = key.map_or(Value::Null, |key| json!({ "id": key.id, "scopes": key.scopes }));
     let base = connection.client.base_url();
-    output::show(connection.json, &known, || {
+    output::show(connection.json, &value, || {
         let (good, already) = (styled(GOOD, "✓"), if is_new { "" } else { "already " });
         let attached =
             format!("{good} this computer is {already}attached to the account of {}", styled(STRONG, &owner));

@@ -32,8 +32,8 @@ pub async fn status(arguments: &Arguments) -> Done {
     // A route without a credential, which every server has.
     if let Err(error @ Error::Unreachable { .. }) = connection.client.log_keys().await {
         let failure = failed(error);
-        let known = json!({ "server": base, "reachable": false });
-        output::show(connection.json, &known, || format!("{} server     {base} does not answer", styled(BAD, "✗")));
+        let value = json!({ "server": base, "reachable": false });
+        output::show(connection.json, &value, || format!("{} server     {base} does not answer", styled(BAD, "✗")));
         return Err(failure);
     }
     let (computer, key) = (whoami::computer(&connection).await?, whoami::key(&connection).await?);
@@ -48,7 +48,7 @@ pub async fn status(arguments: &Arguments) -> Done {
     };
     let pending = pending_event(&connection.folder, AgentKinds::CLI)?;
     let hooks = hook::statuses(arguments.remote.profile.as_str())?;
-    let known = json!({
+    let report = json!({
         "server": base,
         "reachable": true,
         "registered": computer.accepted().is_some(),
@@ -61,7 +61,7 @@ pub async fn status(arguments: &Arguments) -> Done {
         "api_key": key.accepted(),
     });
     let now = connection.clock().now();
-    output::show(connection.json, &known, || {
+    output::show(connection.json, &report, || {
         let (good, bad, open) = (styled(GOOD, "✓"), styled(BAD, "✗"), styled(WARNING, "!"));
         let computer = match (&computer, account) {
             (Known::Absent, _) => format!("{open} computer   not registered: `attache login`"),

@@ -64,13 +64,13 @@ pub fn spinner(words: impl Into<String>) -> ProgressBar {
 /// A spinner with the remaining time.
 pub fn countdown(words: impl Into<String>, left: Duration) -> ProgressBar {
     let spinner = spinner(words);
-    let shown = move |state: &ProgressState, out: &mut dyn Write| {
+    let draw = move |state: &ProgressState, out: &mut dyn Write| {
         let seconds = left.saturating_sub(state.elapsed()).as_secs();
         // The next tick draws the line again.
         let _ = write!(out, "{}:{:02}", seconds / 60, seconds % 60);
     };
     if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg}, {left} left") {
-        spinner.set_style(style.with_key("left", shown));
+        spinner.set_style(style.with_key("left", draw));
     }
     spinner
 }

@@ -23,9 +23,9 @@ pub struct Arguments {
 pub async fn usage(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     let usage = connection.send_as(arguments.whom, async |client| client.usage_bar().await).await?;
-    let known = serde_json::to_value(&usage).map_err(Failure::caused)?;
+    let value = serde_json::to_value(&usage).map_err(Failure::caused)?;
     let base_url = connection.client.base_url();
-    output::show(connection.json, &known, || shown(&usage, base_url));
+    output::show(connection.json, &value, || shown(&usage, base_url));
     Ok(())
 }
 

@@ -88,7 +88,7 @@ pub async fn whoami(remote: &Remote) -> Done {
     let email = email.or_else(|| of_agent.as_ref().and_then(|account| account.email.clone()));
     let account = of_computer.map(|account| account.user_account_id.clone());
     let account = account.or_else(|| of_agent.map(|account| account.id));
-    let known = json!({
+    let value = json!({
         "server": connection.client.base_url(),
         "profile": remote.profile,
         "email": email,
@@ -105,7 +105,7 @@ pub async fn whoami(remote: &Remote) -> Done {
             remote.profile
         )));
     }
-    output::show(connection.json, &known, || {
+    output::show(connection.json, &value, || {
         let warned = |words: &str| styled(WARNING, words);
         let owner = email.as_deref().map_or_else(|| warned("none"), |email| styled(STRONG, visible(email)));
         let attached = match &computer {

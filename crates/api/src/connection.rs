@@ -33,9 +33,9 @@ pub struct Peer(pub Arc<Connection>);
 impl Peer {
     /// The connection of this request.
     pub fn of(request: &Request) -> Self {
-        let known = request.extensions().get::<Self>().cloned();
+        let peer = request.extensions().get::<Self>().cloned();
         // Every listener of this server inserts the extension.
-        known.unwrap_or_else(|| Self(Arc::new(Connection::new((Ipv4Addr::UNSPECIFIED, 0).into()))))
+        peer.unwrap_or_else(|| Self(Arc::new(Connection::new((Ipv4Addr::UNSPECIFIED, 0).into()))))
     }
 }
 

@@ -51,9 +51,9 @@ impl Cors {
             return CrossOrigin::Off;
         }
         let headers = request.headers();
-        let known = headers.get(ORIGIN).filter(|origin| self.0.contains(origin)).cloned();
+        let configured = headers.get(ORIGIN).filter(|origin| self.0.contains(origin)).cloned();
         let asks = request.method() == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-        match known {
+        match configured {
             None => CrossOrigin::Foreign,
             Some(origin) if asks => CrossOrigin::Preflight(origin),
             Some(origin) => CrossOrigin::Allowed(origin),

@@ -37,9 +37,9 @@ impl MemoryShare {
 
     /// Adds bytes that are already in memory; `false` if all shares together exceed the maximum.
     pub fn grow(&mut self, bytes: usize) -> bool {
-        let before = self.memory.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let previous = self.memory.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
-        before.saturating_add(bytes) <= self.memory.bytes_max
+        previous.saturating_add(bytes) <= self.memory.bytes_max
     }
 }
 

@@ -192,8 +192,12 @@ async fn look(site: &Site, visitor: &SignedIn, address: IpAddr, attempt: &str) -
     let now = site.ports.clock.now();
     let Some((registration, newest)) = standing(site, attempt).await? else { return Ok(ClaimView::Unknown) };
     if let Some(claim) = &registration.claim {
-        let theirs = claim.person == visitor.person;
-        return Ok(if theirs { ClaimView::Confirmed { at: Moment::new(claim.at, now) } } else { ClaimView::Unknown });
+        let is_visitor = claim.person == visitor.person;
+        return Ok(if is_visitor {
+            ClaimView::Confirmed { at: Moment::new(claim.at, now) }
+        } else {
+            ClaimView::Unknown
+        });
     }
     let token = Secret::presented(attempt).hash();
     let Some(newest) = newest.filter(|newest| newest.token == token) else { return Ok(ClaimView::Superseded) };

@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn common_markdown_has_its_elements() {
         let text = "# One\n\n### Two\n\nA *b* **c** ~~d~~ `e` [f](https://f.example/?a=1&b=2).\n\n- g\n- [x] h\n\n3. i\n\n> j\n\n---\n\n    k < l\n";
-        let shown = html(text);
+        let output = html(text);
         for part in [
             "<h2>One</h2>",
             "<h3>Two</h3>",
@@ -224,7 +224,7 @@ mod tests {
             "<hr>",
             "<pre tabindex=\"0\"><code>k &#60; l\n</code></pre>",
         ] {
-            assert!(shown.contains(part), "{part}\n{shown}");
+            assert!(output.contains(part), "{part}\n{output}");
         }
         let table = html("| a | b |\n|---|--:|\n| 1 | 2 |\n");
         assert!(table.contains("<thead><tr><th>a</th><th class=\"right\">b</th></tr></thead><tbody>"), "{table}");
@@ -255,26 +255,26 @@ mod tests {
             "| <script> |\n|---|\n| <img src=x> |",
             "\u{202e}<script>\u{2066}",
         ] {
-            let shown = html(hostile);
+            let output = html(hostile);
             let elements: Vec<&str> =
-                shown.split('<').skip(1).map(|rest| rest.split(['>', ' ']).next().unwrap_or_default()).collect();
-            let known = [
+                output.split('<').skip(1).map(|rest| rest.split(['>', ' ']).next().unwrap_or_default()).collect();
+            let written = [
                 "p", "/p", "pre", "/pre", "code", "/code", "a", "/a", "span", "/span", "div", "/div", "table",
                 "/table", "thead", "/thead", "tbody", "/tbody", "tr", "/tr", "th", "/th", "td", "/td",
             ];
-            assert!(elements.iter().all(|element| known.contains(element)), "{hostile}\n{shown}");
+            assert!(elements.iter().all(|element| written.contains(element)), "{hostile}\n{output}");
             assert!(
-                !shown.contains("href=\"j") && !shown.contains("href=\"d") && !shown.contains("href=\"/"),
-                "{shown}"
+                !output.contains("href=\"j") && !output.contains("href=\"d") && !output.contains("href=\"/"),
+                "{output}"
             );
-            assert!(!shown.contains("src=\"") && !shown.contains('\u{202e}'), "{shown}");
+            assert!(!output.contains("src=\"") && !output.contains('\u{202e}'), "{output}");
             // Only the renderer writes quotation marks of attributes.
-            let allowed = shown.matches(" href=\"").count() + shown.matches(" rel=\"").count();
-            let ours = shown.matches("tabindex=\"").count()
-                + shown.matches("class=\"").count()
-                + shown.matches("role=\"").count()
-                + shown.matches("aria-label=\"").count();
-            assert_eq!(shown.matches('"').count(), 2 * (allowed + ours), "{shown}");
+            let allowed = output.matches(" href=\"").count() + output.matches(" rel=\"").count();
+            let ours = output.matches("tabindex=\"").count()
+                + output.matches("class=\"").count()
+                + output.matches("role=\"").count()
+                + output.matches("aria-label=\"").count();
+            assert_eq!(output.matches('"').count(), 2 * (allowed + ours), "{output}");
         }
     }
 
@@ -319,9 +319,9 @@ mod tests {
 
     #[test]
     fn a_deep_text_is_shown_without_its_depth() {
-        let shown = html(&format!("{} deep", ">".repeat(5000)));
-        assert!(shown.matches("<blockquote>").count() <= DEPTH_MAX && shown.contains("deep"));
-        assert_eq!(shown.matches("<blockquote>").count(), shown.matches("</blockquote>").count());
+        let output = html(&format!("{} deep", ">".repeat(5000)));
+        assert!(output.matches("<blockquote>").count() <= DEPTH_MAX && output.contains("deep"));
+        assert_eq!(output.matches("<blockquote>").count(), output.matches("</blockquote>").count());
     }
 
     #[test]
@@ -333,12 +333,12 @@ mod tests {
     proptest! {
         #[test]
         fn elements_are_closed_and_text_has_no_marks_of_html(text in "[a-z<>&\"'`*_\\[\\]()!#|\\-\\n\\\\ :/=]{0,200}") {
-            let shown = html(&text);
+            let output = html(&text);
             for element in ["p", "em", "strong", "del", "code", "pre", "ul", "ol", "li", "a", "blockquote", "table", "tr"] {
-                let begin = shown.matches(&format!("<{element}>")).count() + shown.matches(&format!("<{element} ")).count();
-                prop_assert_eq!(begin, shown.matches(&format!("</{element}>")).count());
+                let begin = output.matches(&format!("<{element}>")).count() + output.matches(&format!("<{element} ")).count();
+                prop_assert_eq!(begin, output.matches(&format!("</{element}>")).count());
             }
-            prop_assert!(!shown.contains("<script") && !shown.contains("<img"));
+            prop_assert!(!output.contains("<script") && !output.contains("<img"));
         }
     }
 }

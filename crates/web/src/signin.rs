@@ -125,12 +125,12 @@ pub async fn ask(
     let next = ours(asked.next.as_deref());
     let Some(email) = asked.email.parse::<Email>().ok().filter(Email::is_mailable) else {
         let fault = Some("This is not an e-mail address. It looks like name@example.com.");
-        let shown = sign_in_page(&pages, PageLayout::new(&pages.site, visitor.as_ref()), asked.email, next, fault);
-        return Ok(page(StatusCode::BAD_REQUEST, &shown));
+        let form = sign_in_page(&pages, PageLayout::new(&pages.site, visitor.as_ref()), asked.email, next, fault);
+        return Ok(page(StatusCode::BAD_REQUEST, &form));
     };
-    let before = ticket_cookie(&headers, &pages);
+    let previous = ticket_cookie(&headers, &pages);
     let sender = known::asker(&headers, &email, address, &pages);
-    match pages.signins.ask(email, next, sender, before.as_ref()).await.map_err(PageError::of(&pages.site))? {
+    match pages.signins.ask(email, next, sender, previous.as_ref()).await.map_err(PageError::of(&pages.site))? {
         Ok(ticket) => {
             let mut response = elsewhere(&pages, "/signin/code");
             pages.cookies.set(Cookie::Ticket, &mut response, ticket.expose());

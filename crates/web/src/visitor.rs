@@ -23,8 +23,8 @@ impl FromRequestParts<HttpState> for Visitor {
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, PageError> {
         let authenticator: Arc<Authenticator> = FromRef::from_ref(state);
         let flash: Flash = parts.extensions.get().cloned().unwrap_or_default();
-        let found = authenticator.visitor(&parts.headers).await.map_err(PageError::of(&Site::from_ref(state)))?;
-        Ok(Self(found.map(|(secret, session)| SignedIn {
+        let facts = authenticator.visitor(&parts.headers).await.map_err(PageError::of(&Site::from_ref(state)))?;
+        Ok(Self(facts.map(|(secret, session)| SignedIn {
             person: session.person,
             email: session.email,
             name: session.name,

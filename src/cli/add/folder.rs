@@ -171,7 +171,7 @@ struct Seen {
 
 async fn once(errand: &FolderErrand<'_>, seen: &mut Seen, is_quiet: bool) -> Done {
     let _others_wait = errand.profile.lock(ADDED_LOCK)?;
-    let mut known: AddedFiles = errand.profile.json(ADDED)?.unwrap_or_default();
+    let mut added: AddedFiles = errand.profile.json(ADDED)?.unwrap_or_default();
     let (mut changed, mut total) = (Vec::new(), 0_usize);
     for folder in errand.folders {
         for path in files_of(folder)? {
@@ -179,7 +179,7 @@ async fn once(errand: &FolderErrand<'_>, seen: &mut Seen, is_quiet: bool) -> Don
             if total > FILES_MAX {
                 return Err(Failure::refused(format!("more than {FILES_MAX} files: add the folders below one by one")));
             }
-            match read_if_changed(errand, &known, seen, &path).await {
+            match read_if_changed(errand, &added, seen, &path).await {
                 Ok(found) => changed.extend(found),
                 Err(LeftOut(complaint)) => {
                     if seen.complaints.insert(complaint.clone()) {
@@ -200,7 +200,7 @@ async fn once(errand: &FolderErrand<'_>, seen: &mut Seen, is_quiet: bool) -> Don
         }
         return Ok(());
     }
-    let sent = send(errand, changed, &mut known, &mut report).await;
+    let sent = send(errand, changed, &mut added, &mut report).await;
     report.print(errand.is_json);
     sent?;
     report.judge()
@@ -213,9 +213,9 @@ async fn send(errand: &FolderErrand<'_>, changed: Vec<Changed>, known: &mut Adde
     for batch in batches_of_notes(notes) {
         let rest = files.split_off(count(&batch).min(files.len()));
         let request = BatchRequest { spaces: errand.spaces.clone(), ..batch };
-        let before = report.failed.len();
+        let failures = report.failed.len();
         super::add(errand.client, std::slice::from_ref(&request), errand.is_json, report).await?;
-        let failed: BTreeSet<u64> = report.failed[before..].iter().filter_map(|failed| failed.index).collect();
+        let failed: BTreeSet<u64> = report.failed[failures..].iter().filter_map(|failed| failed.index).collect();
         for (_, (path, added)) in (0..).zip(files).filter(|(index, _)| !failed.contains(index)) {
             known.keep(path, added);
         }

@@ -22,8 +22,8 @@ impl AdminContext<'_> {
         match (&which.account, &which.email) {
             (Some(account), _) => Ok(account.clone()),
             (None, Some(email)) => {
-                let found = self.store.account_by_email(email).await.map_err(Failure::caused)?;
-                found.ok_or_else(no_account)
+                let row = self.store.account_by_email(email).await.map_err(Failure::caused)?;
+                row.ok_or_else(no_account)
             }
             (None, None) => Err(no_account()),
         }

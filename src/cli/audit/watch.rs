@@ -103,11 +103,11 @@ async fn key(arguments: &Arguments, connection: &mut ProfileConnection) -> Resul
             active.ok_or_else(|| Failure::refused("the server publishes no log key"))?.vkey
         }
     };
-    let known = key.parse().map_err(|error| Failure::refused(format!("{}: {error}", visible(&key))))?;
+    let verifier = key.parse().map_err(|error| Failure::refused(format!("{}: {error}", visible(&key))))?;
     if arguments.pin || (arguments.vkey.is_none() && connection.profile.log_key.is_none()) {
         connection.change(|profile| profile.log_key = Some(key))?;
     }
-    Ok(known)
+    Ok(verifier)
 }
 
 fn continues(key: &VerifierKey, observed: &Observation, before: State) -> Value {

@@ -54,7 +54,7 @@ impl Content {
 
     /// The summary as JSON.
     pub fn shown(&self, manifest: &Manifest) -> Value {
-        let mut shown = json!({
+        let mut value = json!({
             "created_at": date_time(manifest.created_at),
             "version": manifest.version,
             "bytes": manifest.bytes(),
@@ -68,9 +68,9 @@ impl Content {
                 "root": checkpoint.root,
                 "vkey": vkey,
             });
-            shown["log"] = log;
+            value["log"] = log;
         }
-        shown
+        value
     }
 
     /// The summary as text.

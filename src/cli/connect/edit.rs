@@ -125,7 +125,7 @@ fn json_root(text: &str) -> Result<CstRootNode, EditError> {
 fn json_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String, Vec<FileAddition>), EditError> {
     let mark = text.starts_with(BYTE_ORDER_MARK);
     let root = json_root(text.trim_start_matches(BYTE_ORDER_MARK))?;
-    let mut done = Vec::new();
+    let mut additions = Vec::new();
     for edit in edits {
         let mut made = Vec::new();
         match edit {
@@ -163,10 +163,10 @@ fn json_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String,
             }
             FileEdit::Whole(_) => return Err(EditError::Type(shown(&[]))),
         }
-        done.push(FileAddition { edit: edit.clone(), made });
+        additions.push(FileAddition { edit: edit.clone(), made });
     }
     let text = root.to_string();
-    Ok((if mark { format!("{BYTE_ORDER_MARK}{text}") } else { text }, done))
+    Ok((if mark { format!("{BYTE_ORDER_MARK}{text}") } else { text }, additions))
 }
 
 /// The object at a path; missing objects are created and added to `made`.
@@ -266,7 +266,7 @@ fn toml_document(text: &str) -> Result<DocumentMut, EditError> {
 
 fn toml_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String, Vec<FileAddition>), EditError> {
     let mut document = toml_document(text)?;
-    let mut done = Vec::new();
+    let mut additions = Vec::new();
     for edit in edits {
         let FileEdit::Member(path, value) = edit else { return Err(EditError::Type(edit.to_string())) };
         let Some((name, above)) = path.split_last() else { return Err(EditError::Type(shown(path))) };
@@ -293,9 +293,9 @@ fn toml_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String,
                 table.insert(name, Item::Table(new));
             }
         }
-        done.push(FileAddition { edit: edit.clone(), made });
+        additions.push(FileAddition { edit: edit.clone(), made });
     }
-    Ok((document.to_string(), done))
+    Ok((document.to_string(), additions))
 }
 
 fn toml_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError> {

@@ -25,7 +25,7 @@ fn golden() -> PathBuf {
 
 /// The files below a folder, by their paths in it; none if there is no such folder.
 fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
-    let mut found = BTreeMap::new();
+    let mut files = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten() {
@@ -34,11 +34,11 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
                 folders.push(path);
             } else {
                 let name = path.strip_prefix(root).unwrap().to_owned();
-                found.insert(name, fs::read_to_string(&path).unwrap());
+                files.insert(name, fs::read_to_string(&path).unwrap());
             }
         }
     }
-    found
+    files
 }
 
 fn write(root: &Path, tree: &BTreeMap<PathBuf, String>) {
@@ -142,8 +142,8 @@ fn what_others_wrote_since_stays_and_all_of_ours_is_removed() {
         for name in CASES {
             let case = Case::new(tool, name);
             case.connect(BINARY);
-            let ours = case.files(BINARY);
-            for file in ours.iter().filter(|file| file.syntax != Syntax::Text) {
+            let tool_files = case.files(BINARY);
+            for file in tool_files.iter().filter(|file| file.syntax != Syntax::Text) {
                 let text = fs::read_to_string(&file.path).unwrap();
                 let changed = match file.syntax {
                     Syntax::Json => text.replacen('{', "{ \"addedSince\": true,", 1),
@@ -152,7 +152,7 @@ fn what_others_wrote_since_stays_and_all_of_ours_is_removed() {
                 fs::write(&file.path, changed).unwrap();
             }
             let undone = case.disconnect();
-            for file in &ours {
+            for file in &tool_files {
                 let state = undone.iter().find(|(path, _)| *path == file.path).map(|(_, undone)| undone);
                 if file.syntax == Syntax::Text {
                     assert_eq!(state, Some(&Undone::Deleted), "{tool:?} {name}");

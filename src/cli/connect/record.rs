@@ -161,16 +161,16 @@ impl WrittenRecord {
 
     /// Undoes all files, the last one first, and deletes the record and the backups.
     pub fn undo(self, folder: &ProfileFolder, name: &str) -> Result<Vec<(PathBuf, Undone)>, Failure> {
-        let mut done = Vec::new();
+        let mut outcomes = Vec::new();
         for written in self.files.iter().rev() {
-            done.push((written.path.clone(), written.undo(folder)?));
+            outcomes.push((written.path.clone(), written.undo(folder)?));
         }
         for backup in self.files.iter().filter_map(|written| written.backup.as_deref()) {
             folder.forget(backup)?;
         }
         folder.forget(name)?;
-        done.reverse();
-        Ok(done)
+        outcomes.reverse();
+        Ok(outcomes)
     }
 }
 

@@ -242,9 +242,9 @@ impl<'a> Tour<'a> {
             self.print_progress(&format!("{}  {event}  receipt {receipt}", line.draft.event_type));
         }
         let ids: Vec<EventId> = receipts.iter().map(|(event, _)| *event).collect();
-        let shown: Vec<Value> =
+        let values: Vec<Value> =
             receipts.iter().map(|(event, receipt)| json!({ "event_id": event, "receipt_id": receipt })).collect();
-        self.seen.insert("events".into(), shown.into());
+        self.seen.insert("events".into(), values.into());
         let ids = ids
             .try_into()
             .map_err(|_| Failure::refused("the server held some of the events: `attache activity` shows why"))?;
@@ -380,8 +380,8 @@ impl<'a> Tour<'a> {
     async fn search(&mut self, key: &Client) -> Done {
         self.heading(7, "Search finds them by meaning, not only by keyword");
         let request = SearchRequest { query: Some(QUESTION.into()), limit: Some(1.0), ..SearchRequest::default() };
-        let found = key.search(&request).await.map_err(failed)?;
-        let best = found.results.first().ok_or_else(|| Failure::refused("the search returned no results"))?;
+        let response = key.search(&request).await.map_err(failed)?;
+        let best = response.results.first().ok_or_else(|| Failure::refused("the search returned no results"))?;
         let chunk = best.chunks.first().map_or(best.content.as_str(), |chunk| chunk.content.as_str());
         self.print_progress(&format!("? {QUESTION}"));
         self.good(&format!("{} ({:.2}): {}", self.strong(&visible(&best.title)), best.similarity, visible(chunk)));

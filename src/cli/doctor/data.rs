@@ -46,22 +46,22 @@ pub(super) fn check(settings: &Settings) -> Vec<Finding> {
 /// Checks the mode of a folder. The server creates its folders with mode 0700, but does not change existing ones, because the operator may have
 /// given a group access on purpose.
 fn access(about: &'static str, folder: &Path) -> Finding {
-    let shown = folder.display();
+    let path = folder.display();
     let mode = match fs::metadata(folder) {
         Ok(about) if about.is_dir() => about.permissions().mode() & 0o777,
-        Ok(_) => return Finding::bad(about, format!("{shown} is not a folder"), "set data.dir to a folder"),
-        Err(error) => return Finding::bad(about, format!("{shown}: {error}"), "give the server's user access"),
+        Ok(_) => return Finding::bad(about, format!("{path} is not a folder"), "set data.dir to a folder"),
+        Err(error) => return Finding::bad(about, format!("{path}: {error}"), "give the server's user access"),
     };
     if mode & 0o022 != 0 {
-        let found = format!("{shown} can be changed by other users (mode {mode:03o})");
-        let advice = format!("`chmod go-w {shown}`: a user who can replace files in it controls the server");
+        let found = format!("{path} can be changed by other users (mode {mode:03o})");
+        let advice = format!("`chmod go-w {path}`: a user who can replace files in it controls the server");
         return Finding::doubtful(about, found, advice);
     }
     if mode & 0o077 != 0 {
-        let found = format!("{shown} can be listed by other users (mode {mode:03o})");
-        return Finding::doubtful(about, found, format!("`chmod go-rwx {shown}`, unless this is intended"));
+        let found = format!("{path} can be listed by other users (mode {mode:03o})");
+        return Finding::doubtful(about, found, format!("`chmod go-rwx {path}`, unless this is intended"));
     }
-    Finding::good(about, format!("{shown}, mode {mode:03o}"))
+    Finding::good(about, format!("{path}, mode {mode:03o}"))
 }
 
 fn room(folder: &Path) -> Finding {
@@ -93,15 +93,15 @@ fn synced(folder: &Path) -> Finding {
             );
         }
     };
-    let found = format!("{:.2} ms to write a block to the disk", median.as_secs_f64() * 1e3);
+    let duration = format!("{:.2} ms to write a block to the disk", median.as_secs_f64() * 1e3);
     if median < SYNC_TOO_QUICK {
         let advice = "no disk is that fast: if fsync does not write, a power failure loses acknowledged events";
-        return Finding::doubtful(SYNC, found, advice);
+        return Finding::doubtful(SYNC, duration, advice);
     }
     if median > SYNC_SLOW {
-        return Finding::doubtful(SYNC, found, "every event waits this long: move data.dir to a faster disk");
+        return Finding::doubtful(SYNC, duration, "every event waits this long: move data.dir to a faster disk");
     }
-    Finding::good(SYNC, found)
+    Finding::good(SYNC, duration)
 }
 
 /// Measures writes as the databases do them: append a block, then sync.

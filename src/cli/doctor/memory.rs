@@ -19,7 +19,7 @@ pub(super) async fn check(settings: &Settings, log: &Log) -> Option<Finding> {
     }
     settings.database.url.as_ref()?;
     let path = settings.data.checkpoint();
-    let seen = match MemoryFile::new(&path).read() {
+    let stored = match MemoryFile::new(&path).read() {
         Ok(Some((_, seen))) => seen,
         Ok(None) => {
             let found = format!("{} does not exist yet", path.display());
@@ -31,9 +31,9 @@ pub(super) async fn check(settings: &Settings, log: &Log) -> Option<Finding> {
         }
         Err(fault) => return Some(Finding::bad(MEMORY, reasons(&fault), "check data.dir")),
     };
-    Some(match log.fork_from(&seen).await {
+    Some(match log.fork_from(&stored).await {
         Ok(None) => {
-            Finding::good(MEMORY, format!("the log continues that of {} events in {}", seen.size, path.display()))
+            Finding::good(MEMORY, format!("the log continues that of {} events in {}", stored.size, path.display()))
         }
         Ok(Some(halt)) => Finding::bad(MEMORY, halt.reason, ADVICE),
         Err(error) => Finding::bad(MEMORY, reasons(&error), "check the database's log"),

@@ -26,11 +26,11 @@ pub fn record(profile: &str, tool: Option<&OsString>, hook: Option<&OsString>, p
     };
     let Some(folder) = HookFolder::of(profile) else { return };
     let name = tool.map(|tool| tool.to_string_lossy()).unwrap_or_default();
-    let done = match name.parse::<Tool>() {
+    let result = match name.parse::<Tool>() {
         Ok(tool) => spool(&folder, profile, tool, hook.and_then(|hook| hook.to_str()), &input),
         Err(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is no coding agent"))),
     };
-    if let Err(error) = done {
+    if let Err(error) = result {
         log::note(&folder, &format!("the hook was not recorded: {error}"));
     }
 }

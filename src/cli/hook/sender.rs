@@ -62,8 +62,8 @@ pub fn main(profile: &str) {
     let Some(folder) = HookFolder::of(profile) else { return };
     background::detach();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let done = runtime.map_err(Failure::caused).and_then(|runtime| runtime.block_on(run(&folder, profile)));
-    if let Err(failure) = done {
+    let result = runtime.map_err(Failure::caused).and_then(|runtime| runtime.block_on(run(&folder, profile)));
+    if let Err(failure) = result {
         log::note(&folder, &format!("the sender ended: {}", failure.reason()));
     }
 }
@@ -169,8 +169,8 @@ impl<'f> Sender<'f> {
             let mut progress = Progress::of(self.folder, tool).unwrap_or_default();
             let drained = self.drain(tool, &spool, &mut progress).await;
             progress.error = drained.as_ref().err().map(|failure| failure.reason().to_owned());
-            let kept = progress.keep(self.folder, tool);
-            first = first.and(drained).and(kept);
+            let result = progress.keep(self.folder, tool);
+            first = first.and(drained).and(result);
         }
         first
     }

@@ -118,9 +118,9 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(20 * nth)).await;
             (nth < 3).then(|| (Bytes::from(event(&nth, "{}")), nth + 1))
         });
-        let told: Vec<Bytes> = beating(slow, Duration::from_secs(15)).collect().await;
+        let pieces: Vec<Bytes> = beating(slow, Duration::from_secs(15)).collect().await;
         let expected = ["id: 0\ndata: {}\n\n", ":\n\n", "id: 1\ndata: {}\n\n", ":\n\n", ":\n\n"];
-        assert_eq!(told[..5], expected);
-        assert_eq!(told[5], "id: 2\ndata: {}\n\n");
+        assert_eq!(pieces[..5], expected);
+        assert_eq!(pieces[5], "id: 2\ndata: {}\n\n");
     }
 }

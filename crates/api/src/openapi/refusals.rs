@@ -33,7 +33,7 @@ pub(super) fn response(codes: &[Code], knowledge: bool, passing: bool) -> Value 
     if knowledge {
         required.push("details");
     }
-    let ours = json!({ "allOf": [
+    let own = json!({ "allOf": [
         { "$ref": "#/components/schemas/ErrorBody" },
         { "type": "object", "properties": members, "required": required },
     ] });
@@ -43,9 +43,9 @@ pub(super) fn response(codes: &[Code], knowledge: bool, passing: bool) -> Value 
     response["content"] = if passing {
         let anything = json!({ "$ref": "#/components/schemas/Anything" });
         response["description"] = format!("{}; or a response of the statistics service", words.join(", ")).into();
-        json!({ "application/json": { "schema": { "anyOf": [ours, anything] }, "examples": examples }, "*/*": {} })
+        json!({ "application/json": { "schema": { "anyOf": [own, anything] }, "examples": examples }, "*/*": {} })
     } else {
-        json!({ "application/json": { "schema": ours, "examples": examples } })
+        json!({ "application/json": { "schema": own, "examples": examples } })
     };
     if response["headers"] == json!({}) {
         response.as_object_mut().map(|response| response.remove("headers"));

@@ -23,9 +23,9 @@ impl Schemas {
 
     /// Adds the schema of `T` and the schemas that it refers to; returns a reference to it.
     pub fn add<T: ToSchema>(&mut self) -> Value {
-        let mut found = vec![(T::name().into_owned(), T::schema())];
-        T::schemas(&mut found);
-        for (name, schema) in found {
+        let mut named = vec![(T::name().into_owned(), T::schema())];
+        T::schemas(&mut named);
+        for (name, schema) in named {
             self.schemas.entry(name).or_insert_with(|| for_strangers(serde_json::to_value(schema).unwrap_or_default()));
         }
         json!({ "$ref": format!("#/components/schemas/{}", T::name()) })

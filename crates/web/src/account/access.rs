@@ -190,17 +190,17 @@ fn names_of(ids: &[SpaceId], spaces: &[Space]) -> String {
 
 /// A short name of a browser, from its user agent.
 fn browser(user_agent: &str) -> String {
-    let known = |names: &[(&str, &'static str)]| {
+    let selected = |names: &[(&str, &'static str)]| {
         names.iter().find(|(mark, _)| user_agent.contains(mark)).map(|(_, name)| *name)
     };
-    let name = known(&[
+    let name = selected(&[
         ("Edg/", "Edge"),
         ("OPR/", "Opera"),
         ("Firefox/", "Firefox"),
         ("Chrome/", "Chrome"),
         ("Safari/", "Safari"),
     ]);
-    let system = known(&[
+    let system = selected(&[
         ("iPhone", "iPhone"),
         ("iPad", "iPad"),
         ("Android", "Android"),

@@ -163,8 +163,8 @@ pub async fn save(
             return Ok(view.draw(StatusCode::CONFLICT, &matrix, &submitted, conflicts, None));
         }
         let edits = matrix.edits(&changes);
-        let done = consent.edit(edits, Author::Person).await.map_err(PageError::of(&site))?;
-        let Edited::Written(written) = done else { continue };
+        let outcome = consent.edit(edits, Author::Person).await.map_err(PageError::of(&site))?;
+        let Edited::Written(written) = outcome else { continue };
         let mut response = back(&site, form.get("computer").filter(|uuid| matrix.computer(uuid).is_some()));
         match SaveUndo::of(&changes).seal(&owner.account) {
             Some(undo) if written.records > 0 => cookies.set(Cookie::Undo, &mut response, &undo),
@@ -300,7 +300,7 @@ impl View<'_> {
 fn field(matrix: &ConsentMatrix, name: &str, cell: &Cell, submitted: &Submitted) -> Field {
     let was = matrix.state(cell);
     let field = cell.to_string();
-    let shown = submitted.get(&field).copied().unwrap_or(was);
+    let displayed_state = submitted.get(&field).copied().unwrap_or(was);
     let follows = match (&cell.scope, cell.lane) {
         (RowScope::Everywhere, None) => "Not chosen".to_owned(),
         _ => match matrix.inherited(cell) {
@@ -308,12 +308,16 @@ fn field(matrix: &ConsentMatrix, name: &str, cell: &Cell, submitted: &Submitted)
             None => "Follows: not chosen".to_owned(),
         },
     };
-    let mut choices = vec![Choice { value: "", words: follows, chosen: shown == CellState::Follows }];
+    let mut choices = vec![Choice { value: "", words: follows, chosen: displayed_state == CellState::Follows }];
     if was == CellState::Mixed {
-        choices.push(Choice { value: "mixed", words: "Differs".to_owned(), chosen: shown == CellState::Mixed });
+        choices.push(Choice {
+            value: "mixed",
+            words: "Differs".to_owned(),
+            chosen: displayed_state == CellState::Mixed,
+        });
     }
     for level in [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full] {
-        let chosen = shown == CellState::Level(level);
+        let chosen = displayed_state == CellState::Level(level);
         choices.push(Choice { value: level.as_str(), words: words(level).to_owned(), chosen });
     }
     Field {

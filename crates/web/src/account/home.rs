@@ -273,14 +273,14 @@ fn megabytes(bytes: u64) -> String {
 /// A number with commas between its thousands.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
-    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            shown.push(',');
+            text.push(',');
         }
-        shown.push(digit);
+        text.push(digit);
     }
-    shown
+    text
 }
 
 #[cfg(test)]
@@ -289,14 +289,14 @@ mod tests {
 
     #[test]
     fn numbers_are_written_with_commas() {
-        let shown = [0, 37, 999, 1000, 10_000, 1_234_567].map(thousands);
-        assert_eq!(shown, ["0", "37", "999", "1,000", "10,000", "1,234,567"]);
+        let texts = [0, 37, 999, 1000, 10_000, 1_234_567].map(thousands);
+        assert_eq!(texts, ["0", "37", "999", "1,000", "10,000", "1,234,567"]);
     }
 
     #[test]
     fn bytes_are_written_in_megabytes() {
-        let shown = [0, 1, 1 << 20, 1_600_000, 256 << 20, 300_000_000, 5 << 30].map(megabytes);
-        assert_eq!(shown, ["0 MB", "0.1 MB", "1 MB", "1.6 MB", "256 MB", "287 MB", "5,120 MB"]);
+        let texts = [0, 1, 1 << 20, 1_600_000, 256 << 20, 300_000_000, 5 << 30].map(megabytes);
+        assert_eq!(texts, ["0 MB", "0.1 MB", "1 MB", "1.6 MB", "256 MB", "287 MB", "5,120 MB"]);
     }
 
     #[test]

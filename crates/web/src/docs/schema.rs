@@ -239,10 +239,10 @@ mod tests {
             { "properties": { "type": { "enum": ["b"] }, "y": { "$ref": "#/here" } }, "required": ["type"] },
         ] });
         let document = json!({ "here": { "type": "array", "items": { "type": "integer" } } });
-        let told: Vec<(String, String, bool)> =
+        let rows: Vec<(String, String, bool)> =
             Reader(&document).expanded(&schema).into_iter().map(|one| (one.name, one.kind, one.required)).collect();
         let wanted = [("type", "a or b", true), ("x", "string or null", false), ("y", "list of integer", false)];
-        assert_eq!(told, wanted.map(|(name, kind, required)| (name.to_owned(), kind.to_owned(), required)));
+        assert_eq!(rows, wanted.map(|(name, kind, required)| (name.to_owned(), kind.to_owned(), required)));
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
         } });
         let reader = Reader(&document);
         let plain = |parts: Vec<Part>| parts.into_iter().map(|part| part.text).collect::<String>();
-        let told: Vec<(String, String, String)> = reader
+        let rows: Vec<(String, String, String)> = reader
             .expanded(&schema)
             .into_iter()
             .map(|one| (format!("{}{}", one.outer, one.name), one.kind, plain(one.limits)))
@@ -275,12 +275,13 @@ mod tests {
             ("notes", "list of object or null", "at most 20 items"),
             ("notes[].text", "string", "^a$, default \"a\""),
         ];
-        assert_eq!(told, wanted.map(|(name, kind, limits)| (name.to_owned(), kind.to_owned(), limits.to_owned())));
+        assert_eq!(rows, wanted.map(|(name, kind, limits)| (name.to_owned(), kind.to_owned(), limits.to_owned())));
     }
 
     #[test]
     fn text_between_backticks_is_code() {
-        let told: Vec<(bool, String)> = parts("`a` is not b").into_iter().map(|part| (part.code, part.text)).collect();
-        assert_eq!(told, [(true, "a".to_owned()), (false, " is not b".to_owned())]);
+        let pieces: Vec<(bool, String)> =
+            parts("`a` is not b").into_iter().map(|part| (part.code, part.text)).collect();
+        assert_eq!(pieces, [(true, "a".to_owned()), (false, " is not b".to_owned())]);
     }
 }

@@ -139,11 +139,11 @@ pub async fn cancel(
 /// All lines, in the order of the items in the request.
 async fn lines(site: &Site, account: &UserAccountId, batch: &Batch) -> Result<Vec<Line>, PageError> {
     let finished = batch.journal.finished();
-    let kept: Vec<MemoryId> = finished.iter().filter_map(|(_, outcome)| kept(outcome)).collect();
-    let titles = titles(site, account, &kept).await?;
-    let done = finished.iter().map(|(index, outcome)| Line::of(*index, outcome, &titles));
+    let memories: Vec<MemoryId> = finished.iter().filter_map(|(_, outcome)| kept(outcome)).collect();
+    let titles = titles(site, account, &memories).await?;
+    let ended = finished.iter().map(|(index, outcome)| Line::of(*index, outcome, &titles));
     let waits = batch.pending.iter().map(|(index, url)| Line::waiting(*index, url.as_deref()));
-    let mut lines: Vec<Line> = done.chain(waits).collect();
+    let mut lines: Vec<Line> = ended.chain(waits).collect();
     lines.sort_by_key(|line| line.index);
     Ok(lines)
 }

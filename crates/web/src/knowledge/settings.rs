@@ -288,8 +288,8 @@ mod tests {
         let empty = FilterSettings { should_llm_filter: true, ..Default::default() };
         let on = FilterSettings { should_llm_filter: true, ..settings.clone() };
         for warning in [settings, empty, on].iter().flat_map(|settings| settings.warnings(false)) {
-            let told = in_words(warning);
-            assert!(!["shouldLLMFilter", "filterPrompt"].iter().any(|name| told.contains(name)), "{told}");
+            let text = in_words(warning);
+            assert!(!["shouldLLMFilter", "filterPrompt"].iter().any(|name| text.contains(name)), "{text}");
         }
     }
 }

@@ -35,12 +35,12 @@ pub(super) fn asker(headers: &HeaderMap, email: &Email, address: IpAddr, pages: 
 pub(super) fn remember(response: &mut Response, headers: &HeaderMap, email: &Email, pages: &SignInPages) {
     let new =
         || Known { browser: BASE64_URL_SAFE_NO_PAD.encode(pages.site.ports.rng.bytes::<16>()), marks: Vec::new() };
-    let mut known = Known::of(headers, pages).unwrap_or_else(new);
+    let mut record = Known::of(headers, pages).unwrap_or_else(new);
     let mark = mark(email, pages);
-    known.marks.retain(|other| *other != mark);
-    known.marks.insert(0, mark);
-    known.marks.truncate(ADDRESSES_MAX);
-    pages.cookies.set(Cookie::Known, response, &known.written());
+    record.marks.retain(|other| *other != mark);
+    record.marks.insert(0, mark);
+    record.marks.truncate(ADDRESSES_MAX);
+    pages.cookies.set(Cookie::Known, response, &record.written());
 }
 
 struct Known {

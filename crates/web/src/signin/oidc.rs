@@ -48,8 +48,8 @@ pub async fn begin(
     let url = provider.authorize(&errand).await.map_err(refuse)?;
     let location = HeaderValue::from_str(&url).map_err(|_| refuse(Denial::Away))?;
     let mut response = (StatusCode::FOUND, [(LOCATION, location)]).into_response();
-    let kept = serde_json::to_vec(&errand).unwrap_or_default();
-    pages.cookies.set(Cookie::Provider, &mut response, &BASE64_URL_SAFE_NO_PAD.encode(kept));
+    let bytes = serde_json::to_vec(&errand).unwrap_or_default();
+    pages.cookies.set(Cookie::Provider, &mut response, &BASE64_URL_SAFE_NO_PAD.encode(bytes));
     Ok(response)
 }
 
@@ -90,8 +90,8 @@ pub async fn callback(
 }
 
 fn errand(headers: &HeaderMap, pages: &SignInPages) -> Option<OidcState> {
-    let kept = pages.cookies.read(Cookie::Provider, headers)?;
-    let errand: OidcState = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(kept.expose()).ok()?).ok()?;
+    let cookie = pages.cookies.read(Cookie::Provider, headers)?;
+    let errand: OidcState = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(cookie.expose()).ok()?).ok()?;
     errand.is_live(pages.site.ports.clock.now()).then_some(errand)
 }
 

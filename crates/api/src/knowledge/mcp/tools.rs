@@ -89,7 +89,7 @@ impl MemoryTools {
             spaces: self.named(&arguments.spaces).await?,
         };
         let hits = self.search.find(&self.access, params).await.map_err(reason)?;
-        let asked = words::asked(&arguments.query, WORDS_MAX);
+        let terms = words::asked(&arguments.query, WORDS_MAX);
         let (mut text, mut results) = (String::new(), Vec::new());
         for hit in hits {
             let url = url_of(hit.memory.id, hit.memory.url.as_deref(), &self.urls);
@@ -101,7 +101,7 @@ impl MemoryTools {
             );
             let chunks: Vec<&str> = hit.chunks.iter().take(SEARCH_CHUNKS).map(|chunk| chunk.content.as_str()).collect();
             for chunk in &chunks {
-                let parts = excerpt(&asked, chunk);
+                let parts = excerpt(&terms, chunk);
                 let _ = writeln!(text, "{}", parts.into_iter().map(|part| part.text).collect::<String>());
             }
             text.push('\n');
@@ -180,14 +180,14 @@ impl MemoryTools {
 
     /// The ids of spaces that are given by id or name.
     async fn named(&self, names: &[String]) -> Result<Vec<Uuid>, String> {
-        let mut known = None;
+        let mut listed = None;
         let mut ids = Vec::with_capacity(names.len());
         for name in names {
             if let Ok(id) = name.parse() {
                 ids.push(id);
                 continue;
             }
-            let spaces = match &mut known {
+            let spaces = match &mut listed {
                 Some(spaces) => spaces,
                 none => none.insert(self.spaces_of_key().await?),
             };

@@ -113,8 +113,8 @@ impl Head {
         let PlaceScope { machine_id, agent_id } = &event.scope;
         let filter =
             ActivityFilter { machine: Some(*machine_id), agent: Some(agent_id.clone()), ..ActivityFilter::default() };
-        let found = activity.search(scope, &filter, computers, None, 1).await.ok()?;
-        let (newest, _) = found.entries.first()?;
+        let page = activity.search(scope, &filter, computers, None, 1).await.ok()?;
+        let (newest, _) = page.entries.first()?;
         Some(Self { epoch: newest.chain_epoch?, seq: newest.seq? })
     }
 }

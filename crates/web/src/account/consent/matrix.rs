@@ -213,8 +213,8 @@ impl ConsentMatrix {
                 changes.push(CellChange { scope: cell.scope, lane: cell.lane, from, now, to: *to });
             }
         }
-        let kept = self.kept(&changes);
-        changes.extend(kept);
+        let added = self.kept(&changes);
+        changes.extend(added);
         Ok(changes)
     }
 
@@ -225,18 +225,18 @@ impl ConsentMatrix {
             let chosen = changes.iter().find(|change| change.scope == *scope && change.lane == lane);
             chosen.map_or_else(|| self.state(&Cell { scope: scope.clone(), lane }), |change| change.to)
         };
-        let mut kept = Vec::new();
+        let mut added = Vec::new();
         for change in changes.iter().filter(|change| change.scope != RowScope::Everywhere && change.lane.is_none()) {
             let Some(level) = change.to.level().filter(|_| change.now == CellState::Follows) else { continue };
             for lane in Lane::ALL.iter().copied().map(Some) {
                 let general = to(&RowScope::Everywhere, lane).level().filter(|general| *general < level);
                 if let (CellState::Follows, Some(general)) = (to(&change.scope, lane), general) {
                     let (scope, now) = (change.scope.clone(), CellState::Follows);
-                    kept.push(CellChange { scope, lane, from: now, now, to: CellState::Level(general) });
+                    added.push(CellChange { scope, lane, from: now, now, to: CellState::Level(general) });
                 }
             }
         }
-        kept
+        added
     }
 
     /// The edits of records that make these changes.
