@@ -184,9 +184,9 @@ fn dry_run_and_print_write_nothing() {
     let home = Home::new();
     fs::create_dir(home.dir.path().join(".cursor")).unwrap();
     fs::write(home.dir.path().join(".cursor/mcp.json"), "{\n  \"mcpServers\": {}\n}\n").unwrap();
-    let shown = home.run(&["connect", "cursor", "--dry-run"]);
+    let output = home.run(&["connect", "cursor", "--dry-run"]);
     for part in ["--- /dev/null", "+++ ", ".cursor/hooks.json", "+    \"attache\": {"] {
-        assert!(shown.said().contains(part), "{part} in {shown:?}");
+        assert!(output.said().contains(part), "{part} in {output:?}");
     }
     let printed = home.run(&["connect", "opencode", "--print", "--no-mcp"]);
     assert!(printed.said().contains("\"hook\",\"opencode\",\"--profile\",\"default\""), "{printed:?}");

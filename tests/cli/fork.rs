@@ -51,8 +51,8 @@ async fn checkpoint(server: &Server) -> String {
 
 /// Verifies a proof offline, with the key that is pinned.
 fn is_valid(proof: &Value, vkey: &str) {
-    let done = Home::new().run_with_input(&["verify", "-", "--vkey", vkey, "--json"], proof.to_string().as_bytes());
-    assert_eq!(done.json()["valid"], true, "{done:?}");
+    let output = Home::new().run_with_input(&["verify", "-", "--vkey", vkey, "--json"], proof.to_string().as_bytes());
+    assert_eq!(output.json()["valid"], true, "{output:?}");
 }
 
 /// Asserts the reports, the refusals and the successful responses of a halted server.

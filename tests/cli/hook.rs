@@ -35,8 +35,8 @@ pub fn folder(home: &Home) -> PathBuf {
 
 /// The state of one agent according to `--status`.
 pub fn status(home: &Home, tool: &str) -> Option<Value> {
-    let known = home.run(&["hook", "--status", "--json"]).json();
-    known["tools"].as_array().unwrap().iter().find(|status| status["tool"] == tool).cloned()
+    let value = home.run(&["hook", "--status", "--json"]).json();
+    value["tools"].as_array().unwrap().iter().find(|status| status["tool"] == tool).cloned()
 }
 
 /// Waits until the sender has handled all events.
@@ -107,8 +107,8 @@ async fn a_session_of_each_agent_arrives_on_a_whole_chain() {
             *expected.entry(tool.to_owned()).or_default() += events["full"].as_array().unwrap().len() as u64;
             let payload = fs::read(&path).unwrap();
             if path.to_str().unwrap().contains("/notify/") {
-                let done = home.run(&["hook", tool, std::str::from_utf8(&payload).unwrap()]);
-                assert_eq!(done.said(), "");
+                let output = home.run(&["hook", tool, std::str::from_utf8(&payload).unwrap()]);
+                assert_eq!(output.said(), "");
             } else {
                 hook(&home, tool, &payload);
             }

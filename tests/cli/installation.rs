@@ -88,8 +88,8 @@ async fn rows(path: &Path, sql: &'static str) -> Vec<String> {
 /// Every command that opens the databases returns the same error.
 fn is_refused(home: &Home, reasons: &[&str]) {
     for command in [&["serve"][..], &["migrate"]] {
-        let done = home.run(command);
-        let said = done.refused(1, reasons);
+        let output = home.run(command);
+        let said = output.refused(1, reasons);
         for way_out in ["attache backup restore", "attache serve --new-log"] {
             assert!(said.contains(way_out), "{said}");
         }

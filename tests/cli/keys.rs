@@ -31,8 +31,8 @@ fn the_first_run_creates_the_current_and_the_next_signing_key() {
     let home = Home::new();
     home.run(&["migrate"]).said();
     assert_eq!((kids(&home, "active").len(), kids(&home, "next").len(), kids(&home, "retired").len()), (1, 1, 0));
-    let done = home.run(&["keys", "list"]);
-    let lines: Vec<&str> = done.said().lines().collect();
+    let output = home.run(&["keys", "list"]);
+    let lines: Vec<&str> = output.said().lines().collect();
     assert_eq!(lines.len(), 3);
     assert!(lines[0].starts_with("kid") && lines[0].contains("state"), "{lines:?}");
 }

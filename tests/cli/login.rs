@@ -75,8 +75,8 @@ async fn one_approval_brings_the_attachment_and_a_key_that_ends_with_it() {
     assert_eq!((&whoami["email"], &whoami["attached"]), (&json!("ada@example.com"), &json!(true)));
     assert_eq!(whoami["api_key"]["scopes"], json!(["search", "write"]));
     assert_eq!((&whoami["api_key"]["name"], &whoami["api_key"]["expires_at"]), (&json!("Ada's laptop"), &Value::Null));
-    let shown = home.run(&["whoami"]);
-    assert!(shown.said().contains("search, write; every space; does not expire"), "{shown:?}");
+    let output = home.run(&["whoami"]);
+    assert!(output.said().contains("search, write; every space; does not expire"), "{output:?}");
     let status = home.run(&["status"]);
     for part in ["answers", "attached to the account of ada@example.com", "now, skill.invoked", "pending    none"] {
         assert!(status.said().contains(part), "{part}: {status:?}");
@@ -216,8 +216,8 @@ async fn pages_are_opened_by_the_browser_or_their_address_is_printed() {
         let mut command = home.command(arguments);
         command.env("BROWSER", &browser).env("PATH", "/usr/bin:/bin").output().unwrap().stdout
     };
-    let shown: Value = serde_json::from_slice(&open(&["open", "knowledge", "--url", url, "--json"])).unwrap();
-    assert_eq!(shown, json!({ "url": "https://attache.example.com/knowledge", "opened": true }));
+    let value: Value = serde_json::from_slice(&open(&["open", "knowledge", "--url", url, "--json"])).unwrap();
+    assert_eq!(value, json!({ "url": "https://attache.example.com/knowledge", "opened": true }));
     let page = eventually("the browser has the page", async || std::fs::read_to_string(&opened).ok()).await;
     assert_eq!(page, "https://attache.example.com/knowledge");
     home.run(&["open", "everything"]).refused(2, &["activity"]);
@@ -234,9 +234,9 @@ async fn status_names_missing_credentials() {
     home.run(&["machine", "register", "--url", &server.url]).said();
     let registered = home.run(&["status", "--json"]);
     assert_eq!(registered.code, Some(5));
-    let known: Value = serde_json::from_str(&registered.stdout).unwrap();
+    let value: Value = serde_json::from_str(&registered.stdout).unwrap();
     assert_eq!(
-        (&known["registered"], &known["attached"], &known["api_key"]),
+        (&value["registered"], &value["attached"], &value["api_key"]),
         (&json!(true), &json!(false), &Value::Null)
     );
     let failure: Value = serde_json::from_str(registered.stderr.lines().last().unwrap()).unwrap();

@@ -91,8 +91,8 @@ fn without_a_server_each_call_says_why_it_failed() {
             "name": "search_memory", "arguments": { "query": "x" } } }),
     ];
     let input = lines.map(|line| line.to_string()).join("\n") + "\n";
-    let done = home.run_with_input(&["mcp"], input.as_bytes());
-    let answers: Vec<Value> = done.said().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let output = home.run_with_input(&["mcp"], input.as_bytes());
+    let answers: Vec<Value> = output.said().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let called = answers.iter().find(|answer| answer["id"] == 2).unwrap();
     assert_eq!(called["result"]["isError"], true, "{called}");
     assert!(called["result"]["content"][0]["text"].as_str().unwrap().contains("API key"), "{called}");

@@ -146,8 +146,8 @@ async fn spans_wait_for_a_server_that_is_away() {
 /// Waits until the sender has written a level of the server for hooks and receivers.
 async fn level_is_known(home: &Home, level: &str) {
     eventually("the level is known", async || {
-        let known: Value = serde_json::from_slice(&fs::read(folder(home).join("consent.json")).ok()?).ok()?;
-        (known["lanes"]["llm"]["level"] == level && known["lanes"]["skill"]["level"] == level).then_some(())
+        let value: Value = serde_json::from_slice(&fs::read(folder(home).join("consent.json")).ok()?).ok()?;
+        (value["lanes"]["llm"]["level"] == level && value["lanes"]["skill"]["level"] == level).then_some(())
     })
     .await;
 }

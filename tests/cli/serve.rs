@@ -271,8 +271,8 @@ async fn other_commands_create_and_migrate_no_database() {
 async fn a_start_without_migrating_refuses_older_tables_and_changes_none() {
     let home = Home::new();
     let refuses = |reasons: &[&str]| {
-        let done = home.run(&["serve", "--no-migrate"]);
-        done.refused(1, &[reasons, &["--no-migrate", "attache migrate"]].concat());
+        let output = home.run(&["serve", "--no-migrate"]);
+        output.refused(1, &[reasons, &["--no-migrate", "attache migrate"]].concat());
     };
     refuses(&["the main database does not exist"]);
     assert!(!home.data().exists(), "nothing is made");

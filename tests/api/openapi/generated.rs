@@ -27,9 +27,9 @@ async fn a_linter_finds_no_error_in_the_description() {
     let dir = folder(&world, &packages).await;
     let mut linted = node(&dir, &["node_modules/@redocly/cli/bin/cli.js", "lint", "openapi.json", "--format=json"]);
     let linted = linted.output().await.unwrap();
-    let found: Value = serde_json::from_slice(&linted.stdout).unwrap_or_else(|error| panic!("{error}: {linted:?}"));
-    assert!(linted.status.success(), "{found:#}");
-    assert_eq!(found["totals"]["errors"], 0, "{found:#}");
+    let value: Value = serde_json::from_slice(&linted.stdout).unwrap_or_else(|error| panic!("{error}: {linted:?}"));
+    assert!(linted.status.success(), "{value:#}");
+    assert_eq!(value["totals"]["errors"], 0, "{value:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

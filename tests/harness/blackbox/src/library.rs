@@ -59,6 +59,6 @@ pub async fn assert_stored(server: &Server, key: &str, messages: &[Value]) {
     }
     let search =
         request(server, key, reqwest::Method::POST, "/v1/search").json(&json!({ "query": "subject7", "limit": 1 }));
-    let found: Value = search.send().await.unwrap().json().await.unwrap();
-    assert_eq!(found["results"][0]["title"], "Note 7 about subject7", "{found}");
+    let value: Value = search.send().await.unwrap().json().await.unwrap();
+    assert_eq!(value["results"][0]["title"], "Note 7 about subject7", "{value}");
 }
