@@ -1,5 +1,5 @@
-//! The commands of the README and of the documents for newcomers work as printed, twice in a row on the same computer: the blocks of each document
-//! run one after the other, in one shell.
+//! The commands of the README and of the documents for newcomers work as printed, twice in a row on the same computer: the blocks of each
+//! document run one after the other, in one shell.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 

@@ -37,8 +37,8 @@ impl<T> Default for SharedProbe<T> {
 }
 
 impl<T: Clone + Debug + Send + Sync + 'static> SharedProbe<T> {
-    /// The result of `ask`, or the reason why there is none. `ask` runs in a separate task, so a dropped caller does not cancel it. If the task
-    /// exceeds the deadline, every caller gets an error until the task returns.
+    /// The result of `ask`, or the reason why there is none. `ask` runs in a separate task, so a dropped caller does not cancel it. If the
+    /// task exceeds the deadline, every caller gets an error until the task returns.
     pub(super) async fn answer<F>(&self, pace: Pace, ask: impl FnOnce() -> F) -> Result<T, String>
     where
         F: Future<Output = Result<T, String>> + Send + 'static,

@@ -188,8 +188,8 @@ impl Pace {
         Self { every, failed_every: every, ..self }
     }
 
-    /// The pace of reads. On PostgreSQL the write of the part `store` shows that the database responds, so successful reads are repeated less
-    /// often.
+    /// The pace of reads. On PostgreSQL the write of the part `store` shows that the database responds, so successful reads are repeated
+    /// less often.
     fn of_reads(self, app: &App) -> Self {
         if app.store.pool().is_postgres() { Self { every: 5 * self.every, ..self } } else { self }
     }

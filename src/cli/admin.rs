@@ -1,4 +1,5 @@
-//! `attache admin`: the operator's commands. They access the database directly; a running server applies their changes within about a second.
+//! `attache admin`: the operator's commands. They access the database directly; a running server applies their changes within about a
+//! second.
 
 mod account;
 mod agent;

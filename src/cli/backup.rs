@@ -1,11 +1,12 @@
 //! `attache backup`: creates, verifies and restores copies of the embedded databases. A copy can be made while the server runs.
 //!
-//! A backup is a folder with a consistent copy of each database and a manifest with their digests. The main database is copied before the log:
-//! so every event that the main database records as forwarded is in the copied log, and the log continues the checkpoint that the main database
-//! contains. Events that the log accepted in between are recognised by their ids. PostgreSQL has its own tools, so it is not supported here.
+//! A backup is a folder with a consistent copy of each database and a manifest with their digests. The main database is copied before the
+//! log: so every event that the main database records as forwarded is in the copied log, and the log continues the checkpoint that the main
+//! database contains. Events that the log accepted in between are recognised by their ids. PostgreSQL has its own tools, so it is not
+//! supported here.
 //!
-//! A restored backup is an earlier state of the log. If the log has signed events since, its clients report a rollback, unless the restored log
-//! starts a new epoch (`attache serve --new-log`).
+//! A restored backup is an earlier state of the log. If the log has signed events since, its clients report a rollback, unless the restored
+//! log starts a new epoch (`attache serve --new-log`).
 
 mod content;
 mod folder;

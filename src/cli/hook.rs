@@ -1,7 +1,8 @@
 //! `attache hook`: records the work of a coding agent from the payloads of its hooks (`docs/hooks.md`).
 //!
-//! The agent waits for its hooks, so that a hook only reads its input, appends to the spool and starts the sender. [`intercepted`] handles it
-//! before the command line is parsed. It prints nothing and returns 0, because agents read the output and the exit code of a hook as decisions.
+//! The agent waits for its hooks, so that a hook only reads its input, appends to the spool and starts the sender. [`intercepted`] handles
+//! it before the command line is parsed. It prints nothing and returns 0, because agents read the output and the exit code of a hook as
+//! decisions.
 
 mod background;
 mod folder;

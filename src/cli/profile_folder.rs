@@ -1,7 +1,7 @@
 //! Profiles on disk: a server's URL and credentials, in a folder that only its owner can read.
 //!
-//! `$XDG_CONFIG_HOME/attache/<profile>/` (usually `~/.config/attache/default/`) has mode 0700, its files 0600. A file is replaced as a whole,
-//! and synced before the command reports success, so a crash leaves either the old or the new file.
+//! `$XDG_CONFIG_HOME/attache/<profile>/` (usually `~/.config/attache/default/`) has mode 0700, its files 0600. A file is replaced as a
+//! whole, and synced before the command reports success, so a crash leaves either the old or the new file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -243,7 +243,8 @@ impl ProfileFolder {
         }
     }
 
-    /// Locks `what` of this profile against other processes, until the returned file is dropped. Blocks while another process holds the lock.
+    /// Locks `what` of this profile against other processes, until the returned file is dropped. Blocks while another process holds the
+    /// lock.
     pub fn lock(&self, what: &str) -> Result<File, Failure> {
         let name = format!("{what}.lock");
         self.make()?;

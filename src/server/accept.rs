@@ -71,8 +71,8 @@ pub struct ConnectionLimits {
 /// The rule by which connections are accepted.
 #[derive(Debug)]
 pub enum Door {
-    /// A public listener: while all places are taken, it accepts no connection, and clients wait in the kernel's queue, which is bounded too.
-    /// One address gets only some of the places.
+    /// A public listener: while all places are taken, it accepts no connection, and clients wait in the kernel's queue, which is bounded
+    /// too. One address gets only some of the places.
     Public {
         /// Free places of all public listeners.
         places: Arc<Semaphore>,
@@ -185,7 +185,8 @@ fn turn_away(stream: TcpStream) {
         {\"error\":\"temporarily_unavailable\",\"reason\":\"too_many_connections\",\"retryable\":true}";
     tracing::debug!("an address has too many connections: one more was closed");
     api::error::count_refusal("too_many_connections");
-    // A client that floods the server may lose the response. The buffer of a new socket has space for it, but the runtime has not polled it.
+    // A client that floods the server may lose the response. The buffer of a new socket has space for it, but the runtime has not polled
+    // it.
     let _ = stream.into_std().and_then(|mut socket| socket.write(ANSWER));
 }
 

@@ -1,4 +1,5 @@
-//! Specification, *Events*: forwarded, held, refused, resent (`docs/protocol/events.md` and `docs/decisions/0006-events-and-chains.md` and `docs/decisions/0007-held-events.md`).
+//! Specification, *Events*: forwarded, held, refused, resent (`docs/protocol/events.md` and `docs/decisions/0006-events-and-chains.md` and
+//! `docs/decisions/0007-held-events.md`).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The tour and the doctor on each version of PostgreSQL that is supported: a server migrates an empty database, records events with proofs, and
-//! searches; the doctor reads the views of the version.
+//! The tour and the doctor on each version of PostgreSQL that is supported: a server migrates an empty database, records events with
+//! proofs, and searches; the doctor reads the views of the version.
 
 use blackbox::flow;
 use blackbox::process::Home;

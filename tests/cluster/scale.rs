@@ -21,8 +21,8 @@ pub struct Scale {
     pub calm: Duration,
     /// Number of events with proofs that are read from each node.
     pub proofs: usize,
-    /// Maximum time in which an undisturbed node may accept no event. The promise is 2 s (P25); a short run, at the same time as other tests,
-    /// fails only far beyond it.
+    /// Maximum time in which an undisturbed node may accept no event. The promise is 2 s (P25); a short run, at the same time as other
+    /// tests, fails only far beyond it.
     pub refused_max: Duration,
     /// Whether the promised times are asserted.
     pub soak: bool,

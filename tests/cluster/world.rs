@@ -224,7 +224,8 @@ impl World {
         begun.elapsed()
     }
 
-    /// Prints the longest times in which undisturbed nodes refused events; asserts the promise in a soak, otherwise a generous multiple of it.
+    /// Prints the longest times in which undisturbed nodes refused events; asserts the promise in a soak, otherwise a generous multiple of
+    /// it.
     pub fn assert_available(&self, fault: &str) {
         let (mut refused, mut late) = (Duration::ZERO, Duration::ZERO);
         for node in &self.nodes {

@@ -44,8 +44,8 @@ pub async fn computers(State(store): State<Store>, State(urls): State<Arc<Urls>>
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// `PATCH /api/v1/account/computers/{machine_uuid}`: the account's name for a computer that is or was attached to it. Sessions only: an agent
-/// must not choose the name under which its person sees a computer.
+/// `PATCH /api/v1/account/computers/{machine_uuid}`: the account's name for a computer that is or was attached to it. Sessions only: an
+/// agent must not choose the name under which its person sees a computer.
 pub async fn name_computer(
     State(labels): State<Labels>,
     caller: Caller,

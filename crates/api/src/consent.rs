@@ -1,4 +1,5 @@
-//! Consent: how much may be recorded (`docs/protocol/consent.md` and `docs/decisions/0014-consent.md` and `docs/decisions/0015-reports-of-consent.md`).
+//! Consent: how much may be recorded (`docs/protocol/consent.md` and `docs/decisions/0014-consent.md` and
+//! `docs/decisions/0015-reports-of-consent.md`).
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Checks of every request head before admission: RFC 9112, sections 3.2 (`Host`) and 6.1 (`Transfer-Encoding`), and the encodings of the body.
+//! Checks of every request head before admission: RFC 9112, sections 3.2 (`Host`) and 6.1 (`Transfer-Encoding`), and the encodings of the
+//! body.
 //!
 //! In one point that this module cannot see, hyper is less strict: it accepts a bare LF as the end of a line, which section 2.2 allows.
 

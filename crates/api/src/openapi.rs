@@ -1,9 +1,9 @@
 //! The OpenAPI 3.1.0 description of both APIs, version 1.0.0 (`docs/protocol/conventions.md#versioning`).
 //!
-//! The document is composed from three sources: the route table has the operations and their credentials, the types of the crate `wire` have the
-//! schemas of bodies, and the lists in this folder have the descriptions and the error [`Code`](super::error::Code)s. Everything else is derived:
-//! statuses from codes, 401 from credentials, and 424 or 503 because any dependency may be unavailable. One test checks that every route has an
-//! operation, and the black-box tests validate every response against the document.
+//! The document is composed from three sources: the route table has the operations and their credentials, the types of the crate `wire`
+//! have the schemas of bodies, and the lists in this folder have the descriptions and the error [`Code`](super::error::Code)s. Everything
+//! else is derived: statuses from codes, 401 from credentials, and 424 or 503 because any dependency may be unavailable. One test checks
+//! that every route has an operation, and the black-box tests validate every response against the document.
 
 mod account;
 mod agents;

@@ -1,4 +1,5 @@
-//! Responses of the statistics service that pass through: status, Content-Type and body unchanged, Retry-After for senders of events, and no other header. A body from another party must not run in a browser, so it is sandboxed.
+//! Responses of the statistics service that pass through: status, Content-Type and body unchanged, Retry-After for senders of events, and
+//! no other header. A body from another party must not run in a browser, so it is sandboxed.
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};

@@ -1,12 +1,12 @@
 //! The page on which a person attaches a computer (`docs/protocol/computers.md#device-flow`; RFC 8628, sections 3.3 and 5.4).
 //!
 //! 1. The person types a code, or opens a link with one. A look-up only changes the count of wrong codes, and the page never decides
-//!    without the person. The code of a link that may come from a foreign page is not looked up before the person confirms: it could use
-//!    up guesses.
-//! 2. The page shows the computer, its address, the time of the request, and the rights that approval grants. The buttons Deny and
-//!    Approve have the same size. Approve is emphasised if the code was typed, or compared with the computer's.
-//! 3. The person chooses how much may be recorded; *No content* is preselected where no level for all computers was chosen yet. An unchanged
-//!    choice changes no level (`docs/decisions/0014-consent.md`).
+//!    without the person. The code of a link that may come from a foreign page is not looked up before the person confirms: it could use up
+//!    guesses.
+//! 2. The page shows the computer, its address, the time of the request, and the rights that approval grants. The buttons Deny and Approve
+//!    have the same size. Approve is emphasised if the code was typed, or compared with the computer's.
+//! 3. The person chooses how much may be recorded; *No content* is preselected where no level for all computers was chosen yet. An
+//!    unchanged choice changes no level (`docs/decisions/0014-consent.md`).
 //! 4. A requested key has a box, and a requested agent one per right; initially no box is ticked. One approval covers the ticked boxes
 //!    (`docs/decisions/0004-device-codes.md`).
 //! 5. Approving requires a recent sign-in.

@@ -1,7 +1,7 @@
 //! Markdown of memories as HTML for a page.
 //!
-//! The text is foreign: a web page or a program wrote it. The output contains only elements that this file writes, and every text and attribute
-//! is escaped. HTML in the text is shown as text; pictures are named and not loaded; links lead to http, https and mailto only.
+//! The text is foreign: a web page or a program wrote it. The output contains only elements that this file writes, and every text and
+//! attribute is escaped. HTML in the text is shown as text; pictures are named and not loaded; links lead to http, https and mailto only.
 
 use std::fmt::Write;
 

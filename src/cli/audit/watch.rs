@@ -1,7 +1,7 @@
 //! `attache audit watch`: requests the newest checkpoint periodically and checks that it is consistent with the one before.
 //!
-//! It prints one line for each change of state, and none while the log only grows. If the server does not answer, the request is repeated; if
-//! the log was rolled back, forked or replaced, the command exits with 3.
+//! It prints one line for each change of state, and none while the log only grows. If the server does not answer, the request is repeated;
+//! if the log was rolled back, forked or replaced, the command exits with 3.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Each folder of `golden/TOOL` is a case: a home folder `before` and `after` the tool is connected. The test connects the tool, compares the
-//! files, parses them by the documented schema of the tool, and undoes the changes to the byte. `ATTACHE_GOLDEN=write` writes the folders
-//! `after`.
+//! Each folder of `golden/TOOL` is a case: a home folder `before` and `after` the tool is connected. The test connects the tool, compares
+//! the files, parses them by the documented schema of the tool, and undoes the changes to the byte. `ATTACHE_GOLDEN=write` writes the
+//! folders `after`.
 
 use std::collections::BTreeMap;
 use std::fs;

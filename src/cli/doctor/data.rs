@@ -43,8 +43,8 @@ pub(super) fn check(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// Checks the mode of a folder. The server creates its folders with mode 0700, but does not change existing ones, because the operator may have
-/// given a group access on purpose.
+/// Checks the mode of a folder. The server creates its folders with mode 0700, but does not change existing ones, because the operator may
+/// have given a group access on purpose.
 fn access(about: &'static str, folder: &Path) -> Finding {
     let path = folder.display();
     let mode = match fs::metadata(folder) {

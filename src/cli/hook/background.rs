@@ -8,8 +8,8 @@ use super::folder::HookFolder;
 /// Name of the lock that the running sender holds.
 pub const LOCK: &str = "sender";
 
-/// Runs the program without the open files of the agent, which waits for the end of files that its hooks hold open. The shell closes them: the
-/// functions for it are unsafe in Rust. It knows descriptors of one digit.
+/// Runs the program without the open files of the agent, which waits for the end of files that its hooks hold open. The shell closes them:
+/// the functions for it are unsafe in Rust. It knows descriptors of one digit.
 const CLOSING: &str = r#"exec "$0" "$@" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-"#;
 
 /// Starts the sender of a profile if none runs. A long-running process must wait for the child, which otherwise becomes a zombie.

@@ -1,7 +1,7 @@
 //! The spool: events of one agent on disk that wait for the sender.
 //!
-//! Hooks append lines to `TOOL.spool` under a lock. The sender renames the file to `TOOL.sending` under the same lock, reads it to its end and
-//! deletes it, so that hooks do not wait for it. The first line of a file is its id: a position is only valid in the file with its id.
+//! Hooks append lines to `TOOL.spool` under a lock. The sender renames the file to `TOOL.sending` under the same lock, reads it to its end
+//! and deletes it, so that hooks do not wait for it. The first line of a file is its id: a position is only valid in the file with its id.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};

@@ -134,8 +134,8 @@ on_sqlite! {
         world.delete(&path, &key).await.refused(404, "not_found");
         let before = world.get(&path, &all).await.expect(200);
 
-        // For a key that cannot read the memory, the same text is another memory; after the account adds it to a readable space, it is the same
-        // memory, unchanged.
+        // For a key that cannot read the memory, the same text is another memory; after the account adds it to a readable space, it is the
+        // same memory, unchanged.
         let other = added(&key, note("Another title", "tweet", &inside)).await;
         assert_ne!(other, id);
         world.delete(&format!("/v1/memories/{other}"), &key).await.expect(200);

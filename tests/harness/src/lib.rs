@@ -1,7 +1,8 @@
 //! Components that the tests of several crates share. This crate depends on no crate above `domain`; whole servers are in `blackbox`.
 //!
 //! - [`balancer`]: a balancer that checks the health of servers and sends each request once.
-//! - [`databases`]: [`on_each_database!`], [`on_each_vector_index!`] and [`on_sqlite!`], which run a test on the databases that it depends on.
+//! - [`databases`]: [`on_each_database!`], [`on_each_vector_index!`] and [`on_sqlite!`], which run a test on the databases that it depends
+//!   on.
 //! - [`event`]: hash-chained events and their senders.
 //! - [`npm`]: the folder of the packages that tests use from npm.
 //! - [`oidc`]: a real OpenID provider, with accounts that need no password.

@@ -1,5 +1,5 @@
-//! The packages that tests use from npm: a folder that `make tools` fills from `tests/npm/package-lock.json`, and one with coding agents that
-//! `make agents` fills from `tests/agents/package-lock.json`.
+//! The packages that tests use from npm: a folder that `make tools` fills from `tests/npm/package-lock.json`, and one with coding agents
+//! that `make agents` fills from `tests/agents/package-lock.json`.
 
 use std::env;
 use std::path::PathBuf;

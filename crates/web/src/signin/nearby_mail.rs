@@ -1,8 +1,8 @@
 //! The folder of mails, for a person at the computer of the server.
 //!
-//! With `mail.transport = "files"` a code reaches no mailbox, so the page shows the folder, but only if the request comes from this computer
-//! and no other computer can reach the server: the listener and the base URL are loopback, no proxy is configured, and no header shows a
-//! proxy.
+//! With `mail.transport = "files"` a code reaches no mailbox, so the page shows the folder, but only if the request comes from this
+//! computer and no other computer can reach the server: the listener and the base URL are loopback, no proxy is configured, and no header
+//! shows a proxy.
 
 use std::convert::Infallible;
 use std::net::IpAddr;

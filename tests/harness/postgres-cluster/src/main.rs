@@ -6,8 +6,8 @@
 //!
 //! - Durability stays on, because the product refuses to start without it; the data is in memory if possible.
 //! - PostgreSQL refuses to run as root, so root runs it as the user `postgres`.
-//! - pgvector and its PostgreSQL come from PyPI (`tests/python/pgvector.txt`), other versions from npm (`tests/postgres`); `make tools` installs
-//!   them. With the arguments `version 17` it starts one of that version and prints its URL.
+//! - pgvector and its PostgreSQL come from PyPI (`tests/python/pgvector.txt`), other versions from npm (`tests/postgres`); `make tools`
+//!   installs them. With the arguments `version 17` it starts one of that version and prints its URL.
 //! - Without PostgreSQL it reports that and succeeds, unless `ATTACHE_TEST_REQUIRE_ALL=1`.
 
 mod cluster;

@@ -12,8 +12,8 @@ use sqlx::PgConnection;
 use super::{TestCluster, connect};
 
 impl TestCluster {
-    /// Starts a standby that receives the writes of this cluster; the cluster does not wait for it. Its folder is next to the cluster's, and
-    /// is removed with the cluster.
+    /// Starts a standby that receives the writes of this cluster; the cluster does not wait for it. Its folder is next to the cluster's,
+    /// and is removed with the cluster.
     ///
     /// # Panics
     /// When PostgreSQL refuses.

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-/// The folder of a lock file: `$XDG_CACHE_HOME/attache/<name>-<the first 16 digits of the lock file's SHA-256>`, as the Makefile names it. `None` if neither
-/// `XDG_CACHE_HOME` nor `HOME` is set.
+/// The folder of a lock file: `$XDG_CACHE_HOME/attache/<name>-<the first 16 digits of the lock file's SHA-256>`, as the Makefile names it.
+/// `None` if neither `XDG_CACHE_HOME` nor `HOME` is set.
 pub fn folder(name: &str, lock_file: &[u8]) -> Option<PathBuf> {
     let cache = env::var_os("XDG_CACHE_HOME")
         .filter(|folder| !folder.is_empty())
