@@ -23,9 +23,7 @@ pub struct Client {
 /// A complete response.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// HTTP status.
     pub status: u16,
-    /// Response body.
     pub body: Bytes,
 }
 

@@ -295,7 +295,6 @@ async fn exchange(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &[u8]) 
 /// The framing of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// HTTP status.
     pub status: u16,
     /// Length of the head, in bytes.
     pub length: usize,

@@ -31,7 +31,6 @@ pub const LOG: &str = "data/statistics.db";
 /// The statistics service of the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upstream {
-    /// The embedded one.
     Embedded,
     /// Another process, with this delay.
     External(Duration),
@@ -40,9 +39,7 @@ pub enum Upstream {
 /// A running server.
 #[derive(Debug)]
 pub struct Product {
-    /// The server process.
     pub server: Server,
-    /// Address of the server.
     pub address: SocketAddr,
     /// Address of the external statistics service.
     pub upstream: Option<SocketAddr>,

@@ -32,7 +32,6 @@ const QUIET_CPU_SECONDS: f64 = 0.02;
 /// A server with deferred work.
 #[derive(Debug, Clone)]
 pub struct Debtor<'a> {
-    /// The server process.
     pub server: &'a Server,
     /// Address of the checkpoint, and the tree size to wait for; `None` for a server without a tree.
     pub tree: Option<(SocketAddr, u64)>,

@@ -19,7 +19,6 @@ async fn attaching(home: &Home, server: &Server) -> (Process, String) {
     (process, code)
 }
 
-/// The computer of the profile.
 fn computer(home: &Home) -> Machine {
     let profile = flow::profile(home);
     let text = |name: &str| profile["machine"][name].as_str().unwrap().to_owned();

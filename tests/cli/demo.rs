@@ -13,7 +13,6 @@ use blackbox::site::Site;
 /// A page that no server may fetch, so that the tour is the same everywhere.
 const PAGE: [&str; 2] = ["--page", "http://10.0.0.1/"];
 
-/// Profiles that are there.
 fn profiles(home: &Home) -> Vec<String> {
     let entries = std::fs::read_dir(home.dir.path().join(".config/attache")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()

@@ -25,7 +25,6 @@ use harness::python::{self, Packages};
 const EVENTS: u64 = 11;
 const LLM_EVENTS: usize = 5;
 
-/// A running receiver.
 struct Receiver {
     process: Process,
     url: String,

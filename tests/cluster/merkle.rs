@@ -6,12 +6,10 @@ use sha2::{Digest, Sha256};
 
 pub type Hash = [u8; 32];
 
-/// SHA-256 of some bytes.
 pub fn sha256(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
 }
 
-/// The hash of a leaf with these bytes.
 pub fn leaf(bytes: &[u8]) -> Hash {
     Sha256::new_with_prefix([0]).chain_update(bytes).finalize().into()
 }

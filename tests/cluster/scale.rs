@@ -13,7 +13,6 @@ pub struct Scale {
     pub rounds: usize,
     /// Number of nodes that are killed, one after the other.
     pub deaths: usize,
-    /// Duration of a fault.
     pub fault: Duration,
     /// Attempts to stop a node in the middle of a transaction.
     pub attempts: usize,

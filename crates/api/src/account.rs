@@ -143,7 +143,6 @@ enum Missing {
     /// The read exceeded its deadline.
     #[error("it was not there in time")]
     Late,
-    /// The read failed.
     #[error(transparent)]
     Failed(#[from] InfraError),
 }

@@ -20,9 +20,7 @@ use super::error::{ApiError, ApiResult, Code};
 use super::passed;
 use super::query::ApiQuery;
 
-/// Default of `limit`.
 const LIMIT_DEFAULT: u16 = 100;
-/// Largest `limit`.
 const LIMIT_MAX: u16 = 500;
 /// Maximum size of `cursor` in UTF-8 bytes.
 const CURSOR_BYTES_MAX: usize = 1024;

@@ -119,7 +119,6 @@ impl Decided {
     }
 }
 
-/// A right that the page offers.
 struct OfferedRight {
     name: String,
     words: &'static str,

@@ -85,7 +85,6 @@ struct AddedFiles(BTreeMap<String, Vec<AddedFile>>);
 struct AddedFile {
     /// Base URL of the knowledge API that it was added to.
     server: String,
-    /// SHA-256 of the file.
     sha256: Digest,
     #[serde(default)]
     spaces: Option<Vec<Uuid>>,

@@ -14,7 +14,6 @@ use crate::cli::terminal::{self, BAD, GOOD, WARNING, styled};
 /// The outcomes of all batches of one command; also the output of `--json`.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The client of the requests.
     #[serde(skip)]
     client: Client,
     /// Ids of the batches.

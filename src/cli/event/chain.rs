@@ -36,7 +36,6 @@ pub struct LocalChain {
     _lock: File,
 }
 
-/// Content of the chain's file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct ChainFile {
     machine_uuid: MachineUuid,

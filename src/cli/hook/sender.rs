@@ -84,7 +84,6 @@ async fn run(folder: &HookFolder, profile: &str) -> Done {
     }
 }
 
-/// The sender of one profile.
 struct Sender<'f> {
     folder: &'f HookFolder,
     remote: Remote,

@@ -31,7 +31,6 @@ impl Library {
         Self { person, all, limited, open, shut }
     }
 
-    /// A line of an export.
     fn line(world: &World, id: &str, url: Option<&str>, content: &str, space: &str) -> Value {
         let url = url.map_or_else(|| format!("{}/v1/memories/{id}", world.url), str::to_owned);
         // An import keeps an id only if it was made when the memory was.

@@ -104,7 +104,6 @@ async fn database_in(variable: &str, absent: &str, content: Content) -> Option<T
 pub struct TestCluster {
     /// `postgres://…`, as the configuration key `database.url` takes it.
     pub url: String,
-    /// Its data.
     folder: PathBuf,
     /// PostgreSQL's own program for that.
     pg_ctl: PathBuf,

@@ -28,7 +28,6 @@ use crate::{Moment, PageError, PageErrorTexts, PageForm, PageLayout, PageResult,
 
 /// Maximum number of spaces in the form for a key.
 const SPACES_SHOWN: usize = 50;
-/// The path of this page.
 const PATH: &str = "/account/access";
 
 /// The state of these pages.

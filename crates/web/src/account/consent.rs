@@ -30,7 +30,6 @@ use super::pause::PauseView;
 use super::undo::gone;
 use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, Site, flash, page};
 
-/// Path of the page.
 const PATH: &str = "/account/consent";
 /// Maximum number of computers with fields on this page. Further computers have separate pages, so that the page stays small.
 const INLINE_MAX: usize = 12;
@@ -84,7 +83,6 @@ struct Other {
 }
 
 struct Field {
-    /// Name of the field.
     name: String,
     lane: &'static str,
     label: String,

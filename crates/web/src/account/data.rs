@@ -21,7 +21,6 @@ use super::AccountOwner;
 use crate::visitor::{sign_in_again, sign_in_path};
 use crate::{PageError, PageForm, PageLayout, PageResult, Site, page};
 
-/// Path of the page.
 const PATH: &str = "/account/data";
 
 /// The state of these pages.

@@ -18,7 +18,6 @@ use crate::feed::feed_url;
 use crate::visitor::{sign_in_again, sign_in_path};
 use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
-/// The path of these pages.
 const PATH: &str = "/account/feed";
 
 /// The state of these pages.

@@ -20,7 +20,6 @@ use super::undo::{ConfirmForm, UndoPage, gone, lines};
 use crate::visitor::{sign_in_again, sign_in_path};
 use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
-/// The path of these pages.
 const PATH: &str = "/account/webhooks";
 
 /// The state of these pages.

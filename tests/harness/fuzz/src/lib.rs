@@ -25,7 +25,6 @@ use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 
 /// Without a soak.
 const BRIEF: Duration = Duration::from_secs(1);
-/// With one.
 const SOAK_MINUTES: u64 = 10;
 /// Inputs between two reads of the clock.
 const CASES: u32 = 16;

@@ -62,7 +62,6 @@ impl Kind {
         }
     }
 
-    /// Its programs.
     fn find(self) -> Option<Programs> {
         match self {
             Self::System => Programs::find(),

@@ -63,7 +63,6 @@ struct ForeignPage {
     text: String,
 }
 
-/// A member of the event.
 struct Member {
     /// JSON pointer (RFC 6901).
     pointer: String,

@@ -153,7 +153,6 @@ pub fn in_brief(reason: HoldReason) -> &'static str {
     }
 }
 
-/// The meaning of a reason.
 fn meaning(reason: HoldReason) -> &'static str {
     match reason {
         HoldReason::Unattributed => "An agent sent it before you confirmed that agent, so it belongs to no computer.",
@@ -172,7 +171,6 @@ fn meaning(reason: HoldReason) -> &'static str {
     }
 }
 
-/// The next step, and the page for it.
 fn next_step(reason: HoldReason) -> (&'static str, Option<(&'static str, &'static str)>) {
     match reason {
         HoldReason::Unattributed => (

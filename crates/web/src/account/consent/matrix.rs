@@ -187,7 +187,6 @@ impl ConsentMatrix {
         computer.map_or_else(|| "All computers".to_owned(), name)
     }
 
-    /// The cell of a field.
     fn cell(&self, field: &str) -> Option<Cell> {
         let (scope, lane) = field.split_once('.')?;
         let scope = if scope == ALL { RowScope::Everywhere } else { RowScope::of(self.computer(scope)?) };
