@@ -96,9 +96,9 @@ impl Server {
     /// Runs a script in the folder of the server as a person with an empty home; returns its output.
     fn run(&self, name: &str, script: &str) -> (String, String) {
         let binaries = Path::new(env!("CARGO_BIN_EXE_attache")).parent().unwrap();
-        let found = format!("PATH=\"{}:$PATH\"", binaries.display());
+        let text = format!("PATH=\"{}:$PATH\"", binaries.display());
         assert!(script.contains(FIND), "{name} does not say where the binary is");
-        let script = script.replace(FIND, &found).replace("http://127.0.0.1:8080", &self.url);
+        let script = script.replace(FIND, &text).replace("http://127.0.0.1:8080", &self.url);
         let mut run = Command::new("bash");
         let script = format!("set -euo pipefail\nURL={}\n{PERSON}\n{script}", self.url);
         run.arg("-c").arg(script).current_dir(self.folder.path()).envs(ENVIRONMENT);

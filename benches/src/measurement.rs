@@ -59,10 +59,10 @@ impl StartedFloor {
 
 /// Sends a plan to a server, and reads the server's resource usage.
 pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -> Result<Sample> {
-    let before = server.usage()?;
+    let usage_before = server.usage()?;
     let outcome = process::send(plan, address)?;
     let after = server.usage()?;
-    sample(&outcome, status, after.cpu_seconds - before.cpu_seconds, after.peak_bytes)
+    sample(&outcome, status, after.cpu_seconds - usage_before.cpu_seconds, after.peak_bytes)
 }
 
 /// The figures of one measurement with these costs.

@@ -141,9 +141,9 @@ impl Row {
     /// One measurement on a new database.
     fn take(&mut self, cluster: &Cluster, round: u32, options: &Options) -> Result<()> {
         let (database, name) = cluster.create()?;
-        let before = cluster.cpu_seconds()?;
+        let usage_before = cluster.cpu_seconds()?;
         let (taken, begun) = match self.kind {
-            Kind::Floor => (floor(&database, options)?, before),
+            Kind::Floor => (floor(&database, options)?, usage_before),
             Kind::Nodes(count) => nodes(&database, count, cluster, round, options)?,
             Kind::Peer => peer(&database, cluster, round, options)?,
         };

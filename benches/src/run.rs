@@ -100,7 +100,7 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
         for (floor, contestant) in &mut floors {
             contestant.samples.push(floor.measure(&plan, options)?);
         }
-        let before = product.server.usage()?.cpu_seconds;
+        let usage_before = product.server.usage()?.cpu_seconds;
         let outcome = process::send(&plan, product.address)?;
         // Work that the product deferred after its responses is part of the cost.
         let after = if scenario.writes() {
@@ -108,7 +108,7 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
         } else {
             product.server.usage()?.cpu_seconds
         };
-        let sample = sample(&outcome, scenario.status(), after - before, product.server.usage()?.peak_bytes)?;
+        let sample = sample(&outcome, scenario.status(), after - usage_before, product.server.usage()?.peak_bytes)?;
         say(&format!("  round {}: {:.0}/s, {:.1} µs", round + 1, sample.rate, sample.cpu_us));
         ours.samples.push(sample);
     }

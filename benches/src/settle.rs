@@ -54,20 +54,20 @@ pub fn settled(debtor: &Debtor) -> Result<f64> {
         }
     }
     let mut quiet = 0;
-    let mut before = debtor.server.usage()?.cpu_seconds;
+    let mut usage_before = debtor.server.usage()?.cpu_seconds;
     while quiet < QUIET_WINDOWS {
         in_time("it is never quiet")?;
         thread::sleep(WINDOW);
         let now = debtor.server.usage()?.cpu_seconds;
         // Half a tick of tolerance, because sums of hundredths are not exact.
-        quiet = if now - before < QUIET_CPU_SECONDS + 0.005 { quiet + 1 } else { 0 };
-        before = now;
+        quiet = if now - usage_before < QUIET_CPU_SECONDS + 0.005 { quiet + 1 } else { 0 };
+        usage_before = now;
     }
     let mut owed = 0.0;
     for database in &debtor.databases {
         owed += fold(database)?;
     }
-    Ok(before + owed)
+    Ok(usage_before + owed)
 }
 
 /// Number of leaves in the signed tree.
@@ -81,12 +81,12 @@ pub fn tree_size(client: &mut Client) -> Result<u64> {
 /// Checkpoints the write-ahead log of a running server's database; returns the CPU seconds that it took.
 fn fold(database: &PathBuf) -> Result<f64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let before = crate::usage::usage(std::process::id())?.cpu_seconds;
+    let usage_before = crate::usage::usage(std::process::id())?.cpu_seconds;
     runtime.block_on(async {
         let options = SqliteConnectOptions::new().filename(database).busy_timeout(Duration::from_secs(10));
         let mut connection = SqliteConnection::connect_with(&options).await?;
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").await?;
         connection.close().await
     })?;
-    Ok(crate::usage::usage(std::process::id())?.cpu_seconds - before)
+    Ok(crate::usage::usage(std::process::id())?.cpu_seconds - usage_before)
 }

@@ -99,10 +99,10 @@ mod tests {
 
     impl Slow {
         fn ask(&self, takes: Duration) -> impl Future<Output = Result<u32, String>> + Send + 'static + use<> {
-            let asked = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+            let calls = self.0.fetch_add(1, Ordering::SeqCst) + 1;
             async move {
                 tokio::time::sleep(takes).await;
-                Ok(asked)
+                Ok(calls)
             }
         }
     }

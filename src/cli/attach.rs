@@ -219,16 +219,16 @@ enum Resumed {
 /// Resumes the code of an earlier run, if it is still pending and requests the same.
 async fn resume(connection: &ProfileConnection, errand: &Errand<'_>) -> Result<Resumed, Failure> {
     let machine = connection.machine()?;
-    let known: Option<Pending> = connection.folder.json(PENDING_CODE)?;
+    let stored: Option<Pending> = connection.folder.json(PENDING_CODE)?;
     let now = connection.clock().now();
-    let known = known.filter(|known| {
-        known.machine_uuid == machine.machine_uuid && known.scopes == errand.scopes && errand.includes(known.agent)
+    let stored = stored.filter(|stored| {
+        stored.machine_uuid == machine.machine_uuid && stored.scopes == errand.scopes && errand.includes(stored.agent)
     });
-    let Some(known) = known else { return Ok(Resumed::Nothing) };
-    match connection.client.device_token(&known.code.device_code).await {
-        Ok(attached) => Ok(Resumed::Attached(attached, known.api_key)),
+    let Some(stored) = stored else { return Ok(Resumed::Nothing) };
+    match connection.client.device_token(&stored.code.device_code).await {
+        Ok(attached) => Ok(Resumed::Attached(attached, stored.api_key)),
         Err(error) => match error.code() {
-            Some("authorization_pending" | "slow_down") if known.until > now => Ok(Resumed::Pending(known)),
+            Some("authorization_pending" | "slow_down") if stored.until > now => Ok(Resumed::Pending(stored)),
             // Expired, denied, or replaced by a newer code.
             Some("authorization_pending" | "slow_down" | "expired_token" | "access_denied") => Ok(Resumed::Nothing),
             _ => Err(failed(error)),

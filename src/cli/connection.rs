@@ -129,12 +129,12 @@ impl Remote {
 
     /// The same server with another, empty profile.
     pub fn open_new(&self, profile: &str) -> Result<ProfileConnection, Failure> {
-        let known = self.open()?;
+        let connection = self.open()?;
         Ok(ProfileConnection {
             profile: Profile::default(),
             folder: ProfileFolder::of(profile)?,
             name: profile.to_owned(),
-            ..known
+            ..connection
         })
     }
 }
@@ -269,8 +269,8 @@ impl ProfileConnection {
     /// Forgets the agent's access token if `client` sent it; returns whether it did and an identity assertion can renew it.
     fn forget_token(&mut self, client: &Client) -> bool {
         let Some(agent) = &mut self.profile.agent else { return false };
-        let shown = |token: &mut Secret| *client.credential() == Credential::Bearer(token.clone());
-        agent.access_token.take_if(shown).is_some() && agent.identity_assertion.is_some()
+        let is_sent = |token: &mut Secret| *client.credential() == Credential::Bearer(token.clone());
+        agent.access_token.take_if(is_sent).is_some() && agent.identity_assertion.is_some()
     }
 
     /// Stores the tokens of a token response.

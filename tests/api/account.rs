@@ -221,8 +221,8 @@ on_sqlite! {
         world.advance(Duration::from_secs(31));
         world.get("/api/v1/usage/bar", &Credential::from(&machine)).await.expect(200);
         let moved = eventually("it was seen", async || {
-            let seen = last_seen(&world, &person.cookie, &machine).await;
-            (seen != first).then_some(seen)
+            let time = last_seen(&world, &person.cookie, &machine).await;
+            (time != first).then_some(time)
         })
         .await;
         assert!(moved > first);

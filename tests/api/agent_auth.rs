@@ -93,8 +93,8 @@ on_sqlite! {
         let pending = world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
         assert_eq!(pending["interval"], 5);
 
-        let done = world.complete(&person.cookie, &attempt_of(&result["claim"]), text(&result["claim"], "user_code")).await;
-        assert_eq!(done.expect(200), json!({ "ok": true }));
+        let outcome = world.complete(&person.cookie, &attempt_of(&result["claim"]), text(&result["claim"], "user_code")).await;
+        assert_eq!(outcome.expect(200), json!({ "ok": true }));
 
         let response = world.token_by_claim(claim_token).await;
         assert_eq!(response.header("cache-control"), Some("no-store"));

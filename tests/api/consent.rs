@@ -319,7 +319,7 @@ on_sqlite! {
         let machine = world.attached_machine(&person).await;
         set(&world, person.cookie.clone(), json!({ "level": "full" })).await;
         let records = async || world.get(CONSENT, &person.cookie).await.expect(200)["levels"].clone();
-        let before = records().await;
+        let rows = records().await;
         let mut chain = Chain::new(&machine);
         world.event(&machine, &chain.next()).await.receipt();
 
@@ -351,7 +351,7 @@ on_sqlite! {
         assert_eq!(world.get(CONSENT, &Credential::from(&machine)).await.expect(200), json!({ "level": "full" }));
         world.event(&machine, &chain.next()).await.receipt();
         let after = records().await;
-        assert_eq!(after.as_array().unwrap().len(), before.as_array().unwrap().len() + 2, "the level of the later computer, and its exception");
+        assert_eq!(after.as_array().unwrap().len(), rows.as_array().unwrap().len() + 2, "the level of the later computer, and its exception");
 
         // A pause that is ended early is reported twice, a pause that expires once.
         world.post(PAUSE, &person.cookie, &json!({ "seconds": 60, "machine_uuid": machine.uuid })).await.expect(200);

@@ -30,11 +30,11 @@ async fn unknown_paths_and_methods_are_json_errors() {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_are_pages_for_browsers_that_navigate_alone() {
     let world = World::on_sqlite().await;
-    let asked = async |path: &str, accept: &'static str| {
+    let response = async |path: &str, accept: &'static str| {
         world.send(world.request(Method::GET, path, &Credential::None).header("accept", accept)).await
     };
     for (path, status) in [("/nothing/here", 404), ("/v1/nothing", 404), ("/api/v1/events", 405)] {
-        let answer = asked(path, "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8").await;
+        let answer = response(path, "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8").await;
         assert_eq!(
             (answer.status, answer.header("content-type")),
             (status, Some("text/html; charset=utf-8")),
@@ -45,7 +45,7 @@ async fn errors_are_pages_for_browsers_that_navigate_alone() {
         assert!(String::from_utf8_lossy(&answer.body).contains("Start page"), "{path}");
         assert_eq!(answer.header("allow"), (status == 405).then_some("POST"), "{path}");
         for accept in ["*/*", "application/json", "application/json, text/html", "text/event-stream"] {
-            let answer = asked(path, accept).await;
+            let answer = response(path, accept).await;
             assert_eq!(
                 (answer.status, answer.header("content-type")),
                 (status, Some("application/json")),
@@ -128,7 +128,7 @@ async fn a_head_request_has_the_response_of_get_without_its_body() {
 async fn a_path_parameter_that_is_not_utf_8_is_not_found() {
     let world = World::on_sqlite().await;
     let (person, key) = world.librarian("ada@example.com").await;
-    let asked = async |method: Method, path: &str, credential: &Credential| {
+    let response = async |method: Method, path: &str, credential: &Credential| {
         let body = if method == Method::PATCH { json!({ "isFavorite": true }) } else { json!({}) };
         world.send(world.request(method, &path.replace("{}", "%ff"), credential).json(&body)).await
     };
@@ -139,18 +139,18 @@ async fn a_path_parameter_that_is_not_utf_8_is_not_found() {
         (Method::DELETE, "/v1/batch-add/{}"),
         (Method::PATCH, "/v1/spaces/{}"),
     ] {
-        let refused = asked(method, path, &key).await.refused(404, "not_found");
+        let refused = response(method, path, &key).await.refused(404, "not_found");
         assert!(refused["details"].is_string(), "{refused}");
     }
     for what in ["keys", "agents", "sessions", "machines"] {
         let path = format!("/api/v1/{what}/{{}}");
-        asked(Method::DELETE, &path, &person.cookie).await.refused(404, "not_found");
-        asked(Method::DELETE, &path, &Credential::None).await.refused(401, "unauthorized");
+        response(Method::DELETE, &path, &person.cookie).await.refused(404, "not_found");
+        response(Method::DELETE, &path, &Credential::None).await.refused(401, "unauthorized");
     }
     for path in
         ["/.well-known/oauth-protected-resource/{}", "/.well-known/oauth-protected-resource/v1/{}", "/assets/{}"]
     {
-        asked(Method::GET, path, &Credential::None).await.refused(404, "not_found");
+        response(Method::GET, path, &Credential::None).await.refused(404, "not_found");
     }
     for path in [
         "/knowledge/memories/{}",
@@ -160,7 +160,7 @@ async fn a_path_parameter_that_is_not_utf_8_is_not_found() {
         "/account/computers/{}/detach",
         "/account/keys/{}/revoke",
     ] {
-        asked(Method::GET, path, &person.cookie).await.page(404);
+        response(Method::GET, path, &person.cookie).await.page(404);
     }
 }
 

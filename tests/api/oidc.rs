@@ -96,11 +96,11 @@ async fn signing_in_with_a_provider_ends_the_session_before() {
     let world = with(&provider).await;
     let browser = Browser::new(&world);
     browser.sign_in("ada@example.com").await;
-    let before = browser.credential();
+    let previous = browser.credential();
     let authorization = begin(&browser, "").await;
     assert!(authorization.contains("max_age=900"), "a recent sign-in there, too: {authorization}");
     back(&browser, &provider.sign_in(&authorization, "ada").await).await.goes_to("/account");
-    world.get("/api/v1/sessions", &before).await.refused(401, "unauthorized");
+    world.get("/api/v1/sessions", &previous).await.refused(401, "unauthorized");
 }
 
 #[tokio::test(flavor = "multi_thread")]

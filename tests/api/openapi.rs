@@ -138,8 +138,8 @@ async fn computers_are_unknown_on_the_account_s_surface_alone() {
     let document = World::on_sqlite().await.get("/openapi.json", &Credential::None).await.expect(200);
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
-            let told = codes_of(&document, &operation["responses"]["401"]);
-            assert!(!(path.starts_with("/v1/") && told.contains("machine_unknown")), "{method} {path}: {told:?}");
+            let codes = codes_of(&document, &operation["responses"]["401"]);
+            assert!(!(path.starts_with("/v1/") && codes.contains("machine_unknown")), "{method} {path}: {codes:?}");
         }
     }
 }

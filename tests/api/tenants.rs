@@ -71,7 +71,7 @@ on_each_database! {
         let registered = world.identity(json!({ "type": "service_auth", "login_hint": "ada@example.com" })).await.expect(200);
         let attempt = attempt_of(&registered["claim"]);
         let code = registered["claim"]["user_code"].as_str().unwrap();
-        let before = view(&world, &ada).await;
+        let rows = view(&world, &ada).await;
 
         // All ids that a request may name; they belong to Ada.
         let query = format!("?machine_uuid={}&event_id={}&attempt={attempt}&id={}", ada.machine, ada.event, ada.agent);
@@ -116,6 +116,6 @@ on_each_database! {
             }
         }
         assert!(asked > 100, "{asked}");
-        assert_eq!(view(&world, &ada).await, before);
+        assert_eq!(view(&world, &ada).await, rows);
     }
 }

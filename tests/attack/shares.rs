@@ -68,12 +68,12 @@ async fn silent_sites_of_few_accounts_delay_a_page_by_turns() {
         streams.push(world.add(key, json!({ "urls": urls })).await);
     }
     eventually("each account has had turns", async || (seen.load(Ordering::SeqCst) > 2 * GREEDY).then_some(())).await;
-    let before = seen.load(Ordering::SeqCst);
+    let count = seen.load(Ordering::SeqCst);
     let messages = world.add(&honest, json!({ "urls": [format!("http://{site}/text")] })).await.whole().await;
     assert!(messages.iter().any(|message| message["type"] == "success"), "{messages:?}");
     // robots.txt and the page, each after at most one request of each other account, and the requests that start during the fetch. In one
     // queue for all accounts, both would be behind the 24 items in preparation.
-    let turns = seen.load(Ordering::SeqCst) - before;
+    let turns = seen.load(Ordering::SeqCst) - count;
     assert!(turns <= 8 * GREEDY, "{turns} requests of others were sent before the page");
 }
 
@@ -111,10 +111,10 @@ async fn slow_endpoints_of_few_accounts_delay_a_notification_by_turns() {
         }
     }
     receiver.wait("slow", 4).await;
-    let before = receiver.at("slow").len();
+    let count = receiver.at("slow").len();
     world.post(&test, &honest.cookie, &json!({})).await.expect(200);
     receiver.wait("hers", 1).await;
-    let turns = receiver.at("slow").len() - before;
+    let turns = receiver.at("slow").len() - count;
     // If a turn ended with the last notification, four endpoints would keep the places for all their notifications.
     assert!(turns <= 4 * GREEDY, "{turns} requests to others were sent before");
 }

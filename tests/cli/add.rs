@@ -46,9 +46,9 @@ async fn files_pages_and_standard_input_are_added_and_found() {
     let value = output.json();
     assert_eq!((value["batches"].as_array().unwrap().len(), value["added"].as_array().unwrap().len()), (1, 1));
     assert_eq!((&value["skipped"], &value["failed"]), (&json!([]), &json!([])));
-    let found = search(&home, "bread");
+    let results = search(&home, "bread");
     assert_eq!(
-        (&found["title"], &found["id"], &found["url"]),
+        (&results["title"], &results["id"], &results["url"]),
         (&json!("Bread"), &value["added"][0]["id"], &value["added"][0]["url"])
     );
     // The same input again adds no memory.

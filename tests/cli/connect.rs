@@ -57,8 +57,8 @@ async fn an_approval_that_nothing_waited_for_is_collected_by_the_next_run() {
     let ada = flow::session(&home, "ada@example.com");
     // With `--json`, the words for the person are on standard error.
     let user_code = |arguments: &[&str]| {
-        let asked: Value = serde_json::from_str(&home.run(arguments).stdout).unwrap();
-        flow::text(&asked, "user_code")
+        let value: Value = serde_json::from_str(&home.run(arguments).stdout).unwrap();
+        flow::text(&value, "user_code")
     };
     let code = user_code(&["connect", "claude-code", "--server", &server.url, "--no-wait", "--json"]);
     assert_eq!(user_code(&["connect", "claude-code", "--no-wait", "--json"]), code);
@@ -83,11 +83,11 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
 
     let (mut connect, code) =
         connecting(&home, &["claude-code", "--server", &server.url, "--name", "ada-laptop", "--act-for-me"]).await;
-    let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
+    let response = page(&server, &ada, &format!("/device?user_code={code}")).await;
     for part in
         ["Claude Code asks to act for you", "ada-laptop", "No content", "name=\"may_read\"", "name=\"with_key\""]
     {
-        assert!(asked.contains(part), "{part} in {asked}");
+        assert!(response.contains(part), "{part} in {response}");
     }
     assert!(!home.dir.path().join(".claude.json").exists(), "nothing is written before the person agreed");
     approve(&server, &ada, &code, &["may_read", "with_key"]).await;
@@ -122,9 +122,12 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
     let silent = home.run(&["connect", "cursor", "--json"]).json();
     assert_eq!((&silent["agent"], &silent["event"]["state"]), (&Value::Null, &json!("recorded")));
     let (mut connect, code) = connecting(&home, &["codex", "--act-for-me"]).await;
-    let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
-    assert!(asked.contains("attached to your account already") && asked.contains("name=\"may_read\""), "{asked}");
-    assert!(!asked.contains("name=\"with_key\""));
+    let response = page(&server, &ada, &format!("/device?user_code={code}")).await;
+    assert!(
+        response.contains("attached to your account already") && response.contains("name=\"may_read\""),
+        "{response}"
+    );
+    assert!(!response.contains("name=\"with_key\""));
     approve(&server, &ada, &code, &["may_read"]).await;
     assert_eq!(connect.exit().await.code(), Some(0), "{}{}", connect.stdout.text(), connect.stderr.text());
     assert!(connect.stdout.text().contains("/hooks"), "{}", connect.stdout.text());
@@ -244,8 +247,8 @@ async fn a_tool_is_connected_without_an_agent() {
     let server = home.serve().await;
     let ada = flow::session(&home, "ada@example.com");
     let (mut connect, code) = connecting(&home, &["claude-code", "--server", &server.url]).await;
-    let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
-    assert!(!asked.contains("act for you") && !asked.contains("name=\"may_"), "{asked}");
+    let response = page(&server, &ada, &format!("/device?user_code={code}")).await;
+    assert!(!response.contains("act for you") && !response.contains("name=\"may_"), "{response}");
     approve(&server, &ada, &code, &["with_key"]).await;
     assert_eq!(connect.exit().await.code(), Some(0), "{}{}", connect.stdout.text(), connect.stderr.text());
     let said = connect.stdout.text();

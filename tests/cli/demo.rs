@@ -76,9 +76,9 @@ async fn the_profile_of_the_demo_can_be_reused() {
     let arguments = ["demo", "--auto", "--email", "ada@example.com", "--keep", "--json", "--url", &server.url];
     let output = home.run(&[&arguments[..], &PAGE].concat());
     assert_eq!(output.code, Some(0), "{output:?}");
-    let told: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
-    assert_eq!((told["events"].as_array().unwrap().len(), &told["proven"]), (3, &told["events"][2]["event_id"]));
-    assert_eq!((&told["found"]["title"], &told["failed"][0]["error"]), (&json!("Bees"), &json!("blocked_address")));
+    let value: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((value["events"].as_array().unwrap().len(), &value["proven"]), (3, &value["events"][2]["event_id"]));
+    assert_eq!((&value["found"]["title"], &value["failed"][0]["error"]), (&json!("Bees"), &json!("blocked_address")));
     let [profile] = profiles(&home).try_into().unwrap();
     assert!(output.stderr.contains(&format!("attache event tail --profile {profile}")), "{output:?}");
     let tail = home.run(&["event", "tail", "--count", "3", "--profile", &profile]);

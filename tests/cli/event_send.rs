@@ -220,10 +220,10 @@ async fn however_often_the_sender_is_killed_every_line_is_sent_once() {
         // The last line may be cut.
         for line in said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             let (id, receipt) = (flow::text(&line, "event_id"), flow::text(&line, "receipt_id"));
-            let before = receipts.insert(id.clone(), receipt.clone());
-            assert!(before.is_none_or(|before| before == receipt), "seed {seed}: two receipts of one event");
-            let before = ids.insert(line["line"].as_u64().unwrap(), id.clone());
-            assert!(before.is_none_or(|before| before == id), "seed {seed}: two events of one line");
+            let previous = receipts.insert(id.clone(), receipt.clone());
+            assert!(previous.is_none_or(|previous| previous == receipt), "seed {seed}: two receipts of one event");
+            let previous = ids.insert(line["line"].as_u64().unwrap(), id.clone());
+            assert!(previous.is_none_or(|previous| previous == id), "seed {seed}: two events of one line");
         }
         if !is_alive || kills >= 12 && sender.exit().await.code() == Some(0) {
             break;

@@ -199,9 +199,9 @@ async fn an_older_copy_of_the_log_is_refused_and_continues_in_a_new_epoch() {
     let server = serve_new_log(&home).await;
     let new = epoch_key(&server).await;
     assert_ne!(new, vkey);
-    let kept = crate::event_send::log(&server, &machine).await;
-    assert_eq!(kept.len(), 3);
-    let proof = flow::proof(&server, &machine, &flow::text(&kept[0], "event_id")).await;
+    let events = crate::event_send::log(&server, &machine).await;
+    assert_eq!(events.len(), 3);
+    let proof = flow::proof(&server, &machine, &flow::text(&events[0], "event_id")).await;
     assert_eq!(proof["vkey"], json!(new));
     stop(server).await;
     let types = rows(&home.data().join("statistics.db"), "SELECT event_type FROM events ORDER BY id").await;

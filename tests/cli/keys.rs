@@ -57,8 +57,8 @@ async fn a_running_server_applies_a_key_rotation_and_earlier_signatures_stay_val
     let before = flow::text(&tokens, "identity_assertion");
     let [active, next] = ["active", "next"].map(|state| kids(&home, state).remove(0));
     assert_eq!(signed_by(&before), active);
-    let shown = published(&server).await;
-    assert!(shown.contains(&active) && shown.contains(&next), "the next key is published before it signs: {shown:?}");
+    let keys = published(&server).await;
+    assert!(keys.contains(&active) && keys.contains(&next), "the next key is published before it signs: {keys:?}");
 
     home.run(&["keys", "rotate"]).said();
     let after = eventually("the new key signs", async || {
@@ -70,6 +70,6 @@ async fn a_running_server_applies_a_key_rotation_and_earlier_signatures_stay_val
     for assertion in [&before, &after] {
         flow::token_by_assertion(&server, assertion).await.expect(200);
     }
-    let shown = published(&server).await;
-    assert!(shown.contains(&active) && shown.contains(&next) && shown.len() == 3, "{shown:?}");
+    let keys = published(&server).await;
+    assert!(keys.contains(&active) && keys.contains(&next) && keys.len() == 3, "{keys:?}");
 }

@@ -167,20 +167,20 @@ async fn a_computer_and_a_key_know_themselves_alone() {
     let server = home.serve().await;
     let (machine, other) = (flow::machine(&home, &server).await, flow::machine(&home, &server).await);
     let about = |uuid: &str| format!("{}/api/v1/machines/{uuid}", server.url);
-    let known = Client::new().get(&about(&machine.uuid), &machine).await.expect(200);
-    assert_eq!(known, json!({ "machine_uuid": machine.uuid, "user_cuid": machine.user_cuid, "account": null }));
+    let value = Client::new().get(&about(&machine.uuid), &machine).await.expect(200);
+    assert_eq!(value, json!({ "machine_uuid": machine.uuid, "user_cuid": machine.user_cuid, "account": null }));
     Client::new().get(&about(&other.uuid), &machine).await.refused(404, "not_found");
     let ada = flow::session(&home, "ada@example.com");
     Client::new().get(&about(&machine.uuid), ada).await.refused(401, "unauthorized");
 
     let create = ["admin", "api-key", "create", "--email", "ada@example.com", "--scope", "write", "--name", "backup"];
     let key = Credential::Bearer(home.run(&create).said().to_owned());
-    let known = Client::new().get(&format!("{}/v1/key", server.url), key).await.expect(200);
+    let value = Client::new().get(&format!("{}/v1/key", server.url), key).await.expect(200);
     assert_eq!(
-        (&known["name"], &known["scopes"], &known["spaces"]),
+        (&value["name"], &value["scopes"], &value["spaces"]),
         (&json!("backup"), &json!(["write"]), &Value::Null)
     );
-    assert!(known.get("key").is_none());
+    assert!(value.get("key").is_none());
     Client::new().get(&format!("{}/v1/key", server.url), &machine).await.refused(401, "unauthorized");
 }
 

@@ -44,7 +44,7 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     let search = |holder: &KeyHolder, query: &str| holder.post("/v1/search", &json!({ "query": query }));
     let warm: Vec<_> = queries.iter().map(|query| search(&few, query)).collect();
     client::send_all(product.address, &warm, 1)?;
-    let before = product.server.usage()?.resident_bytes;
+    let usage_before = product.server.usage()?.resident_bytes;
 
     let loading = Instant::now();
     let spaces = load(&product, chunks, options.seed)?;
@@ -99,7 +99,7 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     report.find(name, found);
     filtered.publish(name, p99, report);
     report.find(name, Finding::of("first search, which reads the vectors", ms(first.as_secs_f64() * 1e6)));
-    report.find(name, memory(chunks, [before, indexed, after]));
+    report.find(name, memory(chunks, [usage_before, indexed, after]));
     Ok(())
 }
 

@@ -107,8 +107,8 @@ fn document<S>(settings: &Settings, urls: &Urls, routes: &[Route<S>]) -> Value {
     schemas.add::<schemas::Anything>();
     let mut operations = operations();
     for route in routes {
-        let found = operations.iter().position(|operation| operation.is_of(route));
-        let Some(operation) = found.map(|at| operations.swap_remove(at)) else { continue };
+        let index = operations.iter().position(|operation| operation.is_of(route));
+        let Some(operation) = index.map(|at| operations.swap_remove(at)) else { continue };
         // OpenAPI has no parameter that spans several segments of a path; it is described as a single segment.
         let item = paths.entry(route.path.replace("{*", "{")).or_default();
         if route.is_knowledge() && urls.rag != urls.base {

@@ -131,7 +131,7 @@ pub fn folders(named: &[String]) -> Result<Option<Vec<PathBuf>>, Failure> {
 /// Adds new and changed files; with `every` repeatedly until Ctrl-C.
 pub async fn add(errand: &FolderErrand<'_>, every: Option<Duration>) -> Done {
     let Some(every) = every else { return once(errand, &mut Seen::default(), false).await };
-    let mut seen = Seen::default();
+    let mut cache = Seen::default();
     let mut looks = interval(every);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let watching = async {
@@ -141,7 +141,7 @@ pub async fn add(errand: &FolderErrand<'_>, every: Option<Duration>) -> Done {
             if output::is_unread() {
                 return Ok(());
             }
-            match once(errand, &mut seen, !is_first).await {
+            match once(errand, &mut cache, !is_first).await {
                 Ok(()) => {}
                 // Continue when the server is available again.
                 Err(failure) if matches!(failure.kind(), FailureKind::Unreachable | FailureKind::Temporary) => {

@@ -117,14 +117,14 @@ enum Resumed {
 /// Resumes the claim of an earlier run, if it is still pending; an e-mail address always starts a new one.
 async fn resume(connection: &ProfileConnection, email: Option<&Email>) -> Result<Resumed, Failure> {
     let agent = connection.agent()?;
-    let known: Option<PendingClaim> = connection.folder.json(PENDING)?;
+    let stored: Option<PendingClaim> = connection.folder.json(PENDING)?;
     let now = connection.clock().now();
-    let known = known.filter(|known| known.registration_id == agent.registration_id);
-    let Some(known) = known else { return Ok(Resumed::Nothing) };
+    let stored = stored.filter(|stored| stored.registration_id == agent.registration_id);
+    let Some(stored) = stored else { return Ok(Resumed::Nothing) };
     match connection.client.token_by_claim(&agent.claim_token).await {
         Ok(tokens) => Ok(Resumed::Claimed(Box::new(tokens))),
         Err(error) => match error.code() {
-            Some("authorization_pending") if known.until > now && email.is_none() => Ok(Resumed::Pending(known)),
+            Some("authorization_pending") if stored.until > now && email.is_none() => Ok(Resumed::Pending(stored)),
             Some("authorization_pending" | "expired_token") => Ok(Resumed::Nothing),
             _ => Err(failed(error)),
         },

@@ -132,14 +132,14 @@ fn json_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String,
             FileEdit::Member(path, value) | FileEdit::Required(path, value) => {
                 let Some((name, above)) = path.split_last() else { return Err(EditError::Type(shown(path))) };
                 let object = json_object(&root, above, &mut made)?;
-                let known = object.get(name);
-                let is_same = known.as_ref().is_some_and(|known| {
-                    known.value().and_then(|known| known.to_serde_value()).as_ref() == Some(value)
+                let existing = object.get(name);
+                let is_same = existing.as_ref().is_some_and(|existing| {
+                    existing.value().and_then(|existing| existing.to_serde_value()).as_ref() == Some(value)
                 });
-                match known {
+                match existing {
                     Some(_) if matches!(edit, FileEdit::Required(..)) => continue,
                     Some(_) if is_same => {}
-                    Some(known) if replaces => known.set_value(json_value(value)),
+                    Some(existing) if replaces => existing.set_value(json_value(value)),
                     Some(_) => return Err(EditError::Taken(shown(path))),
                     None if matches!(edit, FileEdit::Required(..)) => {
                         object.insert(0, name, json_value(value));
@@ -156,7 +156,7 @@ fn json_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String,
                     made.push(path.clone());
                 }
                 let list = object.array_value_or_create(name).ok_or_else(|| EditError::Type(shown(path)))?;
-                if !list.elements().iter().any(|known| known.to_serde_value().as_ref() == Some(value)) {
+                if !list.elements().iter().any(|existing| existing.to_serde_value().as_ref() == Some(value)) {
                     list.ensure_multiline();
                     list.append(json_value(value));
                 }
@@ -189,16 +189,16 @@ fn json_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError>
     for FileAddition { edit, .. } in added {
         let is_removed = match edit {
             FileEdit::Member(path, value) => json_at(&root, path).is_some_and(|(object, name)| {
-                let known = object.get(name);
-                let is_same = |known: &jsonc_parser::cst::CstObjectProp| {
-                    known.value().and_then(|known| known.to_serde_value()).as_ref() == Some(value)
+                let existing = object.get(name);
+                let is_same = |existing: &jsonc_parser::cst::CstObjectProp| {
+                    existing.value().and_then(|existing| existing.to_serde_value()).as_ref() == Some(value)
                 };
-                known.filter(is_same).map(jsonc_parser::cst::CstObjectProp::remove).is_some()
+                existing.filter(is_same).map(jsonc_parser::cst::CstObjectProp::remove).is_some()
             }),
             FileEdit::Element(path, value) => json_at(&root, path).is_some_and(|(object, name)| {
                 let list = object.array_value(name).map(|list| list.elements()).unwrap_or_default();
-                let known = list.into_iter().find(|known| known.to_serde_value().as_ref() == Some(value));
-                known.map(jsonc_parser::cst::CstNode::remove).is_some()
+                let existing = list.into_iter().find(|existing| existing.to_serde_value().as_ref() == Some(value));
+                existing.map(jsonc_parser::cst::CstNode::remove).is_some()
             }),
             FileEdit::Required(..) | FileEdit::Whole(_) => continue,
         };
@@ -303,9 +303,9 @@ fn toml_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError>
     let mut changed = Vec::new();
     for FileAddition { edit, made } in added {
         let FileEdit::Member(path, value) = edit else { continue };
-        let known = toml_at(&mut document, path)
+        let existing = toml_at(&mut document, path)
             .filter(|(table, name)| table.get(name).and_then(toml_value).as_ref() == Some(value));
-        match known {
+        match existing {
             Some((table, name)) => {
                 table.remove(name);
             }

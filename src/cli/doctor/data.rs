@@ -32,8 +32,8 @@ pub(super) fn check(settings: &Settings) -> Vec<Finding> {
         if !embedded {
             return Vec::new();
         }
-        let found = format!("{} does not exist yet", folder.display());
-        return vec![Finding::doubtful(FOLDER, found, "`attache serve` creates it; check data.dir")];
+        let text = format!("{} does not exist yet", folder.display());
+        return vec![Finding::doubtful(FOLDER, text, "`attache serve` creates it; check data.dir")];
     }
     let mut findings = vec![access(FOLDER, folder), room(folder), synced(folder)];
     let outbox = folder.join(app::OUTBOX);
@@ -53,13 +53,13 @@ fn access(about: &'static str, folder: &Path) -> Finding {
         Err(error) => return Finding::bad(about, format!("{path}: {error}"), "give the server's user access"),
     };
     if mode & 0o022 != 0 {
-        let found = format!("{path} can be changed by other users (mode {mode:03o})");
+        let text = format!("{path} can be changed by other users (mode {mode:03o})");
         let advice = format!("`chmod go-w {path}`: a user who can replace files in it controls the server");
-        return Finding::doubtful(about, found, advice);
+        return Finding::doubtful(about, text, advice);
     }
     if mode & 0o077 != 0 {
-        let found = format!("{path} can be listed by other users (mode {mode:03o})");
-        return Finding::doubtful(about, found, format!("`chmod go-rwx {path}`, unless this is intended"));
+        let text = format!("{path} can be listed by other users (mode {mode:03o})");
+        return Finding::doubtful(about, text, format!("`chmod go-rwx {path}`, unless this is intended"));
     }
     Finding::good(about, format!("{path}, mode {mode:03o}"))
 }
@@ -68,11 +68,11 @@ fn room(folder: &Path) -> Finding {
     match rustix::fs::statvfs(folder) {
         Ok(about) => {
             let free = about.f_bavail * about.f_frsize;
-            let found = format!("{:.1} GB free", gigabytes(free));
+            let text = format!("{:.1} GB free", gigabytes(free));
             if free >= FREE_BYTES_MIN {
-                return Finding::good(DISK, found);
+                return Finding::good(DISK, text);
             }
-            Finding::doubtful(DISK, found, "free some space: events are refused with 424 while the disk is full")
+            Finding::doubtful(DISK, text, "free some space: events are refused with 424 while the disk is full")
         }
         Err(error) => Finding::bad(DISK, error, "check that the file system is mounted"),
     }

@@ -22,10 +22,10 @@ pub(super) async fn check(settings: &Settings, log: &Log) -> Option<Finding> {
     let stored = match MemoryFile::new(&path).read() {
         Ok(Some((_, seen))) => seen,
         Ok(None) => {
-            let found = format!("{} does not exist yet", path.display());
+            let text = format!("{} does not exist yet", path.display());
             return Some(Finding::doubtful(
                 MEMORY,
-                found,
+                text,
                 "a running server writes it; keep data.dir on a disk that outlives the process",
             ));
         }

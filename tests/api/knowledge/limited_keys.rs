@@ -72,7 +72,7 @@ on_each_database! {
             let settings = world.get("/v1/settings", &library.all).await.expect(200);
             format!("{} {spaces} {settings}", library.read(&world, &library.all).await)
         };
-        let before = view().await;
+        let rows = view().await;
         let tool = |method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let bodies = [
             json!({ "query": "secret salaries", "spaces": [library.shut] }),
@@ -112,7 +112,7 @@ on_each_database! {
                 }
             }
         }
-        assert_eq!(view().await, before);
+        assert_eq!(view().await, rows);
     }
 }
 

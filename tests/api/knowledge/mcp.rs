@@ -31,10 +31,10 @@ on_sqlite! {
         let added = called(&world, &key, "add_memory", json!({ "content": "Herons nest in colonies.", "title": "Herons" })).await;
         assert_eq!((&added["isError"], &added["structuredContent"]["state"]), (&json!(false), &json!("added")), "{added}");
         let id = added["structuredContent"]["id"].clone();
-        let found = called(&world, &key, "search_memory", json!({ "query": "where do herons breed?" })).await;
-        let result = &found["structuredContent"]["results"][0];
+        let response = called(&world, &key, "search_memory", json!({ "query": "where do herons breed?" })).await;
+        let result = &response["structuredContent"]["results"][0];
         assert_eq!((&result["id"], &result["title"]), (&id, &json!("Herons")));
-        assert!(found["content"][0]["text"].as_str().unwrap().contains("Herons nest"), "{found}");
+        assert!(response["content"][0]["text"].as_str().unwrap().contains("Herons nest"), "{response}");
         // Another account cannot find, read or delete the memory.
         let foreign = called(&world, &stranger, "search_memory", json!({ "query": "where do herons breed?" })).await;
         assert_eq!(foreign["structuredContent"]["results"], json!([]));
@@ -66,10 +66,10 @@ on_sqlite! {
         let limited = world.key(&person, json!({ "name": "birds", "scopes": ["search", "write"], "spaces": [space] })).await;
         let spaces = called(&world, &limited, "list_spaces", json!({})).await;
         assert_eq!(spaces["structuredContent"]["spaces"].as_array().unwrap().len(), 1, "{spaces}");
-        let found = called(&world, &limited, "search_memory", json!({ "query": "swift" })).await;
-        let results = found["structuredContent"]["results"].as_array().unwrap();
-        assert_eq!(results.len(), 1, "{found}");
-        assert!(results[0]["chunks"][0].as_str().unwrap().contains("sleep"), "{found}");
+        let response = called(&world, &limited, "search_memory", json!({ "query": "swift" })).await;
+        let results = response["structuredContent"]["results"].as_array().unwrap();
+        assert_eq!(results.len(), 1, "{response}");
+        assert!(results[0]["chunks"][0].as_str().unwrap().contains("sleep"), "{response}");
         let unknown = called(&world, &limited, "search_memory", json!({ "query": "swift", "spaces": ["Default"] })).await;
         assert_eq!(unknown["isError"], true, "{unknown}");
     }

@@ -29,8 +29,8 @@ pub async fn search(
         floor: floor.unwrap_or(false),
         spaces: spaces.unwrap_or_default(),
     };
-    let found = search.find(&access, params).await?;
-    let results = found.into_iter().map(|found| described(found, &urls)).collect();
+    let hits = search.find(&access, params).await?;
+    let results = hits.into_iter().map(|hit| described(hit, &urls)).collect();
     Ok(body::answer(&SearchResults { results })?)
 }
 

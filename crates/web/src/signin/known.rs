@@ -27,8 +27,8 @@ const ADDRESSES_MAX: usize = 5;
 
 /// The sender of a code request for this email address: a known browser, or a stranger with a network address.
 pub(super) fn asker(headers: &HeaderMap, email: &Email, address: IpAddr, pages: &SignInPages) -> Asker {
-    let known = Known::of(headers, pages).filter(|known| known.marks.contains(&mark(email, pages)));
-    known.map_or(Asker::Stranger(address), |known| Asker::Known(known.browser))
+    let record = Known::of(headers, pages).filter(|record| record.marks.contains(&mark(email, pages)));
+    record.map_or(Asker::Stranger(address), |record| Asker::Known(record.browser))
 }
 
 /// Adds a mark of this address to the browser's cookie.

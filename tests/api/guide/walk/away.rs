@@ -63,8 +63,8 @@ async fn a_server_that_is_away_is_waited_for() {
         let folder = folder();
         let printed = alone(&format!("{functions}\n{PLACE}{call}\necho done"), folder.path());
         assert_eq!(printed, said.repeat(3), "{call}");
-        let kept = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
-        assert!(kept.contains("at_old"), "{call}: {kept}");
+        let content = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
+        assert!(content.contains("at_old"), "{call}: {content}");
     }
     // A failed command does not replace existing files.
     for (file, old) in [("tokens.json", "\"old\""), ("machine.json", "msk_old")] {
@@ -72,8 +72,8 @@ async fn a_server_that_is_away_is_waited_for() {
         let block = text.split("\n```").skip(1).step_by(2).find(|block| block.contains(&replacing)).unwrap();
         let folder = folder();
         alone(&(commands(&format!("\n```{block}\n```")) + "\necho went on"), folder.path());
-        let kept = std::fs::read_to_string(folder.path().join(file)).unwrap();
-        assert!(kept.contains(old), "{file}: {kept}");
+        let content = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert!(content.contains(old), "{file}: {content}");
     }
 }
 
@@ -111,7 +111,7 @@ async fn a_no_ends_the_step_and_not_the_shell() {
         let folder = folder();
         let script = format!("{functions}\n{PLACE}TOKEN={token}\n{call} || echo \"went on\"");
         assert_eq!(alone(&script, folder.path()), format!("{said}went on\n"), "{call}");
-        let kept = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
-        assert!(kept.contains("at_old"), "{call}: {kept}");
+        let content = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
+        assert!(content.contains("at_old"), "{call}: {content}");
     }
 }

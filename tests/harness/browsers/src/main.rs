@@ -17,12 +17,12 @@ const VARIABLE: &str = "ATTACHE_TEST_BROWSERS";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => make(),
         ["watch", run, maker, folder] => watchdog::watch(run, maker, folder.as_ref(), remove),
         _ => Err(io::Error::other("usage: browsers")),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("browsers: {error}");

@@ -24,7 +24,7 @@ use tools::watchdog;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => start(Kind::System),
         ["pgvector"] => start(Kind::Pgvector),
         ["version", version] => {
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         ["watch", run, maker, folder] => watchdog::watch(run, maker, folder.as_ref(), cluster::remove),
         _ => Err(io::Error::other("usage: postgres-cluster [pgvector | version NUMBER]")),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("postgres-cluster: {error}");

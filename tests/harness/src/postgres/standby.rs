@@ -75,8 +75,8 @@ impl TestCluster {
     pub async fn waits_for_standby(&self) {
         let mut connection = connect(&self.url).await;
         for statement in ["ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"] {
-            let done = sqlx::raw_sql(statement).execute(&mut connection).await;
-            done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+            let result = sqlx::raw_sql(statement).execute(&mut connection).await;
+            result.unwrap_or_else(|error| panic!("{statement}: {error}"));
         }
         let synchronous = "SELECT COUNT(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
         while ask::<i64>(&mut connection, synchronous).await == 0 {
@@ -91,8 +91,8 @@ impl TestCluster {
     pub async fn cut_off(&self) {
         let mut connection = connect(&self.url).await;
         for statement in ["ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()"] {
-            let done = sqlx::raw_sql(statement).execute(&mut connection).await;
-            done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+            let result = sqlx::raw_sql(statement).execute(&mut connection).await;
+            result.unwrap_or_else(|error| panic!("{statement}: {error}"));
         }
         while ask::<i64>(&mut connection, "SELECT COUNT(*) FROM pg_stat_wal_receiver").await > 0 {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;

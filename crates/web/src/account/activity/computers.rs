@@ -36,12 +36,12 @@ pub struct ComputerChoice {
 impl Computers {
     /// Reads the names of the computers in `scope`.
     pub async fn of(store: &Store, account: &UserAccountId, scope: &RecordScope) -> Result<Self, StoreError> {
-        let mut known = store.computers_ended(account, COMPUTERS_MAX).await?;
-        known.extend(store.computers_of_account(account, COMPUTERS_MAX).await?);
+        let mut rows = store.computers_ended(account, COMPUTERS_MAX).await?;
+        rows.extend(store.computers_of_account(account, COMPUTERS_MAX).await?);
         let mut names: BTreeMap<MachineUuid, String> =
-            scope.shown.computers.iter().map(|known| (known.machine, nameless(known.machine))).collect();
-        names.extend(known.iter().map(|computer| (computer.machine_uuid, computer_name(computer))));
-        let service: Vec<MachineUuid> = scope.shown.service.iter().map(|known| known.machine).collect();
+            scope.shown.computers.iter().map(|computer| (computer.machine, nameless(computer.machine))).collect();
+        names.extend(rows.iter().map(|computer| (computer.machine_uuid, computer_name(computer))));
+        let service: Vec<MachineUuid> = scope.shown.service.iter().map(|chain| chain.machine).collect();
         names.extend(service.iter().map(|machine| (*machine, SERVICE.to_owned())));
         let agents = store.agents_of_account(account, AGENTS_MAX).await?;
         let agents = agents.iter().map(|agent| (agent.id, agent_name(agent))).collect();

@@ -33,8 +33,8 @@ pub async fn count(
     let page_error = PageError::store(&site);
     let scope = activity.scope(&owner.account).await.map_err(&page_error)?;
     let computers = Computers::of(&site.ports.store, &owner.account, &scope).await.map_err(&page_error)?;
-    let found = activity.search(&scope, &query.filter(), &computers, None, COUNT_MAX).await;
-    let entries = found.map(|found| found.entries).unwrap_or_default();
+    let page = activity.search(&scope, &query.filter(), &computers, None, COUNT_MAX).await;
+    let entries = page.map(|page| page.entries).unwrap_or_default();
     let after = after.unwrap_or_default();
     let count = entries.iter().position(|(entry, _)| entry.event_id == after).unwrap_or(entries.len());
     let more = count >= usize::from(COUNT_MAX);
