@@ -57,7 +57,7 @@ impl HeldRow {
     }
 }
 
-/// The rows of entries; the first [`PLACES_MAX`] have positions in their chains.
+/// The rows of entries; the first `PLACES_MAX` have positions in their chains.
 pub async fn rows(
     activity: &Activity,
     store: &Store,

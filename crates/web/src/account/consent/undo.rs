@@ -31,7 +31,7 @@ impl SaveUndo {
         Self(changes.iter().map(step).collect())
     }
 
-    /// The value of the cookie; `None` without changes or with more than [`CHANGES_MAX`]. A cell of identities with different levels has no
+    /// The value of the cookie; `None` without changes or with more than `CHANGES_MAX`. A cell of identities with different levels has no
     /// inverse.
     pub fn seal(&self, account: &UserAccountId) -> Option<String> {
         let is_undoable =
