@@ -52,7 +52,7 @@ impl Drop for Model {
 }
 
 /// An agent that is connected with a server, in its own home folder.
-struct Desk {
+struct Workplace {
     agent: &'static Agent,
     program: PathBuf,
     home: Home,
@@ -187,8 +187,8 @@ async fn connected_used_and_disconnected(agent: &'static Agent) {
     let said = workplace.run(list);
     assert!(said.contains("attache") && said.contains(listed), "{said}");
     // Claude Code reports the end of a session without a start.
-    sent(&desk.home).await;
-    let before = desk.recorded().await;
+    sent(&workplace.home).await;
+    let before = workplace.recorded().await;
     assert!(before.iter().all(|line| line == "session_ended session"), "{before:?}");
     if let Some(arguments) = agent.untrusted {
         workplace.run(arguments);

@@ -73,7 +73,7 @@ impl Words {
     }
 }
 
-/// The text of a comment at the start of this line, without its slashes.
+/// The text of a comment that begins this line, without its slashes.
 fn comment(line: &str) -> Option<&str> {
     let text = line.trim_start().strip_prefix("//")?;
     Some(text.strip_prefix(['/', '!']).unwrap_or(text))
@@ -88,9 +88,10 @@ fn comments(source: &str) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Fails if counted words are too frequent in these texts, and lists the files with the most counted words.
-fn judge(what: &str, texts: impl Iterator<Item = (PathBuf, String)>) {
-    let (mut words, mut counted, mut worst) = (0, 0, BTreeMap::new());
+/// Fails if rare words are too frequent in these texts, and names the files with most of them.
+fn judge(kind: &str, max: f64, texts: impl Iterator<Item = (PathBuf, String)>) {
+    let sequences = rare();
+    let (mut words, mut total, mut worst) = (0, 0, BTreeMap::new());
     for (path, text) in texts {
         let text = Words::of(&text);
         let count = text.count(&sequences);
