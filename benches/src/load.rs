@@ -90,7 +90,7 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
         late: Cell::new(0),
         statuses: RefCell::default(),
     });
-    let patience = board.end - begin + GRACE;
+    let time_limit = board.end - begin + GRACE;
     let ticker =
         board.pace.rate.filter(|_| board.pace.open).map(|rate| tokio::task::spawn_local(tick(Rc::clone(&board), rate)));
     let tasks: Vec<_> = lanes
@@ -101,7 +101,7 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
         .collect();
     let mut lanes_done = Vec::with_capacity(tasks.len());
     for task in tasks {
-        let left = patience.saturating_sub(begin.elapsed());
+        let left = time_limit.saturating_sub(begin.elapsed());
         lanes_done.push(tokio::time::timeout(left, task).await.map_err(|_| "answers are still out after the grace")??);
     }
     if let Some(ticker) = ticker {
@@ -295,7 +295,6 @@ async fn exchange(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &[u8]) 
 /// The framing of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// HTTP status.
     pub status: u16,
     /// Length of the head, in bytes.
     pub length: usize,
@@ -315,7 +314,7 @@ impl Head {
     }
 }
 
-/// The end of a chunked body that begins at `at`; `None` if it is incomplete. No peer sends trailers.
+/// The end of a chunked body that starts at `at`; `None` if it is incomplete. No peer sends trailers.
 fn chunks_end(bytes: &[u8], mut at: usize) -> std::io::Result<Option<usize>> {
     while let Some(line) = bytes[at..].windows(2).position(|pair| pair == b"\r\n") {
         let size = std::str::from_utf8(&bytes[at..at + line]).unwrap_or_default();

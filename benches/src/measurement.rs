@@ -12,7 +12,7 @@ use crate::product::make_folder;
 use crate::report::{Report, Sample};
 use crate::stock::Stocks;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// A trial that starts servers on filled folders.
 pub type TrialFn = fn(&str, &Options, &mut Stocks, &mut Report) -> Result<()>;
@@ -32,7 +32,7 @@ impl StartedFloor {
             return Ok(Self { floor, server: None });
         }
         let folder = make_folder(options)?;
-        let server = Server::start(&mut myself(&["floor", floor.command()])?, &folder.path().join("log"), PATIENCE)?;
+        let server = Server::start(&mut myself(&["floor", floor.command()])?, &folder.path().join("log"), TIME_LIMIT)?;
         Ok(Self { floor, server: Some(server) })
     }
 
@@ -59,10 +59,10 @@ impl StartedFloor {
 
 /// Sends a plan to a server, and reads the server's resource usage.
 pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -> Result<Sample> {
-    let before = server.usage()?;
+    let usage_before = server.usage()?;
     let outcome = process::send(plan, address)?;
     let after = server.usage()?;
-    sample(&outcome, status, after.cpu_seconds - before.cpu_seconds, after.peak_bytes)
+    sample(&outcome, status, after.cpu_seconds - usage_before.cpu_seconds, after.peak_bytes)
 }
 
 /// The figures of one measurement with these costs.
@@ -83,7 +83,7 @@ pub fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64)
         p50_us: answers.p50_us,
         p99_us: answers.p99_us,
         peak_bytes,
-        // A floor without HTTP, whose status is 0, has no generator.
+        // A floor without HTTP has the status 0 and no generator.
         generator: if status == 0 { f64::NAN } else { outcome.own_cpu_share },
     })
 }

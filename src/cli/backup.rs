@@ -1,11 +1,12 @@
 //! `attache backup`: creates, verifies and restores copies of the embedded databases. A copy can be made while the server runs.
 //!
-//! A backup is a folder with a consistent copy of each database and a manifest with their digests. The main database is copied before the log:
-//! so every event that the main database records as forwarded is in the copied log, and the log continues the checkpoint that the main database
-//! contains. Events that the log accepted in between are recognised by their ids. PostgreSQL has its own tools, so it is not supported here.
+//! A backup is a folder with a consistent copy of each database and a manifest with their digests. The main database is copied before the
+//! log: so every event that the main database records as forwarded is in the copied log, and the log continues the checkpoint that the main
+//! database contains. Events that the log accepted in between are recognised by their ids. PostgreSQL has its own tools, so it is not
+//! supported here.
 //!
-//! A restored backup is an earlier state of the log. If the log has signed events since, its clients report a rollback, unless the restored log
-//! begins a new epoch (`attache serve --new-log`).
+//! A restored backup is an earlier state of the log. If the log has signed events since, its clients report a rollback, unless the restored
+//! log starts a new epoch (`attache serve --new-log`).
 
 mod content;
 mod folder;
@@ -13,7 +14,7 @@ mod folder;
 use std::path::{Path, PathBuf};
 
 use app::config::Settings;
-use app::installation::{Facts, Mismatch, StartRefusal};
+use app::installation::{LogRecord, Mismatch, StartRefusal};
 use clap::{Args, Subcommand};
 use domain::clock::date_time;
 use domain::{Clock, Rng};
@@ -22,7 +23,7 @@ use statistics::log::Log;
 use store::{Pool, Store};
 
 use self::content::Content;
-use self::folder::{BackupFolder, FACTS, LOG, Manifest, Staging};
+use self::folder::{BackupFolder, LOG, MAIN_DATABASE, Manifest, Staging};
 use super::failure::{Done, Failure};
 use super::output;
 
@@ -58,15 +59,15 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
 
 async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
     embedded_only(settings, "pg_dump --format=custom --file attache.dump \"$DATABASE_URL\"")?;
-    let facts = settings.data.dir.join(FACTS);
-    if !facts.exists() {
+    let main = settings.data.dir.join(MAIN_DATABASE);
+    if !main.exists() {
         return Err(Failure::refused(format!("no database in {}: check data.dir", settings.data.dir.display())));
     }
     if settings.upstream.url.is_none() && !settings.data.dir.join(LOG).exists() {
         the_log_was_never_there(settings).await?;
     }
     let folder = BackupFolder::begin(path)?;
-    let mut names = vec![FACTS];
+    let mut names = vec![MAIN_DATABASE];
     // With an external statistics service there is no log.
     if settings.upstream.url.is_none() && settings.data.dir.join(LOG).exists() {
         names.push(LOG);
@@ -79,8 +80,8 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
         copied.map_err(Failure::caused)?;
     }
     let manifest = folder.finish(&names, Clock::system().now())?;
-    let shown = json!({ "path": path, "created_at": date_time(manifest.created_at), "bytes": manifest.bytes() });
-    output::show(json, &shown, || {
+    let value = json!({ "path": path, "created_at": date_time(manifest.created_at), "bytes": manifest.bytes() });
+    output::show(json, &value, || {
         format!(
             "{} contains all data up to {}: {:.1} MB. It also contains the server's keys: restrict access to it\n  next: `attache backup verify {}`",
             path.display(),
@@ -92,14 +93,14 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
     Ok(())
 }
 
-/// Refuses if the main database has a checkpoint of a log: no server would start from a backup without that log.
+/// Refuses if the main database has a checkpoint of a log: a server would not start from a backup without that log.
 async fn the_log_was_never_there(settings: &Settings) -> Done {
-    let store = Store::open(&settings.database, &settings.data.facts()).await.map_err(Failure::caused)?;
-    let facts = if store.check_schema().await.is_ok() { Facts::read(&store).await.ok() } else { None };
+    let store = Store::open(&settings.database, &settings.data.main_database()).await.map_err(Failure::caused)?;
+    let record = if store.check_schema().await.is_ok() { LogRecord::read(&store).await.ok() } else { None };
     store.close().await;
-    match facts {
-        Some(facts) if facts.know_a_log() => {
-            let mismatch = Mismatch::LogMissing { remembered: facts.events_min() };
+    match record {
+        Some(record) if record.know_a_log() => {
+            let mismatch = Mismatch::LogMissing { remembered: record.events_min() };
             Err(Failure::caused(StartRefusal::of(settings, mismatch)))
         }
         _ => Ok(()),
@@ -119,7 +120,7 @@ async fn verify(path: &Path, json: bool) -> Done {
 async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
     embedded_only(settings, "pg_restore --clean --if-exists --dbname \"$DATABASE_URL\" attache.dump")?;
     let into = &settings.data.dir;
-    if let Some(there) = [FACTS, LOG].into_iter().find(|name| into.join(name).exists()) {
+    if let Some(there) = [MAIN_DATABASE, LOG].into_iter().find(|name| into.join(name).exists()) {
         return Err(Failure::refused(format!(
             "{} already contains a database ({there}), which is not replaced: move it, or set another data.dir",
             into.display()
@@ -145,7 +146,7 @@ async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
 
 /// Migrates the copied databases of an older version.
 async fn bring_up_to_date(place: &Path, manifest: &Manifest, settings: &Settings) -> Done {
-    let store = Store::open(&settings.database, &place.join(FACTS)).await.map_err(Failure::caused)?;
+    let store = Store::open(&settings.database, &place.join(MAIN_DATABASE)).await.map_err(Failure::caused)?;
     let migrated = store.migrate().await;
     store.close().await;
     migrated.map_err(Failure::caused)?;

@@ -70,14 +70,14 @@ async fn serving_shows_the_base_url_and_is_not_the_default() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_in_use_is_named_with_its_knob() {
+async fn an_address_in_use_is_named_with_its_setting() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for knob in ["http.bind", "admin.bind"] {
+    for setting in ["http.bind", "admin.bind"] {
         Home::new()
-            .set(knob, &address)
+            .set(setting, &address)
             .run(&["serve"])
-            .refused(1, &["cannot listen on", knob, &address, "Address already in use"]);
+            .refused(1, &["cannot listen on", setting, &address, "Address already in use"]);
     }
 }
 
@@ -109,7 +109,7 @@ async fn a_failed_store_request_is_logged_with_its_cause() {
     .await;
 }
 
-/// A server whose statistics service has received a request and not answered.
+/// A server that waits for a response of its statistics service.
 struct Busy {
     home: Home,
     upstream: Arc<Upstream>,
@@ -271,8 +271,8 @@ async fn other_commands_create_and_migrate_no_database() {
 async fn a_start_without_migrating_refuses_older_tables_and_changes_none() {
     let home = Home::new();
     let refuses = |reasons: &[&str]| {
-        let done = home.run(&["serve", "--no-migrate"]);
-        done.refused(1, &[reasons, &["--no-migrate", "attache migrate"]].concat());
+        let output = home.run(&["serve", "--no-migrate"]);
+        output.refused(1, &[reasons, &["--no-migrate", "attache migrate"]].concat());
     };
     refuses(&["the main database does not exist"]);
     assert!(!home.data().exists(), "nothing is made");

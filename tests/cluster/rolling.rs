@@ -58,7 +58,7 @@ async fn soak_a_rolling_restart_refuses_no_request() {
     if world.scale.soak {
         assert_eq!(refused.len(), 0, "of {taken} requests, none may be refused");
     } else {
-        // Beside other tests a node may be too busy for a request, or the balancer for a check.
+        // While other tests run, a node may be too busy for a request, or the balancer for a check.
         assert!(refused.len() <= taken / 50, "{} of {taken} requests were refused", refused.len());
     }
     world.end("rolling restart").await;
@@ -78,7 +78,7 @@ async fn upgrade(database: &str) {
 /// Waits until the balancer sends requests to the node.
 async fn healthy(world: &mut World, balancer: &Balancer, node: usize) {
     let public = world.nodes[node].public;
-    let deadline = std::time::Instant::now() + blackbox::PATIENCE;
+    let deadline = std::time::Instant::now() + blackbox::TIME_LIMIT;
     while !balancer.is_healthy(public) {
         assert!(std::time::Instant::now() < deadline, "{public} does not become healthy");
         world.traffic(Duration::from_millis(20)).await;

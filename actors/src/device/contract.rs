@@ -45,7 +45,7 @@ pub struct StartedDevice {
 /// Why no code was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// The computer was detached meanwhile.
+    /// The computer was detached during the request.
     #[error("the computer is not registered any more")]
     MachineGone,
     /// The computer reached `devices.codes_per_hour`.
@@ -54,7 +54,7 @@ pub enum StartError {
         /// Time until the next code is permitted.
         retry_after: Duration,
     },
-    /// The agent that asks with the computer cannot be confirmed with it.
+    /// The agent in the request cannot be confirmed with the computer.
     #[error(transparent)]
     Agent(#[from] AgentRefusal),
 }
@@ -76,12 +76,12 @@ pub enum AgentRefusal {
     Expired,
 }
 
-/// Consents of a person beside the attachment.
+/// Consents of a person in addition to the attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extras {
-    /// The key that the computer asks for.
+    /// Whether the key that the computer requests is created.
     pub key: bool,
-    /// The agent that asks with the computer is confirmed, with these rights.
+    /// The agent in the request is confirmed, with these rights.
     pub agent: Option<AgentRights>,
     /// How much may be recorded; `None` changes no level.
     pub consent: Option<ConsentLevel>,
@@ -96,10 +96,10 @@ pub struct ApprovedDevice {
     pub agent: Option<SecretHash>,
 }
 
-/// The answer to a poll.
+/// The response to a poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Poll {
-    /// No person has answered yet; poll again after the interval.
+    /// No person has approved or denied yet; poll again after the interval.
     Pending,
     /// The poll was too early; poll again after the new interval.
     SlowDown {
@@ -125,5 +125,5 @@ pub enum CodeLookup {
     Blocked,
 }
 
-/// The outcome of a request, within the failures of infrastructure.
+/// The result of a request; the outer error is a failure of infrastructure.
 pub type AskResult<T, E> = Result<Result<T, E>, InfraError>;

@@ -44,11 +44,11 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     let search = |holder: &KeyHolder, query: &str| holder.post("/v1/search", &json!({ "query": query }));
     let warm: Vec<_> = queries.iter().map(|query| search(&few, query)).collect();
     client::send_all(product.address, &warm, 1)?;
-    let before = product.server.usage()?.resident_bytes;
+    let usage_before = product.server.usage()?.resident_bytes;
 
     let loading = Instant::now();
     let spaces = load(&product, chunks, options.seed)?;
-    say(&format!("  {chunks} passages loaded in {:.0} s", loading.elapsed().as_secs_f64()));
+    say(&format!("  {chunks} chunks loaded in {:.0} s", loading.elapsed().as_secs_f64()));
     let requests: Vec<_> = queries.iter().map(|query| search(&many, query)).collect();
     let mut filtered = Filtered::new(&many, &spaces, &queries, &words);
     let first = Instant::now();
@@ -88,7 +88,7 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     report.section(&section);
     let goal = embedding + 1.3 * scan;
     let mut found = Finding::of(
-        format!("{chunks} passages, one client; embedding a query alone {}, F5 {}", ms(embedding), ms(scan)),
+        format!("{chunks} chunks, one client; embedding a query alone {}, F5 {}", ms(embedding), ms(scan)),
         format!("p50 {}, p99 {}", ms(p50), ms(p99)),
     );
     if name == "search_100k" {
@@ -99,11 +99,11 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     report.find(name, found);
     filtered.publish(name, p99, report);
     report.find(name, Finding::of("first search, which reads the vectors", ms(first.as_secs_f64() * 1e6)));
-    report.find(name, memory(chunks, [before, indexed, after]));
+    report.find(name, memory(chunks, [usage_before, indexed, after]));
     Ok(())
 }
 
-/// Searches of spaces and of common words, whose costs are compared with searches of all memories.
+/// Searches of spaces and of common words; their costs are compared with searches of all memories.
 #[derive(Debug)]
 struct Filtered {
     cases: Vec<(Case, Vec<Bytes>, Contestant)>,
@@ -152,7 +152,7 @@ impl Filtered {
         Ok(())
     }
 
-    /// A filter must not cost more than none: `all` is the p99 of the searches of all memories.
+    /// A filtered search must not cost more than an unfiltered one: `all` is the p99 of the searches of all memories.
     fn publish(&self, name: &'static str, all: f64, report: &mut Report) {
         let of_common = self.cases.iter().find(|(case, ..)| case.is_common && !case.is_filtered);
         let all_common = of_common.map_or(all, |(.., contestant)| contestant.median(|sample| sample.p99_us));
@@ -174,7 +174,7 @@ impl Filtered {
 fn memory(chunks: usize, [before, indexed, after]: [u64; 3]) -> Finding {
     let each = |bytes: u64| bytes.saturating_sub(before) as f64 * 100_000.0 / chunks as f64 / 1e6;
     Finding::of(
-        "memory per 100,000 passages after the first search, and after all (with the database's caches)",
+        "memory per 100,000 chunks after the first search, and after all (with the database's caches)",
         format!("{:.0} MB, {:.0} MB", each(indexed), each(after)),
     )
 }
@@ -213,7 +213,7 @@ impl Spaces {
 fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let store = Store::open(&DatabaseSettings::default(), &product.database()).await?;
-        // The newest key is that of the searching client.
+        // The newest key belongs to the searching client.
         let account: UserAccountId = store.api_keys(1).await?.pop().ok_or("no key")?.account;
         let (words, rng, clock) = (Words::new(seed + 1), Rng::seeded(seed), Clock::system());
         let model = ModelId { name: minilm::NAME.to_owned(), dimensions: u16::try_from(minilm::DIMENSIONS)? };
@@ -248,7 +248,7 @@ fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
             store.memory_put(&put, clock.now()).await?;
             row = rows.end;
             if said.elapsed() > Duration::from_secs(30) {
-                say(&format!("  {row} passages loaded"));
+                say(&format!("  {row} chunks loaded"));
                 said = Instant::now();
             }
         }

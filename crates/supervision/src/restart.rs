@@ -13,10 +13,9 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RestartSettings {
-    /// Maximum number of restarts within any `window`, and of failed starts in a row. The failure that would need one more makes the
-    /// supervisor give up.
+    /// Maximum number of restarts within any `window`, and of failed starts in a row. The supervisor gives up at the next failure.
     pub restarts_max: u32,
-    /// The sliding window in which restarts are counted.
+    /// The sliding window of `restarts_max`.
     #[serde(with = "humantime_serde")]
     pub window: Duration,
     /// The delay before the first restart. It doubles with every further one.
@@ -25,7 +24,7 @@ pub struct RestartSettings {
     /// The maximum delay, without jitter.
     #[serde(with = "humantime_serde")]
     pub backoff_max: Duration,
-    /// Random jitter, as a fraction of the delay from 0 to 1, so that children that failed together are not restarted together.
+    /// Random jitter, as a fraction of the delay from 0 to 1, so that children that failed together are restarted at different times.
     pub jitter: f64,
     /// After this time without a failure the delay starts from `backoff_min` again.
     #[serde(with = "humantime_serde")]
@@ -58,7 +57,7 @@ impl RestartSettings {
             ),
             ((0.0..=1.0).contains(&self.jitter), "restart.jitter", "must be a fraction from 0 to 1"),
         ];
-        rules.into_iter().filter(|(kept, ..)| !kept).map(|(_, field, rule)| (field, rule)).collect()
+        rules.into_iter().filter(|(is_valid, ..)| !is_valid).map(|(_, field, rule)| (field, rule)).collect()
     }
 }
 
@@ -74,12 +73,12 @@ pub enum Decision {
     GiveUp,
 }
 
-/// The failures of one child, and the budget that they use up.
+/// The failures of one child, counted against its restart budget.
 #[derive(Debug)]
 pub struct RestartPolicy {
     settings: RestartSettings,
     delays: ExponentialBackoff<FrozenClock>,
-    /// Times of the granted restarts, oldest first, none older than the window.
+    /// Times of the granted restarts within the window, oldest first.
     granted: VecDeque<Instant>,
     started_at: Option<Instant>,
     /// Number of starts that failed in a row.
@@ -106,7 +105,7 @@ impl RestartPolicy {
             self.delays.reset();
         }
         if healthy_since.is_none() {
-            // Starts that hang take so long that the window would never fill.
+            // Counted separately: hanging starts take so long that the window would never fill.
             self.failed_starts = self.failed_starts.saturating_add(1);
         }
         let after = self.delay(fraction);
@@ -125,7 +124,7 @@ impl RestartPolicy {
 
     fn delay(&mut self, fraction: f64) -> Duration {
         let RestartSettings { backoff_min, backoff_max, jitter, .. } = self.settings;
-        // The crate computes in floating point: keep its rounding within the bounds.
+        // `backoff` computes in floating point: keep its rounding within the bounds.
         let delay = self.delays.next_backoff().unwrap_or(backoff_max).max(backoff_min).min(backoff_max);
         delay + delay.mul_f64(jitter.clamp(0.0, 1.0) * fraction.clamp(0.0, 1.0))
     }

@@ -8,16 +8,16 @@ use domain::excerpt::excerpt;
 use domain::words;
 use serde_json::json;
 use wire::knowledge::{BatchMessage, BatchRequest, Note, SearchRequest};
-use wire::mcp::{AddMemory, ForgetMemory, ListSpaces, SEARCH_PASSAGES, SearchMemory};
+use wire::mcp::{AddMemory, ForgetMemory, ListSpaces, SEARCH_CHUNKS, SearchMemory};
 
 use super::{ToolAnswer, failed};
 use crate::cli::failure::Failure;
 use crate::cli::space;
 
-/// Time for which a call waits for what it added to become searchable. The batch continues without it.
+/// Maximum time that a call waits for its additions to become searchable. The batch then continues without it.
 const ADDED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Maximum number of words of a query that decide which part of a passage is shown.
+/// Maximum number of words of a query that decide which part of a chunk is shown.
 const WORDS_MAX: usize = 64;
 
 /// `search_memory`
@@ -28,33 +28,33 @@ pub async fn search(client: &Client, arguments: SearchMemory) -> Result<ToolAnsw
         spaces: space::named(client, &arguments.spaces).await?,
         ..SearchRequest::default()
     };
-    let found = client.search(&request).await.map_err(failed)?;
-    let asked = words::asked(&arguments.query, WORDS_MAX);
+    let response = client.search(&request).await.map_err(failed)?;
+    let terms = words::asked(&arguments.query, WORDS_MAX);
     let mut text = String::new();
-    for result in &found.results {
+    for result in &response.results {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
             "## {}\n{} · id {} · similarity {:.2}",
             result.title, result.url, result.id, result.similarity
         );
-        for chunk in result.chunks.iter().take(SEARCH_PASSAGES) {
-            let parts = excerpt(&asked, &chunk.content);
+        for chunk in result.chunks.iter().take(SEARCH_CHUNKS) {
+            let parts = excerpt(&terms, &chunk.content);
             let _ = writeln!(text, "{}", parts.into_iter().map(|part| part.text).collect::<String>());
         }
         text.push('\n');
     }
-    if found.results.is_empty() {
+    if response.results.is_empty() {
         text.push_str("No memory matches.");
     }
-    let results: Vec<_> = found
+    let results: Vec<_> = response
         .results
         .iter()
         .map(|result| {
-            let passages: Vec<&str> =
-                result.chunks.iter().take(SEARCH_PASSAGES).map(|chunk| chunk.content.as_str()).collect();
+            let chunks: Vec<&str> =
+                result.chunks.iter().take(SEARCH_CHUNKS).map(|chunk| chunk.content.as_str()).collect();
             json!({
-                "id": result.id, "title": result.title, "url": result.url, "similarity": result.similarity, "passages": passages
+                "id": result.id, "title": result.title, "url": result.url, "similarity": result.similarity, "chunks": chunks
             })
         })
         .collect();

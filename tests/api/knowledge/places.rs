@@ -220,8 +220,8 @@ async fn slow_large_bodies_of_one_account_do_not_affect_others() {
         settings.knowledge.batch.large_bodies_max = 3;
         settings.knowledge.batch.large_bodies_per_account_max = 2;
         settings.knowledge.batch.large_bodies_waiting_max = 3;
-        settings.knowledge.batch.large_bodies_wait = blackbox::PATIENCE;
-        settings.knowledge.batch.large_bodies_turn = blackbox::PATIENCE;
+        settings.knowledge.batch.large_bodies_wait = blackbox::TIME_LIMIT;
+        settings.knowledge.batch.large_bodies_turn = blackbox::TIME_LIMIT;
         settings.http.body_rate_min = 0;
         settings.knowledge.embedding.provider = EmbeddingProvider::None;
     })
@@ -235,7 +235,7 @@ async fn slow_large_bodies_of_one_account_do_not_affect_others() {
     }
     let (status, of_ada) = refused_one(of_ada).await;
     assert_eq!((status.as_str(), of_ada.len()), ("HTTP/1.1 429", 4));
-    // There is one place left for others, and one request may wait besides those of the first account.
+    // One place is free for other accounts, and one request can wait in addition to the requests of the first account.
     let of_bob = vec![slow(&world, &bob).await, slow(&world, &bob).await, slow(&world, &bob).await];
     let (status, of_bob) = refused_one(of_bob).await;
     assert_eq!((status.as_str(), of_bob.len()), ("HTTP/1.1 503", 2));

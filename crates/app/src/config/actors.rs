@@ -7,7 +7,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
 use supervision::ActorSettings;
 
-/// Number of kinds.
 const KINDS: usize = ActorKind::ALL.len();
 
 /// Settings of all kinds.
@@ -52,7 +51,7 @@ impl ActorsSettings {
     }
 }
 
-/// Merges tables; every other value of `over` replaces that of `under`.
+/// Merges tables; any other value of `over` replaces the value of `under`.
 fn overlay(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {

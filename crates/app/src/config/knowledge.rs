@@ -33,7 +33,7 @@ pub struct KnowledgeSettings {
     pub cors_origins: Vec<String>,
     /// Program that reads pages and PDFs, started with the argument `extract-worker`; this very program when it is not set.
     pub worker: Option<PathBuf>,
-    /// Pause between two looks for passages that have no vector yet.
+    /// Pause between two looks for chunks that have no vector yet.
     #[serde(with = "humantime_serde")]
     pub embed_missing_every: Duration,
     /// `[knowledge.batch]`: limits of batches.
@@ -80,30 +80,33 @@ impl Default for KnowledgeSettings {
 impl KnowledgeSettings {
     /// Values that break a rule, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
-        fn below<F: ToString, R: ToString>(name: &str, found: Vec<(F, R)>) -> Vec<(String, String)> {
-            found.into_iter().map(|(field, rule)| (format!("{name}.{}", field.to_string()), rule.to_string())).collect()
+        fn below<F: ToString, R: ToString>(name: &str, faults: Vec<(F, R)>) -> Vec<(String, String)> {
+            faults
+                .into_iter()
+                .map(|(field, rule)| (format!("{name}.{}", field.to_string()), rule.to_string()))
+                .collect()
         }
-        let mut found = below("batch", self.batch.problems());
-        found.extend(below("import", self.import.problems()));
-        found.extend(below("fetch", self.fetch.problems()));
-        found.extend(below("extract", self.extract.problems()));
-        found.extend(below("llm", self.llm.problems()));
-        found.extend(below("chunk", self.chunk.problems()));
-        found.extend(below("embedding", self.embedding.problems()));
-        found.extend(below("search", self.search.problems()));
+        let mut faults = below("batch", self.batch.problems());
+        faults.extend(below("import", self.import.problems()));
+        faults.extend(below("fetch", self.fetch.problems()));
+        faults.extend(below("extract", self.extract.problems()));
+        faults.extend(below("llm", self.llm.problems()));
+        faults.extend(below("chunk", self.chunk.problems()));
+        faults.extend(below("embedding", self.embedding.problems()));
+        faults.extend(below("search", self.search.problems()));
         if self.embed_missing_every.is_zero() {
-            found.push(("embed_missing_every".to_owned(), "must be longer than 0s".to_owned()));
+            faults.push(("embed_missing_every".to_owned(), "must be longer than 0s".to_owned()));
         }
         for origin in self.cors_origins.iter().filter(|origin| !is_origin(origin)) {
-            found.push((
+            faults.push((
                 "cors_origins".to_owned(),
                 format!("{origin:?} is no origin such as \"https://app.example.com\""),
             ));
         }
         if self.base_url.as_ref().is_some_and(|url| url.ends_with('/')) {
-            found.push(("base_url".to_owned(), "must not end with a slash".to_owned()));
+            faults.push(("base_url".to_owned(), "must not end with a slash".to_owned()));
         }
-        found
+        faults
     }
 }
 

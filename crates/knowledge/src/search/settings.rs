@@ -10,9 +10,9 @@ use crate::index;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Candidates that each leg proposes per requested document.
+    /// Candidates that each search proposes per requested document.
     pub candidates_per_document: usize,
-    /// Maximum number of candidates per leg; the minimum is 50. If they come from too few documents, the leg proposes
+    /// Maximum number of candidates per search; the minimum is 50. If they come from too few documents, the search proposes
     /// the same number again, with a limit per document.
     pub candidates_max: usize,
     /// Maximum number of distinct words of a query.
@@ -25,7 +25,7 @@ pub struct Settings {
     /// Entries of the rarest word that are read to find these chunks, newest first.
     pub common_postings_max: usize,
     /// Maximum number of accounts per search of spaces, largest first.
-    pub shelves_max: usize,
+    pub account_indexes_max: usize,
     /// Maximum number of chunks per document in a result.
     pub chunks_shown: usize,
     /// Maximum length of a document's text in a result, in characters.
@@ -52,7 +52,7 @@ impl Default for Settings {
             postings_max: 3_000,
             common_candidates_max: 1_000,
             common_postings_max: 20_000,
-            shelves_max: 32,
+            account_indexes_max: 32,
             chunks_shown: 5,
             content_max: 100_000,
             meaning_weight: 0.5,
@@ -64,11 +64,11 @@ impl Default for Settings {
     }
 }
 
-/// Long documents fill many candidates: with fewer, legs would often be queried twice.
+/// Long documents fill many candidates: with fewer, searches would often be queried twice.
 const CANDIDATES_MIN: usize = 50;
 
 impl Settings {
-    /// Number of candidates per leg for this number of documents.
+    /// Number of candidates per search for this number of documents.
     pub(super) fn candidates(&self, documents: usize) -> usize {
         let wanted = documents.saturating_mul(self.candidates_per_document);
         wanted.clamp(CANDIDATES_MIN, self.candidates_max.max(CANDIDATES_MIN))
@@ -84,7 +84,7 @@ impl Settings {
             ("words_max", 1, self.words_max, 256),
             ("common_candidates_max", CANDIDATES_MIN, self.common_candidates_max, 10_000),
             ("common_postings_max", 1, self.common_postings_max, 1_000_000),
-            ("shelves_max", 1, self.shelves_max, 1_000),
+            ("account_indexes_max", 1, self.account_indexes_max, 1_000),
             ("chunks_shown", 1, self.chunks_shown, 5),
             ("content_max", 1, self.content_max as usize, 100_000),
         ] {
@@ -116,7 +116,7 @@ mod tests {
             Settings { meaning_weight: f64::NAN, neighbour_weight: 1.1, chunks_shown: 0, ..Settings::default() };
         assert_eq!(nonsense.problems().len(), 3);
         let index = index::Settings { threads_max: 0, ..index::Settings::default() };
-        let found = Settings { index, ..Settings::default() }.problems();
-        assert_eq!(found, [("index.threads_max".to_owned(), "must be at least 1".to_owned())]);
+        let problems = Settings { index, ..Settings::default() }.problems();
+        assert_eq!(problems, [("index.threads_max".to_owned(), "must be at least 1".to_owned())]);
     }
 }

@@ -12,7 +12,7 @@ use super::row::{SpaceNames, linked, source};
 use crate::Moment;
 use crate::markdown::plain;
 
-/// A memory that answers.
+/// A memory that matches the query.
 pub(super) struct FoundRow {
     pub id: String,
     pub title: String,
@@ -30,20 +30,20 @@ pub(super) struct FoundRow {
     pub twins: Vec<Twin>,
 }
 
-/// A chunk that answers.
+/// A chunk that matches the query.
 pub(super) struct FoundChunk {
     pub percent: u32,
     pub pieces: Vec<ExcerptPart>,
 }
 
-/// A memory whose text is that of a better result.
+/// A memory with the same text as a better result.
 pub(super) struct Twin {
     pub id: String,
     pub title: String,
     pub source: String,
 }
 
-/// Characters by which two texts are compared.
+/// Number of characters in which two texts are compared.
 const COMPARED_CHARS: usize = 4000;
 
 /// The rows of a result page for `query`.
@@ -55,7 +55,7 @@ pub(super) fn rows(
     words_max: usize,
 ) -> Vec<FoundRow> {
     let stems = asked(query, words_max);
-    let passage = |chunk: &Highlight| FoundChunk {
+    let chunk = |chunk: &Highlight| FoundChunk {
         percent: percent(chunk.similarity),
         pieces: excerpt(&stems, &plain(&chunk.content)),
     };
@@ -70,7 +70,7 @@ pub(super) fn rows(
             row.twins.push(Twin { id, title, source });
             continue;
         }
-        let mut passages = hit.chunks.iter().map(passage);
+        let mut chunks = hit.chunks.iter().map(chunk);
         rows.push(FoundRow {
             id,
             title,
@@ -79,8 +79,8 @@ pub(super) fn rows(
             created: Moment::new(hit.memory.created_at, now),
             spaces: linked(&hit.memory.spaces, names),
             tags: hit.memory.tags.iter().map(ToString::to_string).collect(),
-            best: passages.next().map(|passage| passage.pieces).unwrap_or_default(),
-            others: passages.collect(),
+            best: chunks.next().map(|chunk| chunk.pieces).unwrap_or_default(),
+            others: chunks.collect(),
             twins: Vec::new(),
         });
     }

@@ -5,7 +5,7 @@
 //! | [`world`] | a server in the test's own process, with a clock that the test moves; one method per endpoint |
 //! | [`process`] | the program `attache` as a child process: commands, and a server that can be killed |
 //! | [`browser`] | a browser without a window: cookies, forms and pages of a [`world::World`] |
-//! | [`preload`] | libraries that such a process loads before its own, for faults of its system |
+//! | [`preload`] | libraries that such a process preloads, for faults of its system |
 //! | [`client`] | requests, credentials, responses: the same for both |
 //! | [`contract`] | checks each response of a [`world::World`] against `/openapi.json` |
 //! | [`flow`] | steps of several requests or commands, against a child process |
@@ -16,8 +16,8 @@
 //! | [`library`] | a server with a knowledge API key, and requests to that API |
 //! | [`oracle`], [`sender`], [`ledger`] | traffic of events that survives kills: the sent events, the senders, the events that the server must show |
 //!
-//! This crate depends on the package `attache`, whose tests depend on it. The crate `harness` beside it does not, so that the tests
-//! of every crate can use that one.
+//! This crate depends on the package `attache`, and the tests of that package depend on it. The crate `harness` does not, so that the
+//! tests of every crate can use it.
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a helper that cannot continue fails its test")]
 
@@ -41,14 +41,14 @@ pub mod world;
 use std::time::Duration;
 
 /// Maximum time that a test waits for something that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Pause between two polls of [`eventually`].
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Polls until `poll` returns a value, and fails the test after [`PATIENCE`]; `expected` describes the value in that message.
+/// Polls until `poll` returns a value, and fails the test after [`TIME_LIMIT`]; `expected` describes the value in that message.
 pub async fn eventually<T>(expected: &str, poll: impl AsyncFn() -> Option<T>) -> T {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + TIME_LIMIT;
     loop {
         if let Some(value) = poll().await {
             return value;
