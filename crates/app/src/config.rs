@@ -38,6 +38,7 @@ pub use self::knowledge::{EXTRACT_WORKER, ImportSettings, KnowledgeSettings};
 pub use self::limits::LimitSettings;
 pub use self::plans::{AccountSettings, PlanSettings};
 pub use self::reading::{Problem, Problems, load};
+pub(crate) use self::signin::is_protected;
 pub use self::signin::{OidcSettings, SigninSettings};
 pub use self::urls::Urls;
 pub use crate::services::activity::browse::ActivitySettings;
