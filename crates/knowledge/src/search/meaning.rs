@@ -7,6 +7,7 @@ use store::passage::{ChunkId, ChunkLimits};
 
 use super::context::SearchContext;
 use super::embed::Embed;
+use super::settings::candidates;
 
 /// The semantic part of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,7 +46,7 @@ impl SemanticLeg {
             Ok(Err(error)) => return Ok(Self::missing(error.to_string())),
             Err(_) => return Ok(Self::missing("the model took too long")),
         };
-        let wanted = ChunkLimits::any(context.settings.candidates(context.query.limit));
+        let wanted = ChunkLimits::any(candidates(context.query.limit));
         let chunks = nearest(context, &vector, wanted).await?;
         Ok(Self { vector: Some(vector), chunks, missing: None })
     }
